@@ -310,6 +310,11 @@ class RunningAgent:
         """Whether the agent has ended."""
         return not self._thread.is_alive()
 
+    def reload(self) -> None:
+        """Ask the agent to reload its configuration, as SIGHUP does."""
+        assert self._control is not None
+        self._control.reload()
+
     def stop(self) -> None:
         """Stop the agent and wait for its end."""
         wait_until(lambda: self._control is not None or self.ended, "the agent is built")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,18 @@ from zkdeployment.tree.literal import LiteralError, evaluate
 from zkdeployment.wiring.provider import build_instance
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Value
+
+
+#: The properties of an instance that are known from the environment of a deploy script.
+_SCRIPT_VARIABLES = {
+    "host": "ZKDEPLOYMENT_HOST_ID",
+    "deployment": "ZKDEPLOYMENT_DEPLOYMENT",
+    "version": "ZKDEPLOYMENT_VERSION",
+}
 
 
 def _properties(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Value]:
@@ -55,6 +66,7 @@ def command(
     """Register an instance at ADDRESS as an ephemeral node under PATH while COMMAND, or this process, runs.
 
     Links in PATH are resolved; PATH must exist. The node has the property pid and the properties given with -p.
+    Started by a deploy script, it also has the properties host, deployment and version, unless -p gives them.
     SIGTERM is passed on to COMMAND. The exit code is that of COMMAND.
 
     \b
@@ -65,4 +77,9 @@ def command(
     with build_instance(connection, path, address, argv) as instance:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: instance.end(number))
-        raise click.exceptions.Exit(instance.provide(properties))
+        raise click.exceptions.Exit(instance.provide({**_script_properties(os.environ), **properties}))
+
+
+def _script_properties(environment: Mapping[str, str]) -> dict[str, Value]:
+    """Return what the environment of a deploy script says about the instance."""
+    return {name: value for name, variable in _SCRIPT_VARIABLES.items() if (value := environment.get(variable))}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ KEYS = {
         "host-id",
         "host-name",
         "role",
+        "address",
         "run-directory",
         "after",
         "after-failure",
@@ -85,6 +87,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         root=main.path("root") or Path("/"),
         identity=_identity(main) if host else None,
         named=main.text("host-name") is not None,
+        address=main.checked("address", _address_problem),
         run_directory=main.path("run-directory"),
         after=main.command("after"),
         after_failure=main.command("after-failure"),
@@ -137,6 +140,14 @@ def _identity(section: Section) -> Identity | None:
         if problem is not None:
             section.report("host-name", f"not specified, and the machine's own name is not usable: {problem}")
     return Identity(id=host_id, name=name or host_id, role=role)
+
+
+def _address_problem(value: str) -> str | None:
+    try:
+        ip_address(value)
+    except ValueError:
+        return f"expected an IP address, found {value!r}"
+    return None
 
 
 def _checkout_sources(section: Section) -> tuple[str, ...] | None:

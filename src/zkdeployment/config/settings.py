@@ -91,9 +91,10 @@ class Settings:
     """The settings of a configuration file; the ``require`` methods check values that only some verbs need.
 
     ``script_timeout``, ``lock_delay`` and ``stop_timeout`` are in seconds; 0 means none. ``root`` is the directory
-    that stands for ``/``. ``checkout_sources`` are the prefixes of repositories that may be checked out; ``None``
-    means any. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is from the
-    file and not the machine's own.
+    that stands for ``/``. ``address`` is the address that the host publishes; ``None`` means the local one of its
+    connection to ZooKeeper. ``checkout_sources`` are the prefixes of repositories that may be checked out; with
+    ``None`` any may. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is from
+    the file and not the machine's own.
     """
 
     source: Path
@@ -102,6 +103,7 @@ class Settings:
     root: Path = Path("/")
     identity: Identity | None = None
     named: bool = False
+    address: str | None = None
     run_directory: Path | None = None
     after: tuple[str, ...] = ()
     after_failure: tuple[str, ...] = ()

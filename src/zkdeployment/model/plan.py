@@ -33,6 +33,11 @@ class PackageChange:
     reinstall: frozenset[str] = frozenset()
     preserve: frozenset[str] = frozenset()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all packages that the transaction installs, changes or removes."""
+        return self.remove | self.reinstall | self.want.keys()
+
     def __bool__(self) -> bool:
         return bool(self.want or self.remove or self.reinstall)
 
@@ -255,6 +260,19 @@ Step: TypeAlias = (
     | Deploy
     | RemoveSoftware
 )
+
+
+def packages_of(step: Step) -> frozenset[str]:
+    """Return the names of the packages and checkouts that a step changes."""
+    match step:
+        case ChangePackages() | ChangeController():
+            return step.change.names
+        case RemoveSoftware():
+            return step.change.names.union(step.packages)
+        case CheckOut() | RemoveCheckout():
+            return frozenset({step.package})
+        case _:
+            return frozenset()
 
 
 @dataclass(frozen=True, slots=True)

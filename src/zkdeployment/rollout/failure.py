@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.stop import Stop
 from zkdeployment.rollout.state_machine import Phase
 
@@ -16,24 +17,30 @@ if TYPE_CHECKING:
 class Failure:
     """A failure that stops the fleet or, with ``part``, fails the host in a rollout.
 
-    ``part`` is the rollout's id and the phase.
+    ``part`` is the rollout's id and the phase. ``failed`` is the failure for programs; agents of old releases did
+    not keep it.
     """
 
     stop: Stop
     part: tuple[str, Phase] | None = None
+    failed: DeploymentFailure | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return the failure as JSON, in which a host stores it until the failure is reported."""
         part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
-        return {"stop": self.stop.properties(), **part}
+        failed = {} if self.failed is None else {"failed": self.failed.properties()}
+        return {"stop": self.stop.properties(), **part, **failed}
 
     @classmethod
     def from_json(cls, value: object) -> Failure:
         """Return the failure that ``to_json`` encoded; raises ``ValueError`` for anything else."""
         match value:
-            case {"stop": dict(stop), "rollout": str(rollout), "phase": str(phase)}:
-                return cls(Stop.from_properties(stop), (rollout, Phase(phase)))
-            case {"stop": dict(stop)}:
-                return cls(Stop.from_properties(stop))
+            case {"stop": dict(stop), "rollout": str(rollout), "phase": str(phase), **others}:
+                failed = DeploymentFailure.from_properties(others.get("failed"))
+                return cls(Stop.from_properties(stop), (rollout, Phase(phase)), failed)
+            case {"stop": dict(stop), **others}:
+                return cls(
+                    Stop.from_properties(stop), failed=DeploymentFailure.from_properties(others.get("failed"))
+                )
             case _:
                 raise ValueError("not a failure")

@@ -87,6 +87,7 @@ def build_agent(
             identity,
             version=version,
             sequence=run.read_sequence(version),
+            completed=run.read_completed(),
             former=run.read_former_version(),
             pid=os.getpid(),
             tags=settings.tags,
@@ -223,6 +224,7 @@ def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory)
     return ReportingAdapters(
         connect=session.open,
         session=lambda: session.id,
+        address=lambda: settings.address or session.local_address,
         fleet=fleet,
         files=Filesystem(settings.root, run),
         clock=SystemClock(),
@@ -237,6 +239,7 @@ def _agent_adapters(
     return AgentAdapters(
         connect=reporting.connect,
         session=reporting.session,
+        address=reporting.address,
         fleet=reporting.fleet,
         files=reporting.files,
         clock=reporting.clock,

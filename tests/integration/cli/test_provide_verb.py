@@ -55,6 +55,16 @@ def test_a_process_is_registered_until_it_is_asked_to_end(provide, client):
     assert not client.exists(node)
 
 
+def test_a_program_of_a_deploy_script_registers_its_host_deployment_and_version(provide, client, monkeypatch):
+    monkeypatch.setenv("ZKDEPLOYMENT_HOST_ID", "h1")
+    monkeypatch.setenv("ZKDEPLOYMENT_DEPLOYMENT", "/shop/web 0")
+    monkeypatch.setenv("ZKDEPLOYMENT_VERSION", "c0ffee")
+    process = provide(PATH, "app1:80", "-p", "version=2.0")
+    wait_until(lambda: client.exists(f"{PATH}/app1:80"), "the node")
+    data, _ = client.get(f"{PATH}/app1:80")
+    assert json.loads(data) == {"pid": process.pid, "host": "h1", "deployment": "/shop/web 0", "version": 2.0}
+
+
 def test_a_commands_pid_is_registered_and_its_exit_status_is_returned(provide, client, tmp_path):
     go = tmp_path / "go"
     wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"

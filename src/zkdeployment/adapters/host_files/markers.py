@@ -18,6 +18,7 @@ from zkdeployment.adapters import durable
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.inventory import Marker
 from zkdeployment.model.names import NameKind, application_of, is_name
+from zkdeployment.model.publication import is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -37,6 +38,7 @@ def encode(marker: Marker) -> bytes:
         "subtype": marker.subtype,
         "script": marker.script,
         "version": marker.version,
+        "sequence": marker.sequence,
     }
     return (json.dumps(content, indent=2) + "\n").encode("ascii")
 
@@ -121,6 +123,7 @@ def _read_marker(directory: Path, deployment: Deployment, files: list[str]) -> t
         script=script,
         version=texts.get("version"),
         files=tuple(files),
+        sequence=sequence if is_sequence(sequence := known.get("sequence")) else None,
     )
     return marker, bool(known)
 

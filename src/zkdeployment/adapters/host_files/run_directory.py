@@ -107,6 +107,7 @@ class RunDirectory:
             return
         if former is not None:  # otherwise the last agent recorded no identity, or this is a new host
             get_logger().warning("identity-changed", was=asdict(former), now=asdict(identity))
+            self._version.forget_sequences()
             self._version.clear(self._version.read(self._status_line()))
         self._identity.write(identity)
 
@@ -131,6 +132,10 @@ class RunDirectory:
     def read_sequence(self, revision: Revision | None) -> int:
         """Return the sequence of the publication with which the host reached ``revision``; 0 if it is unknown."""
         return self._version.read_sequence(revision)
+
+    def read_completed(self) -> int | None:
+        """Return the sequence of the last publication that was deployed completely; ``None`` if it is unknown."""
+        return self._version.read_completed()
 
     def write_version(self, revision: Revision, sequence: int = 0) -> None:
         """Record that the host has fully deployed ``revision`` with the publication ``sequence`` (0: none)."""

@@ -68,6 +68,15 @@ class VersionFile:
         sequence = self._read_sequences().get(str(revision))
         return sequence if is_sequence(sequence) else 0
 
+    def read_completed(self) -> int | None:
+        """Return the sequence of the last publication that was deployed completely; ``None`` if it is unknown."""
+        text = _read(self._former if self.is_changing() else self._version)
+        return self.read_sequence(_revision(text or _CHANGING)) or None
+
+    def forget_sequences(self) -> None:
+        """Forget the sequences: the host had other targets when it completed these publications."""
+        _replace(self._sequences, {})
+
     def write(self, revision: Revision, sequence: int) -> None:
         """Record that the host has fully deployed ``revision`` with the publication ``sequence`` (0: none)."""
         before = _revision(_read(self._version) or _CHANGING)

@@ -19,11 +19,12 @@ class ReportingAdapters:
     """The adapters with which a host reports its state.
 
     ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
-    of the current session, ``None`` while there is none.
+    of the current session, ``None`` while there is none. ``address`` returns the host's address if it is known.
     """
 
     connect: Callable[[], None]
     session: Callable[[], int | None]
+    address: Callable[[], str | None]
     fleet: FleetStore
     files: HostFiles
     clock: Clock

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Published
 
 
+#: The events of cycles in which a host that runs has nothing to do.
+_IDLE = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.HOST_EXCLUDED})
+
+
 class AgentCycle:
     """Runs the cycles of one host's agent, one at a time.
 
@@ -51,7 +55,7 @@ class AgentCycle:
         self._waits = waits
         self._commands = commands
         self._is_disturbed = is_disturbed
-        self._inventory = InventoryReporter(adapters, reporting.host)
+        self._inventory = InventoryReporter(adapters, reporting.local)
         self._watermark = Watermark(adapters.files)
         self._held: ClusterState | None = None
         self._state = CycleState.READING
@@ -90,11 +94,15 @@ class AgentCycle:
         if cluster is None or cluster.revision is None:
             self._hold(cluster)
             self._advance(CycleEvent.CLUSTER_CLOSED)
+            self._inventory.refresh()
             return
         self._held = None
         gate = self._gate(published, cluster.revision) if published.governs(cluster) else None
         with bound(revision=cluster.revision):
-            self._advance(self._compare(cluster.revision, published, gate))
+            event = self._compare(cluster.revision, published, gate)
+            self._advance(event)
+            if event in _IDLE:
+                self._inventory.refresh()
             if self._state is CycleState.DEPLOYING:
                 sequence = published.sequence if published.revision == cluster.revision else 0
                 self._advance(self._deploy(cluster.revision, sequence, gate))
@@ -128,16 +136,15 @@ class AgentCycle:
 
     def _deploy(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         supervision = Supervision(
-            self._adapters, self._reporting, self._control, revision, gate, disturbed=self._is_disturbed
-        )
-        run = DeploymentRun(
             self._adapters,
             self._reporting,
-            self._inventory,
-            supervision,
+            self._control,
+            revision,
+            gate,
             sequence=sequence,
-            commands=self._commands,
+            disturbed=self._is_disturbed,
         )
+        run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, commands=self._commands)
         return CycleEvent.STEPS_SUCCEEDED if run.run() else CycleEvent.STEP_FAILED
 
     def _gate(self, published: Published, revision: Revision) -> RolloutGate:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
     from zkdeployment.daemons.agent.supervision import Supervision
+    from zkdeployment.model.deployment import DeploymentFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class HostCommands:
 
 
 class DeploymentRun:
-    """Deploys the revision of one supervision, which was published with ``sequence`` (0: set by hand).
+    """Deploys the revision of one supervision.
 
     ``commands`` are those to run after the steps or after a failure.
     """
@@ -46,14 +47,12 @@ class DeploymentRun:
         inventory: InventoryReporter,
         supervision: Supervision,
         *,
-        sequence: int,
         commands: HostCommands,
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._inventory = inventory
         self._supervision = supervision
-        self._sequence = sequence
         self._commands = commands
         self._begun = adapters.clock.monotonic()
 
@@ -74,7 +73,7 @@ class DeploymentRun:
             self._supervision.confirm()
         except FailedError as failed:
             self._inventory.publish()
-            self._record_result(f"{failed}: {self._reporting.host.error}")
+            self._record_result(f"{failed}: {self._reporting.host.error}", self._reporting.host.failed)
             self._run_after_failure(str(failed))
             return False
         except (ConflictError, UnreachableError):
@@ -92,6 +91,7 @@ class DeploymentRun:
             self._supervision,
             plan=plan,
             revision=self._supervision.revision,
+            sequence=self._supervision.sequence,
         )
         try:
             executor.prepare(rehearse=self._supervision.gated)
@@ -136,8 +136,8 @@ class DeploymentRun:
     def _record_success(self) -> None:
         self._record_result()
         with self._supervision.reporting("record the version"):
-            self._reporting.deployment.succeed(self._supervision.revision, self._sequence)
+            self._reporting.deployment.succeed(self._supervision.revision, self._supervision.sequence)
 
-    def _record_result(self, error: str | None = None) -> None:
+    def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:
         seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
-        self._inventory.record_result(self._supervision.revision, seconds, error)
+        self._inventory.record_result(self._supervision.revision, seconds, error, failed)

@@ -17,15 +17,17 @@ from zkdeployment.errors import (
 )
 from zkdeployment.log import bound
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.deployment import DeploymentFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.plan import Plan
     from zkdeployment.rollout.state_machine import Phase
 
@@ -48,13 +50,13 @@ _NO_FAILURES = (
 
 
 class Supervision:
-    """The ``StepSupervisor`` of one deployment of one revision.
+    """The ``StepSupervisor`` of one deployment of one revision, published with ``sequence`` (0: set by hand).
 
     Without a ``gate`` no rollout delays the deployment. A deployment that waits at the gate is abandoned when
     ``disturbed`` returns true. ``changed``: whether this deployment has begun to change the host.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the facts of a deployment
         self,
         adapters: AgentAdapters,
         reporting: HostReporting,
@@ -62,12 +64,14 @@ class Supervision:
         revision: Revision,
         gate: RolloutGate | None,
         *,
+        sequence: int,
         disturbed: Callable[[], bool],
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._control = control
         self.revision = revision
+        self.sequence = sequence
         self._gate = gate
         self._disturbed = disturbed
         self.changed = False
@@ -132,10 +136,12 @@ class Supervision:
         return changed
 
     @contextlib.contextmanager
-    def reporting(self, step: str) -> Iterator[None]:
+    def reporting(
+        self, step: str, *, deployment: Deployment | None = None, packages: Collection[str] = ()
+    ) -> Iterator[None]:
         """Report failures of the block to the fleet before enclosing blocks release their locks.
 
-        Raises ``FailedError`` after the report.
+        ``deployment`` or ``packages`` are what the step is about. Raises ``FailedError`` after the report.
         """
         with bound(step=step):
             try:
@@ -144,7 +150,9 @@ class Supervision:
                 raise
             except Exception as error:  # a defect of this program must not spread over the fleet either
                 part = None if self._gate is None else (self._gate.rollout, self._gate.phase)
-                self._reporting.failures.fail(self.revision, step, error, part)
+                path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
+                failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
+                self._reporting.failures.fail(self.revision, failed, error, part)
                 raise FailedError(step) from error
 
     def _check_waiting(self) -> None:

@@ -71,6 +71,7 @@ def test_a_published_service_is_installed_deployed_marked_and_recorded(fleet, ho
         "subtype": "bar",
         "script": str(host.root / "opt/foo/bin/zookeeper-deploy"),
         "version": "1.0",
+        "sequence": None,  # the version was set by hand
     }
     assert json.loads((host.run / "host_version").read_text()) == "r1"
     assert json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}

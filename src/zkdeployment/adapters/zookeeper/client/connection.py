@@ -115,6 +115,15 @@ class Connection:
         if worker.is_alive():
             get_logger().warning("zookeeper-close-timeout", connection=self.connection, seconds=self.close_timeout)
 
+    @property
+    def local_address(self) -> str | None:
+        """The address of this machine in the connection to the server; ``None`` without a connection."""
+        open_socket = self._client._connection._socket  # noqa: SLF001  kazoo has no other way to its socket
+        try:
+            return None if open_socket is None else str(open_socket.getsockname()[0])
+        except OSError:
+            return None
+
     def __enter__(self) -> Self:
         try:
             self.open()

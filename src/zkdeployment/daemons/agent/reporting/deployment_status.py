@@ -43,7 +43,8 @@ class DeploymentStatus:
     def begin(self, revision: Revision) -> None:
         """Show that a deployment begins and clear the error of the last one."""
         self._telemetry.begin()
-        self._local.host = replace(self._local.host, error=None, deploying=str(revision), step=None, steps=None)
+        self._local.set_error(None)
+        self._local.host = replace(self._local.host, deploying=str(revision), step=None, steps=None)
         self._registration.refresh()
 
     def restart_timer(self) -> None:
@@ -82,7 +83,10 @@ class DeploymentStatus:
         so that the deployment is repeated.
         """
         before = self._local.host
-        self._local.host = replace(before, version=revision, sequence=sequence, former=None, error=None)
+        self._local.set_error(None)
+        self._local.host = replace(
+            self._local.host, version=revision, sequence=sequence, completed=sequence or None, former=None
+        )
         self._local.end_deployment()
         self._registration.refresh()
         try:
@@ -90,7 +94,11 @@ class DeploymentStatus:
             self._adapters.files.write_status(revision, "done")
         except HostFilesError:
             self._local.host = replace(
-                self._local.host, version=before.version, sequence=before.sequence, former=before.former
+                self._local.host,
+                version=before.version,
+                sequence=before.sequence,
+                completed=before.completed,
+                former=before.former,
             )
             raise
         self._telemetry.end(DeploymentResult.DONE)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import DeploymentFailure
     from zkdeployment.rollout.state_machine import Phase
 
 #: The most bytes of a failure's reason in ZooKeeper, status file and mail.
@@ -62,7 +63,7 @@ class FailureReporter:
         """Return the failure that an earlier agent kept and did not report, and show its error on the host."""
         failure = self._adapters.files.read_failure()
         if failure is not None:
-            self._local.set_error(failure.stop.reason)
+            self._local.set_failure(failure.stop.reason, failure.failed)
         return failure
 
     def report_restored(self, failure: Failure) -> None:
@@ -71,7 +72,13 @@ class FailureReporter:
         self._forget()
         get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="after a restart")
 
-    def fail(self, revision: Revision, step: str, error: Exception, part: tuple[str, Phase] | None = None) -> None:
+    def fail(
+        self,
+        revision: Revision,
+        failed: DeploymentFailure,
+        error: Exception,
+        part: tuple[str, Phase] | None = None,
+    ) -> None:
         """Stop the fleet because of ``error``; return when ZooKeeper has the failure.
 
         With ``part``, a rollout and its phase, the failure is reported to that rollout and no other host stops.
@@ -81,10 +88,10 @@ class FailureReporter:
         cause = reason(error)
         log = get_logger().bind(reason=cause)
         log.error("deployment-error", exc_info=error)
-        self._show(revision, cause)
+        self._show(revision, cause, failed)
         identity = self._local.host.identity
-        stop = Stop(identity.id, identity.name, revision, step, cause, self._adapters.clock.now())
-        failure = Failure(stop, part)
+        stop = Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
+        failure = Failure(stop, part, failed)
         self._keep(failure)
         reported = False
         try:
@@ -111,9 +118,9 @@ class FailureReporter:
         except ZkdeploymentError as error:
             get_logger().warning("output-not-published", reason=str(error))
 
-    def _show(self, revision: Revision, cause: str) -> None:
+    def _show(self, revision: Revision, cause: str, failed: DeploymentFailure) -> None:
         self._telemetry.end(DeploymentResult.FAILED)
-        self._local.set_error(cause)
+        self._local.set_failure(cause, failed)
         self._local.end_deployment()
         try:
             self._adapters.files.write_status(revision, "error")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.errors import HostFilesError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.history import HostResult
 from zkdeployment.model.inventory import KnownHost
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.host import Host
+    from zkdeployment.model.deployment import DeploymentFailure
     from zkdeployment.model.inventory import Inventory
 
 
@@ -22,38 +24,62 @@ class InventoryReporter:
     Errors are logged and never raised; ``catch_up`` publishes an inventory that could not be published before.
     """
 
-    def __init__(self, adapters: AgentAdapters, host: Host) -> None:
+    def __init__(self, adapters: AgentAdapters, local: LocalHost) -> None:
         self._adapters = adapters
-        self._host = host
-        self._due = True
+        self._local = local
+        self._published: KnownHost | None = None
 
     def publish(self) -> None:
         """Read the host's inventory and publish it if it changed."""
-        self._due = True
+        self._published = None
         try:
-            inventory = self._adapters.inventory()
-            self._adapters.fleet.publish_inventory(self._known(inventory))
+            known = self._known(self._adapters.inventory())
+            self._adapters.fleet.publish_inventory(known)
         except ZkdeploymentError as error:
             get_logger().warning("inventory-not-published", reason=str(error))
             return
-        self._due = False
+        self._published = known
 
     def catch_up(self) -> None:
         """Publish the inventory if the last attempt failed or there was none yet."""
-        if self._due:
+        if self._published is None:
             self.publish()
 
-    def record_result(self, revision: Revision, seconds: float, error: str | None = None) -> None:
-        """Record the outcome of a deployment in the history: its duration, and its error if it failed."""
-        identity = self._host.identity
-        result = HostResult(identity.id, identity.name, self._adapters.clock.now(), seconds, error)
+    def refresh(self) -> None:
+        """Publish the inventory if markers or other files of this agent changed; reads no packages otherwise.
+
+        Without a change there is no request to ZooKeeper.
+        """
+        published = self._published
+        if published is None or published.inventory is None or self._differs(published, published.inventory):
+            self.publish()
+
+    def _differs(self, published: KnownHost, inventory: Inventory) -> bool:
+        try:
+            found = self._adapters.files.inventory(inventory.packages)
+        except HostFilesError as error:
+            get_logger().warning("markers-unreadable", reason=str(error))
+            return False
+        known = self._known(replace(found, lost_scripts=inventory.lost_scripts))
+        return replace(known, time=published.time) != published
+
+    def record_result(
+        self,
+        revision: Revision,
+        seconds: float,
+        error: str | None = None,
+        failed: DeploymentFailure | None = None,
+    ) -> None:
+        """Record the outcome of a deployment in the history: its duration, and its failure if it failed."""
+        identity = self._local.host.identity
+        result = HostResult(identity.id, identity.name, self._adapters.clock.now(), seconds, error, failed)
         try:
             self._adapters.fleet.record_result(revision, result)
         except ZkdeploymentError as unrecorded:
             get_logger().warning("history-not-written", reason=str(unrecorded))
 
     def _known(self, inventory: Inventory) -> KnownHost:
-        host = self._host
+        host = self._local.host
         return KnownHost(
             host.identity,
             inventory,
@@ -61,4 +87,6 @@ class InventoryReporter:
             tags=host.tags,
             labels=host.labels,
             rack=host.rack,
+            address=host.address,
+            completed=host.completed,
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from zkdeployment.model.deployment import DeploymentFailure
     from zkdeployment.model.host import Host
 
 
@@ -20,5 +21,9 @@ class LocalHost:
         self.host = replace(self.host, deploying=None, step=None, steps=None)
 
     def set_error(self, error: str | None) -> None:
-        """Replace the host's error."""
-        self.host = replace(self.host, error=error)
+        """Replace the host's error; without an error the host has no failure either."""
+        self.host = replace(self.host, error=error, failed=None if error is None else self.host.failed)
+
+    def set_failure(self, error: str, failed: DeploymentFailure | None) -> None:
+        """Replace the host's error and failure."""
+        self.host = replace(self.host, error=error, failed=failed)

@@ -37,6 +37,7 @@ class RegistrationUpdater:
         No version is adopted from such a node if a deployment was interrupted on this host.
         """
         self._retry.retry_until_reachable(self._adapters.connect)
+        self._update_address()
         adopt = not self._adapters.files.is_changing()
         adopted = self._retry.retry_until_reachable(
             lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
@@ -84,9 +85,14 @@ class RegistrationUpdater:
             self._written = self._local.host, self._written[1]
 
     def _write(self) -> None:
+        self._update_address()
         self._adapters.fleet.update_host(self._local.host)
         self._written = self._local.host, self._adapters.session()
         self._written_at = self._adapters.clock.monotonic()
+
+    def _update_address(self) -> None:
+        """Take over the host's address; while there is no connection, the last one stays."""
+        self._local.host = replace(self._local.host, address=self._adapters.address() or self._local.host.address)
 
     def _record_adopted(self, version: Revision) -> None:
         try:

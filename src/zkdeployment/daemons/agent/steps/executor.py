@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Executor:
-    """Executes one plan for one revision.
+    """Executes one plan for one revision, published with ``sequence`` (0: set by hand).
 
     All methods let the supervisor's errors pass. A failure is reported before any lock is released.
     """
@@ -47,12 +47,13 @@ class Executor:
         *,
         plan: Plan,
         revision: Revision,
+        sequence: int,
     ) -> None:
         self._adapters = adapters
         self._identity = identity
         self._supervisor = supervisor
         self._plan = plan
-        self._effects = StepEffects(adapters, revision)
+        self._effects = StepEffects(adapters, revision, sequence)
         self._runner = StepRunner(self._effects, supervisor, len(plan.steps))
         self._locked = LockedSteps(adapters.fleet, identity, supervisor, self._runner)
         self._role_lock_hold: RoleLockHold | None = None

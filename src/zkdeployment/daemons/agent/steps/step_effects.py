@@ -37,11 +37,15 @@ _COMMITS = 4  # attempts at one package change, each prepared anew
 
 
 class StepEffects:
-    """Applies steps to this host for one revision; raises the errors of the adapters."""
+    """Applies steps to this host for one revision; raises the errors of the adapters.
 
-    def __init__(self, adapters: AgentAdapters, revision: Revision) -> None:
+    ``sequence`` is that of the revision's publication (0: set by hand).
+    """
+
+    def __init__(self, adapters: AgentAdapters, revision: Revision, sequence: int) -> None:
         self._adapters = adapters
         self._revision = revision
+        self._sequence = sequence
         self._prepared: deque[Transaction] = deque()
 
     def prepare_packages(self, change: PackageChange) -> None:
@@ -157,6 +161,7 @@ class StepEffects:
             script=script,
             version=assignment.version,
             files=step.stale_files,
+            sequence=self._sequence or None,
         )
         with failpoints("marker"):
             self._adapters.files.write_marker(marker)
@@ -175,4 +180,7 @@ class StepEffects:
                 self._adapters.files.drop_managed(step.packages)
 
     def _run(self, step: Undeploy | Deploy | StartDeployments | EndDeployments, script: str) -> None:
-        self._adapters.scripts.run([script, *step.arguments], name=step.title, revision=self._revision)
+        facts = {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)} if isinstance(step, Undeploy | Deploy) else None
+        self._adapters.scripts.run(
+            [script, *step.arguments], name=step.title, revision=self._revision, facts=facts
+        )

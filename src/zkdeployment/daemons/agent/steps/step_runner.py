@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.log import bound, get_logger
-from zkdeployment.model.plan import Deploy, Undeploy
+from zkdeployment.model.plan import Deploy, Undeploy, packages_of
 from zkdeployment.planning.plan_text import sentence
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class StepRunner:
         """Prepare a package change that a later step commits."""
         self._supervisor.check()
         self.show("prepare packages")
-        with self._supervisor.reporting("prepare packages"), failpoints("prepare"):
+        with self._supervisor.reporting("prepare packages", packages=change.names), failpoints("prepare"):
             self._effects.prepare_packages(change)
 
     def fetch(self, step: CheckOut) -> None:
@@ -45,7 +45,7 @@ class StepRunner:
         self._supervisor.check()
         name = f"fetch {step.package}"
         self.show(name)
-        with self._supervisor.reporting(name), failpoints("fetch"):
+        with self._supervisor.reporting(name, packages=[step.package]), failpoints("fetch"):
             self._effects.fetch(step)
 
     def run(self, step: Step, *, lock: ServiceLock | None = None, check: Callable[[], None] | None = None) -> None:
@@ -54,8 +54,13 @@ class StepRunner:
         ``check`` replaces the supervisor's check. Raises ``LockLostError``, before the step changes anything, if
         the lock is lost.
         """
-        deployment = {"deployment": str(step.deployment)} if isinstance(step, Deploy | Undeploy) else {}
-        with bound(**deployment), self._supervisor.reporting(step.title):
+        deployment = step.deployment if isinstance(step, Deploy | Undeploy) else None
+        shown = {} if deployment is None else {"deployment": str(deployment)}
+        packages = packages_of(step)
+        with (
+            bound(**shown),
+            self._supervisor.reporting(step.title, deployment=deployment, packages=packages),
+        ):
             self.show(step.title)
             self._authorize(step, lock, check or self._supervisor.check)  # last: its result soon becomes outdated
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from contextlib import AbstractContextManager
+
+    from zkdeployment.model.deployment import Deployment
 
 
 class StepSupervisor(Protocol):
@@ -30,5 +33,10 @@ class StepSupervisor(Protocol):
     def show(self, step: str, done: int, total: int) -> bool:
         """Show the current step and return whether it differs from the step shown before."""
 
-    def reporting(self, step: str) -> AbstractContextManager[None]:
-        """Report failures of the block to the fleet before enclosing blocks release their locks."""
+    def reporting(
+        self, step: str, *, deployment: Deployment | None = None, packages: Collection[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Report failures of the block to the fleet before enclosing blocks release their locks.
+
+        ``deployment`` or ``packages`` are what the step is about.
+        """

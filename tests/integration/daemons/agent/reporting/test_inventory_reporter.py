@@ -7,7 +7,10 @@ import sys
 import pytest
 from kazoo.security import make_acl
 
+from support.agents import called
 from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from support.zookeeper import sent_requests
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.inventories import decode
@@ -65,6 +68,118 @@ def test_the_inventory_is_published_after_a_failed_deployment(fleet, host):
             lambda: len(published_inventory(fleet).inventory.markers) == 1, "the deployed revision is published"
         )
         assert published_inventory(fleet).inventory == has(host)
+
+
+TREE = """
+/shop
+  /front : foo
+    version = '1.0'
+    /deploy
+      /web
+        n = 2
+"""
+
+
+def markers(fleet):
+    inventory = published_inventory(fleet).inventory
+    return {marker.deployment.number: marker.sequence for marker in inventory.markers}
+
+
+def test_an_inventory_has_the_publications_of_its_deployments_and_the_last_complete_one(fleet, host):
+    with WrittenFleet(fleet.connection) as written:
+        first = written.publish("r1", TREE)
+        with host.agent() as agent:
+            host.wait_for_version("r1")
+            assert markers(fleet) == {0: first, 1: first}
+            assert (host.node["completed"], host.node["address"]) == (first, "127.0.0.1")
+            agent.reload()
+            wait_until(lambda: published_inventory(fleet).completed == first, "the idle agent reports completion")
+            assert published_inventory(fleet).address == "127.0.0.1"
+        second = written.publish("r2", TREE.replace("n = 2", "n = 3"))
+        host.fail("/shop/front 2")
+        with host.agent():
+            host.wait_for_error()
+            assert (host.node["version"], host.node["sequence"], host.node["completed"]) == (None, 0, first)
+            assert host.node["failed"] == {
+                "sequence": second,
+                "step": "deploy /shop/front 2",
+                "path": "/shop/front",
+                "n": 2,
+                "packages": [],
+            }
+            history = f"/zkdeployment/history/{second:010}/h1"
+            wait_until(
+                lambda: fleet.get(history).get("failed") == host.node["failed"], "the record of the failure"
+            )
+            wait_until(lambda: markers(fleet) == {0: second, 1: second}, "the inventory after the failure")
+            assert published_inventory(fleet).completed == first
+        with host.agent():
+            wait_until(lambda: host.node.get("completed") == first, "the next agent still knows the publication")
+
+
+def test_a_failed_package_change_names_its_packages(fleet, host):
+    with WrittenFleet(fleet.connection) as written:
+        sequence = written.publish("r1", TREE.replace("1.0", "9.9"))
+        with host.agent():
+            host.wait_for_error()
+            assert host.node["failed"] == {
+                "sequence": sequence,
+                "step": "prepare packages",
+                "path": None,
+                "n": None,
+                "packages": ["foo"],
+            }
+
+
+def test_a_marker_lost_by_hand_is_reported_and_an_unchanged_one_costs_no_request(fleet, host, monkeypatch):
+    with WrittenFleet(fleet.connection) as written:
+        sequence = written.publish("r1", TREE)
+        with host.agent() as agent:
+            host.wait_for_version("r1")
+            agent.reload()
+            wait_until(lambda: published_inventory(fleet).completed == sequence, "the complete inventory")
+            sent = sent_requests(agent.agent._adapters.fleet._session, monkeypatch)
+            written_before = fleet.client.get(NODE)[1].version
+            for _ in range(3):
+                looks = len(sent)
+                agent.reload()
+                wait_until(lambda looks=looks: len(sent) > looks, "the next cycle")
+            assert not [request for request in sent if "/zkdeployment/inventory" in getattr(request, "path", "")]
+            (host.root / "etc/foo/shop:front.1.deployed").unlink()
+            agent.reload()
+            wait_until(lambda: markers(fleet) == {0: sequence}, "the lost marker")
+            assert fleet.client.get(NODE)[1].version == written_before + 1
+            assert host.markers == ["shop:front.0.deployed"], "the agent reports, and repairs nothing"
+
+
+def test_a_marker_of_the_release_before_has_no_sequence_until_the_next_publication(fleet, host):
+    with WrittenFleet(fleet.connection) as written:
+        written.publish("r1", TREE)
+        with host.agent():
+            host.wait_for_version("r1")
+        for name in host.markers:
+            file = host.root / "etc/foo" / name
+            older = json.loads(file.read_text())
+            del older["sequence"]
+            file.write_text(json.dumps(older))
+        with host.agent():
+            wait_until(lambda: markers(fleet) == {0: None, 1: None}, "the older markers")
+            second = written.publish("r2", TREE)
+            host.wait_for_version("r2")
+            assert markers(fleet) == {0: second, 1: second}
+        assert fleet.calls() == 2 * called("/shop/front 0", "/shop/front 1")
+
+
+def test_a_host_with_another_role_has_completed_nothing(fleet, host):
+    with WrittenFleet(fleet.connection) as written:
+        written.publish("r1", TREE)
+        with host.agent():
+            host.wait_for_version("r1")
+        host.config.write_text(host.config.read_text().replace("role = web", "role = db"))
+        fleet.set_version(None)
+        with host.agent():
+            wait_until(lambda: host.node, "the host's node")
+            assert "completed" not in host.node
 
 
 def test_a_deployment_succeeds_although_the_inventory_cannot_be_written_until_later(fleet, host):
