@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.instance import AttributeValue
     from zkdeployment.documents.checks.arguments import ArgumentPart
     from zkdeployment.documents.checks.values import CheckConfiguration
-    from zkdeployment.model.deployment import Assignment, Deployment
+    from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.tree import Properties, Value
 
 
@@ -43,23 +43,27 @@ class ServiceCheck:
     thresholds: tuple[Mapping[str, Value], ...] = ()
     faults: tuple[str, ...] = ()
 
-    def details(self, host: CheckedHost, deployment: Deployment) -> dict[str, Value]:
-        """Return the details for a deployment on a host; only for a check without faults."""
-        configuration, identity = self.configuration, host.identity
+    def arguments_for(self, host: CheckedHost, number: int) -> list[str]:
+        """Return the arguments of the command for a deployment on a host; only for a check without faults."""
         values = {
             "host.address": host.address,
-            "host.id": identity.id,
-            "host.name": identity.name,
-            "number": str(deployment.number),
+            "host.id": host.identity.id,
+            "host.name": host.identity.name,
+            "number": str(number),
         }
+        return [argument_text(parts, values) for parts in self.arguments]
+
+    def details(self, host: CheckedHost, number: int) -> dict[str, Value]:
+        """Return the details for a deployment on a host; only for a check without faults."""
+        configuration, identity = self.configuration, host.identity
         return {
             "configuration": configuration.name,
             "monitoring": configuration.monitoring,
             "host": {"id": identity.id, "name": identity.name, "address": host.address},
             "path": self.path,
-            "number": deployment.number,
+            "number": number,
             "command": configuration.command,
-            "arguments": [argument_text(parts, values) for parts in self.arguments],
+            "arguments": [*self.arguments_for(host, number)],
             "thresholds": [dict(threshold) for threshold in self.thresholds],
             "interval": configuration.interval,
             "properties": dict(self.properties),

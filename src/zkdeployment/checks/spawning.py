@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.checks.instance import InstanceKey
 from zkdeployment.checks.service_checks import service_checks
-from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.tree import parent_path
 from zkdeployment.planning.targets.selection import unchecked_assignments
 from zkdeployment.rollout.groups import is_selected_by
@@ -50,7 +49,7 @@ class WantedInstance:
 
     def details(self) -> CheckDetails:
         """Return the details; only for an instance without faults."""
-        return self.check.details(self.host, Deployment(self.key.path, self.key.number))
+        return self.check.details(self.host, self.key.number)
 
 
 def wanted_instances(basis: CheckBasis, scope: CheckScope | None = None) -> Iterator[WantedInstance]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.edits import remove_document, render_document
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.file_changes import without_document
 from zkdeployment.documents.file_names import document_file_name
 from zkdeployment.documents.quarantine import QUARANTINE, Quarantine, quarantined
 from zkdeployment.documents.reading import document_files, read_documents
@@ -56,9 +57,7 @@ def without_quarantine(files: Sequence[SourceFile], name: str, version: str) -> 
             f"there is no quarantine of {without_passwords(name)} {version} at the tip of the branch;"
             " 'zkdeployment quarantine list' shows all"
         )
-    text = next(file.content for file in files if file.name == entry.file).decode("utf-8-sig")
-    rest = remove_document(text, entry.position)
-    return {entry.file: rest.encode() if rest.strip() else None}
+    return without_document(files, entry)
 
 
 def introduced_versions(

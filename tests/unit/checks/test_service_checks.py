@@ -5,7 +5,7 @@ import pytest
 from zkdeployment.checks.basis import CheckedHost
 from zkdeployment.checks.service_checks import service_checks
 from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints, Predicate, Threshold
-from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.strategy import Facts
 
@@ -28,7 +28,7 @@ def check(*arguments, thresholds=(), **constraints):
 def details(configuration, properties, number=0):
     (found,) = service_checks(configuration, FRONT, properties)
     assert found.faults == ()
-    return found.details(HOST, Deployment(FRONT.path, number))
+    return found.details(HOST, number)
 
 
 def test_details_have_what_a_monitoring_system_needs_and_no_version_of_the_package():
@@ -114,4 +114,4 @@ def test_an_attribute_without_values_leaves_no_check(value):
 def test_values_that_are_no_scalars_are_text():
     (found,) = service_checks(check("{attribute.x}", attributes=("x",)), FRONT, {"x": [{"a": 1}]})
     assert found.attributes == (("x", '{"a": 1}'),)
-    assert found.details(HOST, Deployment(FRONT.path, 0))["arguments"] == ['{"a": 1}']
+    assert found.details(HOST, 0)["arguments"] == ['{"a": 1}']

@@ -5,6 +5,10 @@ import click
 from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 
 _VERBS = {
+    "create": LazyVerb("checks.change", "Commit new check configurations.", "create"),
+    "delete": LazyVerb("checks.change", "Commit the end of a check configuration.", "delete"),
+    "list": LazyVerb("checks.listing", "List the published check configurations."),
+    "preview": LazyVerb("checks.preview", "Show the instances that a document would make."),
     "simulate": LazyVerb("checks.simulate", "Play events on one check instance, without a fleet."),
 }
 
@@ -15,5 +19,8 @@ def command() -> None:
 
     \b
     Example:
+      zkdeployment checks preview front-http.yaml
+      zkdeployment checks create front-http.yaml --reason 'the shop is live'
+      zkdeployment checks list
       zkdeployment checks simulate events.json
     """

@@ -10,32 +10,41 @@ from zkdeployment.documents.forms import one_of
 from zkdeployment.model.problem import Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Collection, Container, Iterable, Iterator
 
     from zkdeployment.documents.collection import DocumentEntry, Documents
 
 
-def check_problems(documents: Documents, nodes: Container[str] | None) -> Iterator[Problem]:
+def check_problems(
+    documents: Documents, nodes: Container[str] | None, systems: Iterable[str] = ()
+) -> Iterator[Problem]:
     """Yield the problems of configurations whose object is no node of the tree, or whose system does not exist.
 
-    ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. An unknown
-    placeholder is a warning: the configuration is published, but has no instances.
+    ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. ``systems`` are
+    monitoring systems besides those of the documents. An unknown placeholder is a warning: the configuration is
+    published, but has no instances.
     """
+    known = sorted({*systems, *(name for (name,) in documents.of(SYSTEM))})
     for (kind, _), entry in documents.entries.items():
         if kind == CHECK.name:
-            yield from _problems(entry, documents, nodes)
+            yield from _object_problems(entry, nodes)
+            # A document with problems may be the system.
+            if not documents.problems:
+                yield from _system_problems(entry, known)
+            for way, message in argument_faults(entry.content):
+                yield replace(entry.problem(way, message), severity=Severity.WARNING)
 
 
-def _problems(entry: DocumentEntry, documents: Documents, nodes: Container[str] | None) -> Iterator[Problem]:
-    configuration = entry.value
-    if configuration.path and nodes is not None and configuration.path not in nodes:
-        message = f"there is no node {configuration.path}; expected the path of a node of the tree"
+def _object_problems(entry: DocumentEntry, nodes: Container[str] | None) -> Iterator[Problem]:
+    path = entry.value.path
+    if path and nodes is not None and path not in nodes:
+        message = f"there is no node {path}; expected the path of a node of the tree"
         yield entry.problem(("data", "object"), message)
-    systems = [name for (name,) in documents.of(SYSTEM)]
-    # A document with problems may be the system.
-    if configuration.monitoring not in systems and not documents.problems:
+
+
+def _system_problems(entry: DocumentEntry, systems: Collection[str]) -> Iterator[Problem]:
+    name = entry.value.monitoring
+    if name not in systems:
         expected = one_of(systems) if systems else "a MonitoringSystem of that name"
-        message = f"there is no monitoring system {configuration.monitoring}; expected {expected}"
+        message = f"there is no monitoring system {name}; expected {expected}"
         yield entry.problem(("data", "monitoring"), message)
-    for way, message in argument_faults(entry.content):
-        yield replace(entry.problem(way, message), severity=Severity.WARNING)

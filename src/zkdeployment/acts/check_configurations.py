@@ -1,0 +1,80 @@
+"""Check configurations: commits that create, change and delete them.
+
+Each function raises what ``TreeCommits.commit`` raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.acts.checks import check_change
+from zkdeployment.checks.edits import with_changed_check, with_new_checks, without_check
+from zkdeployment.model.commits import FileChanges
+from zkdeployment.model.listing import listing
+from zkdeployment.ports.commits import CommitOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
+    from zkdeployment.ports.commits import TreeCommits
+
+#: How many documents a commit message names.
+_NAMED = 5
+
+
+def create_checks(
+    commits: TreeCommits,
+    contents: Mapping[tuple[str, str], Mapping[str, Any]],
+    author: Author,
+    reason: str = "",
+    *,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Add documents of configurations and monitoring systems, given by kind and name, each in a file of its own.
+
+    Raises ``RefusedError`` if another document has one of the names.
+    """
+    names = listing([f"{kind} {name}" for kind, name in contents], _NAMED)
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        return FileChanges(with_new_checks(branch.files, contents), _subject(f"Create {names}", reason))
+
+    return _commit(commits, author, compute, dry_run=dry_run)
+
+
+def change_check(
+    commits: TreeCommits, name: str, content: Mapping[str, Any], author: Author, reason: str = ""
+) -> CommitOutcome:
+    """Give a configuration other values; raises ``NotFoundError`` if there is none of this name."""
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        changed = with_changed_check(branch.files, name, content)
+        return FileChanges(changed, _subject(f"Change check {name}", reason))
+
+    return _commit(commits, author, compute)
+
+
+def delete_check(
+    commits: TreeCommits, name: str, author: Author, reason: str = "", *, dry_run: bool = False
+) -> CommitOutcome:
+    """Remove a configuration, so that all its instances are undeployed; raises ``NotFoundError``."""
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        return FileChanges(without_check(branch.files, name), _subject(f"Delete check {name}", reason))
+
+    return _commit(commits, author, compute, dry_run=dry_run)
+
+
+def _commit(
+    commits: TreeCommits,
+    author: Author,
+    compute: Callable[[BranchSnapshot], FileChanges],
+    *,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    return commits.commit(CommitOrder(author=author, compute=compute, check=check_change), dry_run=dry_run)
+
+
+def _subject(act: str, reason: str) -> str:
+    return f"{act}: {reason}" if reason else act

@@ -1,0 +1,111 @@
+"""Check configurations and wanted instances, as ``-o json`` and the service show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.checks.basis import CheckScope
+from zkdeployment.checks.spawning import wanted_instances
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.checks.basis import CheckBasis
+    from zkdeployment.checks.spawning import WantedInstance
+    from zkdeployment.documents.checks.values import CheckConfiguration, MonitoringSystem
+    from zkdeployment.model.tree import Value
+
+
+@dataclass(frozen=True, slots=True)
+class CheckError:
+    """A reason for which instances of a configuration have no details: the service, and how many there are."""
+
+    path: str
+    message: str
+    instances: int
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the error as ``-o json`` prints it."""
+        return {"path": self.path, "message": self.message, "instances": self.instances}
+
+
+def check_errors(instances: Iterable[WantedInstance]) -> tuple[CheckError, ...]:
+    """Return the errors of wanted instances, by service."""
+    counts: dict[tuple[str, str], int] = {}
+    for wanted in instances:
+        for fault in wanted.faults:
+            key = (wanted.key.path, fault)
+            counts[key] = counts.get(key, 0) + 1
+    return tuple(CheckError(path, message, count) for (path, message), count in sorted(counts.items()))
+
+
+def instances_of(basis: CheckBasis, name: str) -> tuple[WantedInstance, ...]:
+    """Return the instances that a configuration wants."""
+    return tuple(wanted_instances(basis, CheckScope(configurations=frozenset({name}))))
+
+
+def preview_to_json(instances: Iterable[WantedInstance]) -> dict[str, Value]:
+    """Return wanted instances as ``checks preview -o json`` prints them."""
+    found = tuple(instances)
+    return {
+        "instances": [_wanted_to_json(wanted) for wanted in found],
+        "errors": [error.to_json() for error in check_errors(found)],
+    }
+
+
+def configurations_to_json(
+    configurations: Iterable[CheckConfiguration], systems: Iterable[MonitoringSystem]
+) -> dict[str, Value]:
+    """Return the configurations and the monitoring systems by name, as ``checks list -o json`` prints them."""
+    return {
+        "checks": [
+            {
+                "name": found.name,
+                "object": found.path or "/",
+                "inheritance": found.inheritance,
+                "children_only": found.children_only,
+                "monitoring": found.monitoring,
+                "command": found.command,
+                "interval": found.interval,
+            }
+            for found in sorted(configurations, key=lambda found: found.name)
+        ],
+        "monitoring": [
+            {"name": found.name, "callback": found.callback}
+            for found in sorted(systems, key=lambda found: found.name)
+        ],
+    }
+
+
+def check_to_json(
+    content: Mapping[str, Any], instances: Iterable[WantedInstance], states: Mapping[str, int]
+) -> dict[str, Value]:
+    """Return a configuration as ``checks show -o json`` prints it.
+
+    ``content`` is its document, ``instances`` are those that it wants, ``states`` counts those that exist by their
+    states.
+    """
+    found = tuple(instances)
+    return {
+        "name": content["metadata"]["name"],
+        "document": dict(content),
+        "wanted": len(found),
+        "states": dict(states),
+        "errors": [error.to_json() for error in check_errors(found)],
+    }
+
+
+def _wanted_to_json(wanted: WantedInstance) -> dict[str, Value]:
+    key, identity = wanted.key, wanted.host.identity
+    return {
+        "id": wanted.id,
+        "check": key.check,
+        "path": key.path,
+        "number": key.number,
+        "host": {"id": identity.id, "name": identity.name, "address": wanted.host.address},
+        "attributes": dict(key.attributes),
+        "monitoring": wanted.system,
+        "details": None if wanted.faults else dict(wanted.details()),
+        "errors": list(wanted.faults),
+    }

@@ -1,0 +1,151 @@
+"""The verbs on check configurations, on a real ZooKeeper and a real repository."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.commands import Done, invoke
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost
+from zkdeployment.model.publication import SyncOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TREE = """\
+/shop
+  /web : web
+    version = '1.0'
+    port = [80, 81]
+    /deploy
+      /h1
+      /edge
+"""
+CHECK = """\
+schema: zkdeployment/CheckConfiguration/v1
+metadata: {name: front-http}
+data:
+  object: /shop
+  monitoring: nagios1
+  check: {command: check_http, arguments: ["-H", "{host.name}", "-p", "{attribute.port}", "--", "$USER1$!"]}
+  constraints: [{attribute: port}]
+"""
+SYSTEM = "schema: zkdeployment/MonitoringSystem/v1\nmetadata: {name: nagios1}\n"
+
+
+class Site:
+    """A repository, a ZooKeeper with two known hosts, and a configuration that names both."""
+
+    def __init__(self, directory: Path, zookeeper: str) -> None:
+        self.directory = directory
+        self.branch = Branch(directory)
+        self.zookeeper = zookeeper
+        self.config = directory / "zkdeployment.cfg"
+        self.config.write_text(
+            f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\nurl = {self.branch.bare}\nbranch = main\n"
+            f"tree-directory = {directory / 'tree'}\n"
+        )
+        self.branch.push({"a.zk": TREE})
+
+    def publish(self) -> None:
+        with Session(self.zookeeper) as session:
+            source = GitSource(str(self.branch.bare), self.directory / "syncer" / "tree", gap=0)
+            Syncer(source, ZooKeeperPublications(session), SystemClock()).sync(SyncOptions(force=True))
+            for host_id, role in (("h1", None), ("h2", "edge")):
+                known = KnownHost(Identity(host_id, f"{host_id}.example.com", role), Inventory())
+                write_inventory(session, known)
+
+    def file(self, text: str) -> Path:
+        path = self.directory / "new.yaml"
+        path.write_text(text)
+        return path
+
+    def run(self, *words: object) -> Done:
+        person = {"GIT_CONFIG_GLOBAL": "/dev/null", "SUDO_USER": "ann"}
+        return invoke("checks", *words, "--config", self.config, env=person)
+
+    def json(self, *words: object) -> object:
+        done = self.run(*words, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def site(tmp_path: Path, zookeeper: str) -> Site:
+    return Site(tmp_path, zookeeper)
+
+
+def test_a_check_is_previewed_created_listed_and_deleted(site: Site) -> None:
+    site.publish()
+    file = site.file(f"{SYSTEM}---\n{CHECK}")
+    preview = site.json("preview", file)
+    assert preview["schema"] == "zkdeployment/check-preview/v1"
+    assert [
+        (one["host"]["name"], one["attributes"], one["details"]["arguments"]) for one in preview["instances"]
+    ] == [
+        (name, {"port": port}, ["-H", name, "-p", str(port), "--", "$USER1$!"])
+        for name in ("h1.example.com", "h2.example.com")
+        for port in (80, 81)
+    ]
+    table = site.run("preview", file)
+    assert table.returncode == 0
+    assert "check_http -H h1.example.com -p 80 -- '$USER1$!'" in table.stdout
+    assert table.stderr == "4 instances\n"
+
+    assert "+  object: /shop" in site.run("create", file, "--dry-run").stdout
+    created = site.json("create", file, "--reason", "the shop is live")
+    assert created["job"] == site.branch.tip()
+    assert {"check-front-http.yaml", "monitoring-nagios1.yaml"} < site.branch.files().keys()
+    assert site.branch.ask("log", "-1", "--format=%an %s") == (
+        "ann Create check front-http, monitoring nagios1: the shop is live"
+    )
+    again = site.run("create", file)
+    assert again.returncode == 0
+    assert "nothing changes" in again.stderr
+    assert again.stdout.strip() == created["job"]
+    other = site.run("create", site.file(CHECK.replace("check_http", "check_tcp")))
+    assert other.returncode == 3
+    assert "there is a check front-http already: check-front-http.yaml holds its document" in other.stderr
+
+    site.publish()
+    listed = site.json("list")
+    assert [one["name"] for one in listed["checks"]] == ["front-http"]
+    assert listed["monitoring"] == [{"name": "nagios1", "callback": None}]
+    assert "front-http" in site.run("list").stdout
+
+    assert site.run("delete", "front-http", "--reason", "closed").stdout.strip() == site.branch.tip()
+    assert "check-front-http.yaml" not in site.branch.files()
+    assert site.run("delete", "front-http").returncode == 3
+    site.publish()
+    assert "no check is published" in site.run("list").stderr
+
+
+def test_documents_with_errors_are_neither_previewed_nor_created(site: Site) -> None:
+    site.publish()
+    for words in (("preview",), ("create",)):
+        done = site.run(*words, site.file(f"{SYSTEM}---\n{CHECK}".replace("/shop", "/shops")))
+        assert done.returncode == 1
+        assert "data.object: there is no node /shops; expected the path of a node of the tree" in done.stderr
+        done = site.run(*words, site.file(CHECK))
+        assert done.returncode == 1
+        assert "there is no monitoring system nagios1; expected a MonitoringSystem of that name" in done.stderr
+    assert site.run("preview", site.directory / "missing.yaml").returncode == 2
+
+
+def test_a_preview_of_a_revision_needs_no_publication_of_it(site: Site) -> None:
+    site.publish()
+    site.branch.push({"a.zk": TREE.replace("[80, 81]", "[82]"), "nagios.yaml": SYSTEM})
+    preview = site.json("preview", site.file(CHECK), "--revision", "main")
+    assert [one["attributes"] for one in preview["instances"]] == [{"port": 82}, {"port": 82}]
+    done = site.run("preview", site.file(CHECK), "--revision", "nowhere")
+    assert done.returncode == 1
