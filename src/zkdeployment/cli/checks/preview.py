@@ -17,10 +17,7 @@ from zkdeployment.cli.shared.options import configured_revision, emit, output_op
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.documents.checks.kinds import SYSTEM
-from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
-from zkdeployment.intents.governance import governed_services, withheld_services
 from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.withheld import without_withheld
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -30,10 +27,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.basis import CheckedHost
     from zkdeployment.checks.spawning import WantedInstance
-    from zkdeployment.documents.intents.values import Intent
-    from zkdeployment.model.publication import Targets
     from zkdeployment.model.servers import Servers
-    from zkdeployment.planning.review import Review
     from zkdeployment.ports.operator import OperatorAdapters
 
 
@@ -91,17 +85,7 @@ def _of_revision(name: str, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:
             echo(str(problem), err=True)
         raise click.exceptions.Exit(1)
     systems = frozenset(name for (name,) in reviewed.documents.of(SYSTEM))
-    return PreviewBasis(reviewed.linted.tree, _deployed_targets(reviewed), systems, hosts)
-
-
-def _deployed_targets(reviewed: Review) -> Targets:
-    """Return the targets without those that are withheld because of their intents."""
-    intents: tuple[Intent, ...] = (
-        *reviewed.documents.of(GROUP).values(),
-        *reviewed.documents.of(CLUSTER).values(),
-    )
-    governed = governed_services(intents, reviewed.targets)
-    return without_withheld(reviewed.targets, withheld_services(intents, governed))
+    return PreviewBasis(reviewed.linted.tree, reviewed.targets, systems, hosts)
 
 
 def _cells(wanted: WantedInstance) -> tuple[Text | str, ...]:
