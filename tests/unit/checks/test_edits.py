@@ -48,11 +48,7 @@ def test_a_document_that_exists_as_it_is_changes_nothing():
 
 
 def test_another_document_of_the_same_name_is_refused():
-<<<<<<< HEAD
     with pytest.raises(RefusedError, match=r"^there is a check front-http already: checks\."):
-=======
-    with pytest.raises(RefusedError, match=r"^there is a check front-http already: checks\.yaml holds"):
->>>>>>> bdfc3aa (Checks: output formats of the verbs in the manual)
         with_new_checks([file(TEXT)], contents(TEXT.replace("check_http", "check_tcp")))
 
 
