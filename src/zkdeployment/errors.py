@@ -141,6 +141,22 @@ class HostFilesError(ZkdeploymentError):
     """A file of the host cannot be read or written."""
 
 
+class ServiceError(ZkdeploymentError):
+    """The service cannot be reached, refuses this user, or answers unexpectedly."""
+
+    retry_helps = True
+
+
+class NagiosError(ZkdeploymentError):
+    """Nagios cannot be reached, or its configuration is broken or cannot be written."""
+
+    retry_helps = True
+
+
+class UnusableCheckError(ZkdeploymentError):
+    """The details of a deployment are incomplete, or Nagios cannot run the check that they describe."""
+
+
 class CheckoutError(ZkdeploymentError):
     """Software cannot be checked out, or its source is not allowed."""
 

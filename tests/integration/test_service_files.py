@@ -20,7 +20,7 @@ from zkdeployment.wiring import agent as wiring
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios"])
 def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd(daemon, tmp_path):
     shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
@@ -34,7 +34,7 @@ def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd
     assert unit["Service"]["Restart"] == "on-failure"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios"])
 def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(ETC / "systemd" / f"zkdeployment-{daemon}.service")
@@ -45,7 +45,7 @@ def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     assert "missing.cfg" in done.stderr
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server"])
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios"])
 def test_systemd_accepts_the_unit(daemon, tmp_path):
     text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
     unit = tmp_path / f"zkdeployment-{daemon}.service"
@@ -80,14 +80,22 @@ def service(daemon):
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
-@pytest.mark.parametrize("daemon", ["syncer", "coordinator", "server"])
-def test_daemons_without_need_for_rights_have_none(daemon):
+@pytest.mark.parametrize(
+    ("daemon", "user"),
+    [
+        ("syncer", "zkdeployment"),
+        ("coordinator", "zkdeployment"),
+        ("server", "zkdeployment"),
+        ("nagios", "nagios"),
+    ],
+)
+def test_daemons_without_need_for_rights_have_none(daemon, user):
     """The threshold is systemd's own measure of how exposed a service is, in tenths: 100 is the worst."""
     unit = ETC / "systemd" / f"zkdeployment-{daemon}.service"
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]
     judged = subprocess.run(command, capture_output=True, text=True, check=False)
     assert judged.returncode == 0, judged.stdout
-    assert service(daemon)["User"] == "zkdeployment"
+    assert service(daemon)["User"] == user
     assert service(daemon)["CapabilityBoundingSet"] == ""
 
 

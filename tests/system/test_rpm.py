@@ -180,7 +180,8 @@ def test_a_host_has_neither_the_libraries_nor_the_unit_of_the_service(repository
     root.dnf("install", "zkdeployment")
     libraries = {path.name for path in root.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
     assert libraries & {"fastapi", "uvicorn", "jinja2", "argon2", "authlib", "pydantic", "cryptography"} == set()
-    assert not root.path("/usr/lib/systemd/system/zkdeployment-server.service").exists()
+    units = {path.name for path in root.path("/usr/lib/systemd/system").glob("zkdeployment-*.service")}
+    assert units == {f"zkdeployment-{daemon}.service" for daemon in ("agent", "coordinator", "syncer")}
     configuration = tmp_path / "zkdeployment.cfg"
     configuration.write_text("[zkdeployment]\n")
     served = subprocess.run(
@@ -192,6 +193,18 @@ def test_a_host_has_neither_the_libraries_nor_the_unit_of_the_service(repository
     )
     assert served.returncode == 2
     assert "install the package zkdeployment-server" in served.stderr
+
+
+def test_the_package_of_the_bridge_adds_its_unit_and_no_library(repository, tmp_path):
+    root = Root(tmp_path / "root", repository)
+    root.dnf("install", "zkdeployment")
+    before = root.files()
+    root.dnf("install", "zkdeployment-nagios")
+    added = {str(path) for path in set(root.files()) - set(before)}
+    assert [path for path in added if "zkdeployment-nagios" not in path] == []
+    assert root.path("/usr/lib/systemd/system/zkdeployment-nagios.service").exists()
+    root.dnf("remove", "zkdeployment-nagios")
+    assert root.files() == before
 
 
 @contextmanager
@@ -236,7 +249,7 @@ def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repos
 
 def test_rpmlint_finds_only_documented_exceptions(repository):
     packages = sorted(repository.directory.parent.glob("zkdeployment-*0.1.0-*.rpm"))
-    assert len(packages) == 2
+    assert len(packages) == 3
     run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", *packages)
 
 

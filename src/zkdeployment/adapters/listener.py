@@ -30,7 +30,7 @@ def open_listener(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise ConfigurationError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; see listen in [server]"
+            f"cannot listen on {host} port {port}: {error.strerror or error}; see listen in the configuration"
         ) from error
     return listener
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.config.external_logins import OpenIdSettings
+    from zkdeployment.config.nagios import NagiosSettings
     from zkdeployment.config.settings import ServerSettings, Settings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.logins.external import RoleRule
@@ -82,7 +83,7 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     for field in fields(settings):
         if field.name == "access":
             main |= _plain_access(settings.access)
-        elif field.name not in ("source", "identity", "named", "sync", "coordinate", "checks", "server"):
+        elif field.name not in ("source", "identity", "named", "sync", "coordinate", "checks", "server", "nagios"):
             main[_key(field.name)] = _value(getattr(settings, field.name))
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:
@@ -96,7 +97,14 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
         if part is not None:
             sections[section] = {_key(field.name): _value(getattr(part, field.name)) for field in fields(part)}
     sections["server"] = _plain_server(settings.server)
+    if settings.nagios is not None:
+        sections["nagios"] = _plain_nagios(settings.nagios)
     return sections
+
+
+def _plain_nagios(nagios: NagiosSettings) -> dict[str, object]:
+    values = {_key(field.name): _value(getattr(nagios, field.name)) for field in fields(nagios)}
+    return values | {"verify": shlex.join(nagios.verify), "reload": shlex.join(nagios.reload)}
 
 
 def _plain_server(server: ServerSettings) -> dict[str, object]:

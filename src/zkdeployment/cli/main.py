@@ -31,6 +31,7 @@ VERBS = {
     "lint": LazyVerb("lint", "Check tree files."),
     "locks": LazyVerb("fleet.locks", "Show the holders of locks and the waiting hosts; release a lock."),
     "monitor": LazyVerb("fleet.monitor", "Check this host or the fleet for Nagios."),
+    "nagios": LazyVerb("nagios", "Run the bridge of a Nagios in the foreground."),
     "plan": LazyVerb("plan", "Show what hosts would do, before anything is published."),
     "provide": LazyVerb("provide", "Register an instance of a service while a command runs."),
     "quarantine": LazyVerb("fleet.quarantine", "Forbid a version in the whole fleet, or allow it again."),

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import access, ini, server
+from zkdeployment.config import access, ini, nagios, server
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
 from zkdeployment.config.settings import CheckSettings, CoordinateSettings, Settings, SyncSettings
@@ -62,6 +62,7 @@ KEYS = {
     "coordinate": ("metrics",),
     "checks": ("interval",),
     "server": server.KEYS,
+    "nagios": nagios.KEYS,
 }
 
 _PACKAGES = ("dnf", "none")
@@ -114,6 +115,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         server=server.read_server(
             Section("server", values.get("server", {}), problems), authenticated=zookeeper_access.authenticated
         ),
+        nagios=nagios.read_nagios(Section("nagios", values.get("nagios", {}), problems)),
     )
     problems += _shared_metrics(settings)
     if problems:

@@ -35,7 +35,7 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
     ``authenticated`` is whether this configuration has credentials for ZooKeeper, which access lists can name.
     The files are not read here: other machines and users have the same configuration, but not these files.
     """
-    host, port = _split(section.checked("listen", _listen_problem) or _DEFAULT)
+    host, port = split_listen(section.checked("listen", listen_problem) or _DEFAULT)
     certificate, key = section.path("certificate"), section.path("key")
     plain_text = section.checked("plain-text", yes_no_problem) == "yes"
     if (section.text("certificate") is None) != (section.text("key") is None):
@@ -52,7 +52,7 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
         certificate=certificate,
         key=key,
         plain_text=plain_text,
-        base_url=(section.checked("base-url", _base_url_problem) or "").rstrip("/") or None,
+        base_url=(section.checked("base-url", base_url_problem) or "").rstrip("/") or None,
         openid=external_logins.read_openid(section),
         proxies=external_logins.read_proxies(section),
         webhooks=webhooks.read_webhooks(section),
@@ -68,13 +68,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _split(listen: str) -> tuple[str, int]:
+def split_listen(listen: str) -> tuple[str, int]:
+    """Return the host and the port of a listening address without problems."""
     match = _LISTEN.fullmatch(listen)
     assert match is not None  # noqa: S101  the problem was reported
     return match["ipv6"] or match["name"], int(match["port"])
 
 
-def _listen_problem(value: str) -> str | None:
+def listen_problem(value: str) -> str | None:
+    """Return why a listening address is invalid; ``None`` for a valid one."""
     match = _LISTEN.fullmatch(value)
     if match is None or int(match["port"]) > 65535:
         return f"expected ADDRESS:PORT, for example {_DEFAULT} or [::]:8420, found {value!r}"
@@ -86,7 +88,8 @@ def _listen_problem(value: str) -> str | None:
     return None
 
 
-def _base_url_problem(value: str) -> str | None:
+def base_url_problem(value: str) -> str | None:
+    """Return why the address of a service is invalid; ``None`` for a valid one."""
     expected = f"expected http://HOST[:PORT] or https://HOST[:PORT], found {value!r}"
     try:
         parts = urlsplit(value)

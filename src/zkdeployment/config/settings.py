@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.config.external_logins import OpenIdSettings
+    from zkdeployment.config.nagios import NagiosSettings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.host import Identity
     from zkdeployment.model.servers import AclEntry
@@ -123,6 +124,7 @@ class Settings:
     coordinate: CoordinateSettings = field(default_factory=CoordinateSettings)
     checks: CheckSettings = field(default_factory=CheckSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
+    nagios: NagiosSettings | None = None
 
     @property
     def servers(self) -> Servers:
@@ -146,3 +148,9 @@ class Settings:
         if self.sync is None:
             raise ConfigurationError(f"{self.source}: url and tree-directory not specified in [sync]")
         return self.sync
+
+    def require_nagios(self) -> NagiosSettings:
+        """Return the settings of the Nagios bridge; raises ``ConfigurationError`` without the section."""
+        if self.nagios is None:
+            raise ConfigurationError(f"{self.source}: the section [nagios] not specified")
+        return self.nagios

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from zkdeployment.documents.intents.values import Intent, IntentState
-    from zkdeployment.intents.governance import GovernedService
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.tree import Properties
+    from zkdeployment.planning.targets.governance import GovernedService
 
 EMPTY_CONTENT = IntentContent({})
 
@@ -72,7 +72,8 @@ class IntentRecord:
     """What publications recorded about an intent: its document, its state, and its instances, oldest first.
 
     ``content`` is the published content. ``approved`` is the content that the approval in the document covers, if
-    it was ever published. ``stamp`` is the version of the record, which changes with each write.
+    it was ever published. ``stamp`` is the version of the record, which changes with each write; ``None``
+    if it is not known.
     """
 
     intent: Intent
@@ -80,7 +81,7 @@ class IntentRecord:
     instances: tuple[IntentInstance, ...] = ()
     content: IntentContent = EMPTY_CONTENT
     approved: IntentContent | None = None
-    stamp: int = field(default=0, compare=False)
+    stamp: int | None = field(default=None, compare=False)
 
     @property
     def snapshot(self) -> IntentSnapshot:

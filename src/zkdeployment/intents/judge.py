@@ -7,6 +7,7 @@ limit that. They are looked up in the table of the life cycle.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, UpdateRule
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.content import IntentContent
 
 #: The effects of a change on the instance of a subject, or why the change is refused.
 _Outcome: TypeAlias = "frozenset[IntentEffect] | IntentRefusal"
@@ -44,11 +46,13 @@ def judge_change(
     new: Mapping[IntentSubject, IntentSnapshot],
     *,
     terminating: Collection[IntentSubject] = (),
+    approved: Mapping[IntentSubject, IntentContent] = MappingProxyType({}),
 ) -> IntentJudgement:
     """Judge the change from the intents of one revision to those of another.
 
     ``old`` is ``None`` for a fleet that has never published an intent: the new ones are taken as they stand.
-    ``terminating`` are the subjects of whose last instance hosts still have deployments.
+    ``terminating`` are the subjects of whose last instance hosts still have deployments. ``approved`` are contents
+    that were approved before, as far as they are known: refusals name what has changed since.
     """
     refusals: list[IntentRefusal] = []
     effects: dict[IntentSubject, frozenset[IntentEffect]] = {}
@@ -58,7 +62,7 @@ def judge_change(
         if old is None and after is not None:
             outcome: _Outcome = _first_effects(after)
         else:
-            outcome = _judge(before, after, is_terminating=subject in terminating)
+            outcome = _judge(before, after, is_terminating=subject in terminating, approved=approved.get(subject))
         if isinstance(outcome, IntentRefusal):
             refusals.append(outcome)
         elif outcome:
@@ -70,7 +74,13 @@ def _first_effects(snapshot: IntentSnapshot) -> frozenset[IntentEffect]:
     return frozenset({IntentEffect.BEGIN_INSTANCE}) if snapshot.state.is_active else _NO_EFFECTS
 
 
-def _judge(before: IntentSnapshot | None, after: IntentSnapshot | None, *, is_terminating: bool) -> _Outcome:
+def _judge(
+    before: IntentSnapshot | None,
+    after: IntentSnapshot | None,
+    *,
+    is_terminating: bool,
+    approved: IntentContent | None,
+) -> _Outcome:
     """Return the effects of the change of one subject on its instance, or why it is refused."""
     if before is not None and after is None:
         return _effects(perform(before, IntentAct.REMOVE, is_terminating=is_terminating))
@@ -79,7 +89,7 @@ def _judge(before: IntentSnapshot | None, after: IntentSnapshot | None, *, is_te
             return _judge_active(before, after)
         return _effects(perform(before, IntentAct.TERMINATE))
     if after is not None and after.state.is_active:
-        return _judge_beginning(before, after)
+        return _judge_beginning(before, after, approved)
     return _NO_EFFECTS
 
 
@@ -97,16 +107,20 @@ def _judge_active(before: IntentSnapshot, after: IntentSnapshot) -> _Outcome:
     return outcome.effects
 
 
-def _judge_beginning(before: IntentSnapshot | None, after: IntentSnapshot) -> _Outcome:
+def _judge_beginning(
+    before: IntentSnapshot | None, after: IntentSnapshot, known: IntentContent | None
+) -> _Outcome:
     """Judge a change after which an intent's services are deployed, and before which they were not."""
     if isinstance(after.intent, ClusterIntents):
         last = replace(after, intent=replace(after.intent, state=IntentState.CREATED))
         return _effects(perform(last, IntentAct.APPLY))
     last = replace(after, intent=replace(after.intent, state=IntentState.APPROVED))
     approval = after.intent.approval
-    approved = None
-    if before is not None and approval is not None and before.content.digest == approval.content:
-        approved = before.content
+    contents = (known, None if before is None else before.content)
+    approved = next(
+        (one for one in contents if one is not None and approval is not None and one.digest == approval.content),
+        None,
+    )
     outcome = perform(last, IntentAct.INSTANTIATE, approved=approved)
     if isinstance(outcome, IntentRefusal) and before is not None:
         return replace(outcome, state=before.state)

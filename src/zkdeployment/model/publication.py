@@ -84,7 +84,8 @@ class Published:
     publication, also of the same revision; 0 means that nothing was published. ``since`` is the sequence of the
     last publication that changed nodes, targets or the strategy; 0 if it is not recorded. ``ordered`` is the
     revision that hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout, if
-    there is one. A manual import clears ``revision``, but neither of these two.
+    there is one. A manual import clears ``revision``, but neither of these two. ``intents`` is the number of
+    published intents, ``None`` if none was ever published.
     """
 
     revision: Revision | None = None
@@ -96,6 +97,7 @@ class Published:
     strategy: str | None = None
     ordered: Revision | None = None
     since: int = 0
+    intents: int | None = None
 
     @property
     def effective_since(self) -> int:
@@ -124,7 +126,8 @@ class Publication:
     ``touched_documents`` the keys of those that may differ from the published ones (``None``: all). ``repeats``:
     the text, the targets and the strategy are those of the previous publication, so hosts have nothing to do.
     ``leftovers`` are the top-level nodes of unfinished publications that stay because of ephemeral nodes below
-    them.
+    them. ``withheld`` are the paths of services with the targets for which they are not deployed, because of the
+    state of their intents. ``intents`` is the number of intents of the revision.
     """
 
     revision: Revision
@@ -140,6 +143,8 @@ class Publication:
     exact: str | None = None
     managed: frozenset[str] = frozenset()
     leftovers: frozenset[str] = frozenset()
+    withheld: frozenset[tuple[str, str]] = frozenset()
+    intents: int = 0
     sequence: int = 0
     record: PublicationRecord | None = None
     strategy: Strategy | None = None

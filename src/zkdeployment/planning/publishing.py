@@ -19,7 +19,8 @@ from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.planning.convergence import count_excluded, is_completed
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.review import Review, place
-from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.compilation import Compilation, compile_tree
+from zkdeployment.planning.targets.governance import INTENT_KINDS, published_intents, read_intents
 from zkdeployment.planning.targets.wanted import host_problems
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
@@ -33,27 +34,33 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.published_state import PublicationSnapshot
+    from zkdeployment.planning.targets.withheld import ServiceTarget
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The state before a publication: the live tree, its targets, and the published strategy and documents."""
+    """The state before a publication: the live tree, its targets, and the published strategy and documents.
+
+    ``withheld`` are the services that are not among the targets because of the state of their intents.
+    """
 
     live: LiveTree
     targets: Targets
     strategy: Strategy | None = None
     documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
+    withheld: frozenset[ServiceTarget] = frozenset()
 
     @classmethod
     def of_live_tree(cls, live: LiveTree, strategy: Strategy | None, documents: PublishedDocuments) -> Baseline:
         """Return the baseline for a live tree that was read whole."""
-        return cls(live, compile_targets(live.tree)[0], strategy, documents)
+        compilation = compile_tree(live.tree, published_intents(documents))
+        return cls(live, compilation.targets, strategy, documents, compilation.withheld)
 
     @classmethod
     def of_text(cls, last: Review) -> Baseline:
         """Return the baseline for a live tree that is exactly the ``last`` reviewed text."""
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
-        return cls(live, last.targets, last.documents.strategy(), documents)
+        return cls(live, last.targets, last.documents.strategy(), documents, last.compilation.withheld)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +68,14 @@ class Draft:
     """The publication of ``revision``, not written yet.
 
     ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
-    ``Publication``, and so are ``targets`` and ``roles``.
+    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live.
     """
 
     revision: Revision
+    reviewed: Review
     baseline: Baseline
     change: TreeChange
-    targets: Targets
+    compilation: Compilation
     roles: frozenset[str]
     strategy: StrategyChange
     documents: DocumentsChange
@@ -76,6 +84,16 @@ class Draft:
     leftovers: frozenset[str]
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
+
+    @property
+    def targets(self) -> Targets:
+        """The targets that hosts deploy."""
+        return self.compilation.targets
+
+    @property
+    def intents(self) -> int:
+        """The number of intents of the revision."""
+        return sum(kind in INTENT_KINDS for kind, _ in self.documents.after)
 
     @property
     def sentence(self) -> str:
@@ -124,6 +142,8 @@ class PreparedPublication:
             revision=draft.revision,
             change=draft.change,
             targets=draft.targets,
+            withheld=draft.compilation.withheld,
+            intents=draft.intents,
             roles=draft.roles,
             expected=snapshot.cluster,
             stops=snapshot.stops,
@@ -163,13 +183,14 @@ def draft(
     orphaned = published.managed - text.nodes.keys()
     begun = published.begun - text.nodes.keys()
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
-    targets, conflicts = reviewed.targets, reviewed.conflicts
+    compilation = reviewed.compilation
     if tree != text:
-        targets, conflicts = compile_targets(tree)
+        compilation = compile_tree(tree, read_intents(reviewed.documents))
+    targets = compilation.targets
     quarantines = baseline.documents.of(QUARANTINE).values()
     problems = dict.fromkeys(
         (
-            *conflicts,
+            *compilation.problems,
             *_host_problems(targets, snapshot),
             *quarantine_problems(targets, reviewed.documents),
             *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
@@ -181,13 +202,16 @@ def draft(
     affected = tuple(sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name)))
     return Draft(
         revision=revision,
+        reviewed=reviewed,
         baseline=baseline,
         change=change,
-        targets=targets,
+        compilation=compilation,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
         strategy=StrategyChange(baseline.strategy, reviewed.documents.strategy()),
         documents=DocumentsChange(baseline.documents.contents, reviewed.documents.contents),
-        exact=reviewed.fingerprint if _is_exact(tree, text) and targets == reviewed.targets else None,
+        exact=reviewed.fingerprint
+        if _is_exact(tree, text) and compilation.whole == reviewed.compilation.whole
+        else None,
         managed=frozenset(without_reserved(merged.base).tops) | published.managed - change.delete,
         leftovers=begun - change.delete,
         affected=affected,

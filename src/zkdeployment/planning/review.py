@@ -17,13 +17,15 @@ from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.services import has_property
-from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
+from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
+from zkdeployment.planning.targets.governance import intent_problems, read_intents
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.tree import Tree
@@ -37,16 +39,20 @@ RULES = 4
 class Review:
     """The files of a tree, parsed, linted and compiled; ``problems`` are all problems, sorted by place.
 
-    ``targets`` and ``conflicts`` result from compiling the text alone; ``documents`` stand beside the tree.
+    ``compilation`` is that of the text alone; ``documents`` stand beside the tree.
     Reviews with equal fingerprints have equal texts.
     """
 
     fingerprint: str
     linted: LintResult
-    targets: Targets
-    conflicts: tuple[Problem, ...]
+    compilation: Compilation
     problems: tuple[Problem, ...]
     documents: Documents = Documents()  # noqa: RUF009  it cannot be changed
+
+    @property
+    def targets(self) -> Targets:
+        """The targets that hosts deploy: those of the text without the withheld services."""
+        return self.compilation.targets
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -86,13 +92,13 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         return last
     linted = lint(files, None if last is None else last.linted)
     documents = read_documents(document_files(files), None if last is None else last.documents)
-    targets, conflicts = _compile(linted, last)
+    compilation = _compile(linted, read_intents(documents), last)
     with_errors = _paths(linted, Severity.ERROR)
     at_errors = with_errors.union(*(_above(path) for path in with_errors))
     with_warnings = _paths(linted, Severity.WARNING)
     # Files with documents alone need no tree.
     placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.errors]
-    for problem in conflicts:
+    for problem in compilation.problems:
         # Errors in lines of the node, or below it, may be the cause of this conflict.
         if problem.path in at_errors:
             continue
@@ -100,18 +106,19 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         severity = Severity.WARNING if problem.path in with_warnings else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
-    placed += (place(problem, linted) for problem in quarantine_problems(targets, documents))
+    placed += intent_problems(documents, linted.tree, compilation.whole)
+    placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
     placed += check_problems(documents, linted.tree if linted.parsed else None)
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
-    return Review(digest, linted, targets, conflicts, tuple(sort_problems(placed)), documents)
+    return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents)
 
 
-def _compile(linted: LintResult, last: Review | None) -> tuple[Targets, tuple[Problem, ...]]:
-    if last is None or last.conflicts:
-        return compile_targets(linted.tree)
+def _compile(linted: LintResult, intents: Collection[Intent], last: Review | None) -> Compilation:
+    if last is None:
+        return compile_tree(linted.tree, intents)
     linked = {path for path, name in linted.merged.links if name.endswith(PROPERTY_LINK)}
     changed = linked | diff(last.linted.tree, linted.tree).paths
-    return recompile_targets(linted.tree, changed, last.targets)
+    return compile_tree(linted.tree, intents, since=Recompilation(last.compilation, changed))
 
 
 def _linked_targets(linted: LintResult) -> Iterator[Problem]:

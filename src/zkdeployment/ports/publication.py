@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Refusal
@@ -58,9 +60,22 @@ class PublicationStore(Protocol):
     def lock(self) -> NodeLock:
         """Return a new ``/hosts-lock``. Once it is held, ``publish`` writes only while it is still held."""
 
-    def publish(self, publication: Publication) -> None:
+    def intents(self) -> tuple[IntentRecord, ...]:
+        """Read the records of all intents, as ``IntentReader.records`` does."""
+
+    def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
+        """Read the records whose last instance is terminated and has no final status yet."""
+
+    def record_final_status(self, record: IntentRecord) -> None:
+        """Write a record whose last instance has its final status now.
+
+        Raises ``ConflictError`` if the record changed since it was read: then it stays as it is.
+        """
+
+    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> None:
         """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
 
+        ``intents`` is the change of intents, ``None`` if there neither were nor are any.
         Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
         either nothing was written, or the mark stays and the next publication completes the work. Raises
         ``TreeError``, before anything is written, if a node is too large for ZooKeeper.

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 from zkdeployment.documents.intents.values import DeploymentIntentGroup
-from zkdeployment.intents.governance import GovernedService
 from zkdeployment.intents.instances import (
     KEPT_INSTANCES,
     InstanceChange,
@@ -15,6 +14,7 @@ from zkdeployment.intents.instances import (
 )
 from zkdeployment.intents.life_cycle import IntentEffect
 from zkdeployment.model.deployment import Assignment
+from zkdeployment.planning.targets.governance import GovernedService
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 FRONT = GovernedService("front", "web", Assignment("/front", 2, "front", "front", version="1"))

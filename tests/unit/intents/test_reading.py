@@ -2,9 +2,10 @@
 
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.reading import intent_problems, intent_snapshots
+from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.governance import intent_problems
 from zkdeployment.tree.parse import parse
 
 TREE = """\

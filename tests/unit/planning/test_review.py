@@ -96,7 +96,9 @@ def test_a_name_is_checked_where_it_becomes_that_of_a_lock_or_a_file(name):
 
 
 def test_problem_that_concerns_no_node_is_kept(monkeypatch):
-    monkeypatch.setattr("zkdeployment.planning.review.compile_targets", lambda _tree: ({}, (Problem("odd"),)))
+    monkeypatch.setattr(
+        "zkdeployment.planning.targets.compilation.compile_targets", lambda _tree, **_: ({}, (Problem("odd"),))
+    )
     assert Problem("odd") in look(a_zk="/a b\n").errors
 
 

@@ -46,10 +46,14 @@ class PublicationGuards:
             _refuse(date_refusal(tip, origin, self._source.origin(before)))
 
     def check_removals(self, snapshot: PublicationSnapshot, tip: Revision, draft: Draft) -> None:
-        """Refuse a publication that ends too many deployments, unless it was checked before its interruption."""
+        """Refuse a publication that ends too many deployments, unless it was checked before its interruption.
+
+        Deployments that end because of the state of their intents do not count.
+        """
         if snapshot.cluster is None or snapshot.cluster.importing != tip:
             before = draft.baseline.targets
-            _refuse(removal_refusal(tip, before, draft.targets, snapshot.known, draft.change.delete))
+            after = draft.compilation.whole
+            _refuse(removal_refusal(tip, before, after, snapshot.known, draft.change.delete))
 
 
 def _refuse(reason: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
+from zkdeployment.daemons.syncer.intent_judge import IntentJudge
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
 from zkdeployment.daemons.syncer.publication_guards import PublicationGuards
 from zkdeployment.daemons.syncer.refusal_recorder import RefusalRecorder
@@ -27,6 +28,7 @@ from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
     from zkdeployment.planning.published_state import PublishedState
@@ -83,6 +85,7 @@ class Syncer:
         self._watermark = Watermark(memory)
         self._builder = PublicationBuilder(source, store)
         self._guards = PublicationGuards(source, store)
+        self._intents = IntentJudge(store)
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
 
@@ -111,11 +114,12 @@ class Syncer:
         options = options or SyncOptions()
         published_state, tip = self._read(options)
         candidate = self._decide(published_state, tip, options)
-        prepared = None if candidate is None else self._prepare(candidate, options)
+        prepared, _ = (None, None) if candidate is None else self._prepare(candidate, options)
         return SyncReport(tip, None if prepared is None else prepared.draft)
 
     def _sync(self, options: SyncOptions) -> SyncReport:
         published_state, tip = self._read(options)
+        self._intents.record_final_statuses(published_state.published)
         with self._refusals.judging(tip, published_state.refused):
             return self._judge(published_state, tip, options)
 
@@ -126,10 +130,10 @@ class Syncer:
         if candidate is None:
             return SyncReport(tip)
         with self._locked(tip):
-            prepared = self._prepare(candidate, options)
+            prepared, intents = self._prepare(candidate, options)
             if prepared is None:
                 return SyncReport(tip)
-            self._publish(prepared, candidate.origin, options)
+            self._publish(prepared, intents, candidate.origin, options)
         draft, origin = prepared.draft, candidate.origin
         get_logger().info(
             "revision-published",
@@ -205,21 +209,30 @@ class Syncer:
         finally:
             lock.release()
 
-    def _prepare(self, candidate: _Candidate, options: SyncOptions) -> PreparedPublication | None:
-        """Return the publication; ``None`` if the tip is published already and nothing changes."""
+    def _prepare(
+        self, candidate: _Candidate, options: SyncOptions
+    ) -> tuple[PreparedPublication | None, IntentsChange | None]:
+        """Return the publication and its change of intents; nothing if the tip is published and stays as it is."""
         tip, snapshot = candidate.tip, candidate.snapshot
         prepared = self._builder.prepare(snapshot, tip, options)
         draft = prepared.draft
         if candidate.optional and not draft.change:
-            return None
+            return None, None
+        intents = self._intents.judge(draft, snapshot.published)
         if not options.overrides.mass_removal:
             self._guards.check_removals(snapshot, tip, draft)
-        return prepared
+        return prepared, intents
 
-    def _publish(self, prepared: PreparedPublication, origin: Origin, options: SyncOptions) -> None:
+    def _publish(
+        self,
+        prepared: PreparedPublication,
+        intents: IntentsChange | None,
+        origin: Origin,
+        options: SyncOptions,
+    ) -> None:
         """Write the publication, under a sequence above all that ZooKeeper or this syncer know."""
         now = self._clock.now()
         last = max(prepared.snapshot.published.sequence, self._watermark.known.sequence)
         publication = prepared.build(options, origin, sequence=next_sequence(last, now), now=now)
-        self._store.publish(publication)
+        self._store.publish(publication, intents)
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))

@@ -21,21 +21,27 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Tree
 
 
-def compile_targets(tree: Tree, *, only: Collection[str] | None = None) -> tuple[Targets, tuple[Problem, ...]]:
+def compile_targets(
+    tree: Tree, *, only: Collection[str] | None = None, checks_conflicts: bool = True
+) -> tuple[Targets, tuple[Problem, ...]]:
     """Return the targets of a tree and all problems, each with its path.
 
     The key of a role's controller is the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
-    restricts targets and problems to these names: errors for other hosts do not concern an agent.
+    restricts targets and problems to these names: errors for other hosts do not concern an agent. Without
+    ``checks_conflicts``, services of one target may exclude each other.
     """
     compiler = _Compiler(tree)
     compiler.read(tree.nodes, only)
     targets = {
         name: tuple(sorted(assignments, key=by_path)) for name, assignments in sorted(compiler.targets.items())
     }
-    return targets, (*compiler.problems, *target_conflicts(targets, targets))
+    conflicts = target_conflicts(targets, targets) if checks_conflicts else ()
+    return targets, (*compiler.problems, *conflicts)
 
 
-def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tuple[Targets, tuple[Problem, ...]]:
+def recompile_targets(
+    tree: Tree, changed: Collection[str], last: Targets, *, checks_conflicts: bool = True
+) -> tuple[Targets, tuple[Problem, ...]]:
     """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
 
     ``last`` are the targets of the tree before the change, which had no problems. ``changed`` must include all
@@ -55,7 +61,8 @@ def recompile_targets(tree: Tree, changed: Collection[str], last: Targets) -> tu
         if assignments := [*kept, *compiler.targets.get(name, ())]:
             targets[name] = tuple(sorted(assignments, key=by_path))
     checked = renewed | {name.removeprefix("/roles/") for name in renewed}
-    return targets, (*compiler.problems, *target_conflicts(checked & targets.keys(), targets))
+    conflicts = target_conflicts(checked & targets.keys(), targets) if checks_conflicts else ()
+    return targets, (*compiler.problems, *conflicts)
 
 
 class _Compiler:

@@ -7,21 +7,30 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import TreeError
 from zkdeployment.model.deployment import Assignment, DesiredState
 from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.conflicts import host_conflicts
+from zkdeployment.planning.targets.conflicts import host_conflicts, target_conflicts
 from zkdeployment.planning.targets.selection import role_controller, unchecked_assignments
+from zkdeployment.planning.targets.withheld import without_withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from zkdeployment.model.host import Identity
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Tree
+    from zkdeployment.planning.targets.withheld import ServiceTarget
 
 
-def wanted_from_tree(identity: Identity, tree: Tree) -> DesiredState:
-    """Return the wanted state of a host according to the whole tree; raises ``TreeError`` with all problems."""
-    targets, problems = compile_targets(tree, only=identity.published_names)
+def wanted_from_tree(
+    identity: Identity, tree: Tree, withheld: Collection[ServiceTarget] = frozenset()
+) -> DesiredState:
+    """Return the wanted state of a host according to the whole tree; raises ``TreeError`` with all problems.
+
+    ``withheld`` are the services that are not deployed because of the state of their intents.
+    """
+    whole, problems = compile_targets(tree, only=identity.published_names, checks_conflicts=False)
+    targets = without_withheld(whole, withheld)
+    problems = (*problems, *target_conflicts(targets, targets))
     if problems:
         raise _tree_error(problems)
     return wanted_for(identity, targets)

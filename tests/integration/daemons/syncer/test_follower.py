@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from support.proxy import Proxy
     from support.publishing import Publishing
+    from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.model.publication import Publication
     from zkdeployment.model.tree import Value
     from zkdeployment.ports.publication import TreeSource
@@ -166,10 +167,10 @@ def test_a_stop_during_the_service_of_a_request_prevails(publishing: Publishing)
         syncer = Syncer(publishing.source(), store, SystemClock())
         request, publish = store.request(), store.publish
 
-        def stop_first(publication: Publication) -> None:
+        def stop_first(publication: Publication, intents: IntentsChange | None) -> None:
             store.publish = publish  # type: ignore[method-assign]
             ZooKeeperClusterControl(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
-            publish(publication)
+            publish(publication, intents)
 
         store.publish = stop_first  # type: ignore[method-assign]
         with pytest.raises(RefusedError, match="stopped again"):
@@ -186,9 +187,9 @@ def test_a_request_that_is_withdrawn_during_its_service_changes_nothing(publishi
         syncer = Syncer(publishing.source(), store, SystemClock())
         request, publish = store.request(), store.publish
 
-        def withdraw_first(publication: Publication) -> None:
+        def withdraw_first(publication: Publication, intents: IntentsChange | None) -> None:
             publishing.client.delete("/zkdeployment/request")
-            publish(publication)
+            publish(publication, intents)
 
         store.publish = withdraw_first  # type: ignore[method-assign]
         with pytest.raises(RefusedError, match="was taken back"):

@@ -339,11 +339,11 @@ class Meddling(ZooKeeperPublications):
         super().__init__(session)
         self.meddle, self.times = meddle, times
 
-    def publish(self, publication):
+    def publish(self, publication, intents=None):
         if self.times:
             self.times -= 1
             self.meddle()
-        super().publish(publication)
+        super().publish(publication, intents)
 
 
 class TestOthersWriteToo:

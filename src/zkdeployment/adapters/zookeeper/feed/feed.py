@@ -17,8 +17,8 @@ from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication, read_results
-from zkdeployment.adapters.zookeeper.publication.intents import read_withheld
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
+from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.cached_fleet import CachedFleet, FleetReading

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records, read_withheld
+from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records
+from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session

@@ -8,6 +8,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import is_path
 from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree
+from zkdeployment.adapters.zookeeper.publication.withheld import decode_withheld
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.planning.services import deploy_node
@@ -51,15 +52,16 @@ def read_services(session: Session, services: Collection[str]) -> frozenset[str]
 
 def _from_tree(session: Session, identity: Identity, revision: Revision) -> DesiredState:
     """Return the wanted state of a host from the whole tree: a version set by hand has no compiled targets."""
-    before, targets = session.get_many([paths.HOSTS, paths.TARGETS])
+    before, targets, withheld = session.get_many([paths.HOSTS, paths.TARGETS, paths.WITHHELD])
     _check_cluster(before, revision)
     tree = read_live_tree(session).tree
     after, targets_after = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(after, revision)
     # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.
+    # What is withheld changes only in transactions that write the targets' node.
     if _changed(before) != _changed(after) or _changed(targets) != _changed(targets_after):
         raise ConflictError(f"the tree or the cluster version changed while the tree was read for {identity}")
-    return wanted_from_tree(identity, tree)
+    return wanted_from_tree(identity, tree, decode_withheld(withheld))
 
 
 def _changed(node: Node | None) -> int | None:

@@ -28,6 +28,7 @@ from zkdeployment.adapters.zookeeper.publication.documents import (
     document_path,
     read_document_nodes,
 )
+from zkdeployment.adapters.zookeeper.publication.intents import IntentOperations
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, encode_managed, made_tops, managed_tops
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 OPERATIONS_LIMIT = 2000
 
 #: The properties of the targets' node that describe the last publication and stay valid after an import by hand.
-_OF_THE_LAST = ("sequence", "since", "strategy", "ordered")
+_OF_THE_LAST = ("sequence", "since", "strategy", "ordered", "intents")
 
 #: Bytes for the operations that every transaction of a large publication has in addition to its share.
 _RESERVE = 4096
@@ -58,7 +59,7 @@ class StoredPublication:
     ``compiled`` maps the paths of targets to their nodes, ``documents`` those of documents. ``document_kinds`` are
     the kinds of documents that have a node. ``recorded`` are the sequences of the publications in
     the history, sorted. ``strategy`` is ``None`` if no strategy was ever published. ``request`` is the operation
-    that removes the request that this publication carries out.
+    that removes the request that this publication carries out, ``intents`` write the records of intents.
     """
 
     hosts: Node
@@ -72,6 +73,7 @@ class StoredPublication:
     recorded: tuple[int, ...]
     strategy: Node | None = None
     request: Operation | None = None
+    intents: IntentOperations = IntentOperations()  # noqa: RUF009  it cannot be changed
 
 
 def read_stored(session: Session, publication: Publication) -> StoredPublication:
@@ -130,7 +132,8 @@ def transactions_for(
         *_target_operations(publication, snapshot),
         *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - snapshot.role_locks)),
     ]
-    work = [*for_hosts, *document_operations(publication, snapshot.document_kinds, snapshot.documents)]
+    documents = document_operations(publication, snapshot.document_kinds, snapshot.documents)
+    work = [*for_hosts, *documents, *snapshot.intents.parts]
     repeats = publication.repeats and not for_hosts
     closing, opening = _closing(publication, snapshot, repeats=repeats), _opening(publication, snapshot)
     check_data(work)
@@ -141,7 +144,7 @@ def transactions_for(
         return
     check_sizes(opening, acl)
     yield opening
-    for chunk in _chunks(work, acl):
+    for chunk in chunks(work, acl):
         yield [Check(paths.HOSTS, snapshot.hosts.version + 1), *chunk]
     yield _closing(publication, snapshot, repeats=repeats, opened=True)
 
@@ -168,9 +171,9 @@ def import_transactions(
     check_data(work)
     hosts, targets, managed = nodes
     first = [] if targets is None else [_invalidation(targets)]
-    chunks = list(_chunks([*first, *work], acl))
-    if len(chunks) < 2 or hosts is None:
-        return chunks
+    pieces = list(chunks([*first, *work], acl))
+    if len(pieces) < 2 or hosts is None:
+        return pieces
     cluster = Cluster.from_properties(hosts.properties)
     opened = advance(cluster, ClusterEvent.BEGIN, cluster.importing or BY_HAND)
     # The mark of an interrupted publication stays: only the next publication removes it.
@@ -185,7 +188,7 @@ def import_transactions(
     check_sizes(opening, acl)
     return [
         opening,
-        *([Check(paths.HOSTS, hosts.version + 1), *chunk] for chunk in _chunks(work, acl)),
+        *([Check(paths.HOSTS, hosts.version + 1), *chunk] for chunk in chunks(work, acl)),
         closing,
     ]
 
@@ -247,7 +250,9 @@ def _closing(
     revision = publication.revision
     since = decode_published(snapshot.targets).effective_since if repeats else sequence
     kept = {"sequence": sequence, "since": since}
-    properties = {"version": revision, **kept, **exact, **by, "ordered": revision}
+    had_intents = decode_published(snapshot.targets).intents is not None
+    intents = {"intents": publication.intents} if publication.intents or had_intents else {}
+    properties = {"version": revision, **kept, **exact, **by, "ordered": revision, **intents}
     return [
         *_recording(publication, snapshot, sequence, since),
         *(
@@ -256,6 +261,7 @@ def _closing(
             else []
         ),
         *_strategy_operations(publication, snapshot),
+        *snapshot.intents.indexes,
         Set(paths.TARGETS, encode(properties), snapshot.targets.version + opened),
         changing_cluster(snapshot.hosts, ClusterEvent.COMPLETE, publication.revision, later=int(opened)),
         *forgetting_stops(snapshot.stops),
@@ -289,7 +295,8 @@ def _fits(operations: Sequence[Operation], acl: int) -> bool:
     )
 
 
-def _chunks(operations: Sequence[Operation], acl: int) -> Iterator[list[Operation]]:
+def chunks(operations: Sequence[Operation], acl: int) -> Iterator[list[Operation]]:
+    """Yield operations in lists that fit into one transaction each."""
     chunk: list[Operation] = []
     taken = 0
     for operation in operations:

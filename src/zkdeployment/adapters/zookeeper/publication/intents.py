@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.adapters.zookeeper.publication.documents import encode_content, subject_name
+from zkdeployment.adapters.zookeeper.publication.withheld import withheld_operations
 from zkdeployment.documents.intents.kinds import intent_document, intent_of_document
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import ConflictError, TreeError
@@ -27,7 +28,6 @@ from zkdeployment.intents.instances import (
     services_to_json,
 )
 from zkdeployment.log import get_logger
-from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -112,23 +112,21 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
         return None
 
 
-def read_withheld(session: Session) -> frozenset[ServiceTarget]:
-    """Return the services and targets that the last publication withheld."""
-    node = session.get(paths.WITHHELD)
-    return decode_withheld(node)
+def read_awaiting_records(session: Session) -> tuple[IntentRecord, ...]:
+    """Return the records whose last instance is terminated and has no final status yet.
+
+    The other records are not read beyond their indexes.
+    """
+    names = session.children(paths.INTENTS) or []
+    nodes = zip(names, session.get_many(map(_path, names)), strict=True)
+    indexes = [index for name, node in nodes if node is not None and (index := _index(name, node)) is not None]
+    awaiting = [index for index in indexes if _awaits_final_status(index)]
+    records = (read_record(session, intent_of_document(index["document"]).subject) for index in awaiting)
+    return tuple(record for record in records if record is not None and record.awaits_final_status)
 
 
-def decode_withheld(node: Node | None) -> frozenset[ServiceTarget]:
-    """Return the withheld services of their node; raises ``TreeError`` if it is damaged."""
-    if node is None or not node.data:
-        return frozenset()
-    try:
-        value = unpack(node.data)
-    except ValueError as error:
-        raise TreeError(f"{paths.WITHHELD} cannot be read: {error}; publish again") from error
-    if not isinstance(value, dict):
-        raise TreeError(f"{paths.WITHHELD} holds no mapping of services to targets; publish again")
-    return withheld_from_json(value)
+def _awaits_final_status(index: Mapping[str, Any]) -> bool:
+    return any(entry["terminated"] is not None and entry["final"] is None for entry in index["instances"][-1:])
 
 
 def _read(session: Session, subject: IntentSubject | None) -> tuple[IntentRecord, ...]:
@@ -270,12 +268,12 @@ def intent_operations(
     if a record changed since it was read.
     """
     parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
-    indexes: list[Operation] = [] if withheld is None else list(_withheld_operations(withheld, nodes.withheld))
+    indexes: list[Operation] = [] if withheld is None else list(withheld_operations(withheld, nodes.withheld))
     wanted = {subject_name(subject): record for subject, record in records.items()}
     for name, record in sorted(wanted.items()):
         path, node = _path(name), nodes.indexes.get(name)
         version = 0 if node is None else node.version
-        if version != record.stamp:
+        if record.stamp not in {None, version}:
             raise ConflictError(f"{path} changed since it was read")
         former = None if node is None else _index(name, node)
         encoder = _RecordEncoder(record, former)
@@ -293,13 +291,16 @@ def intent_operations(
     return IntentOperations(parts, indexes)
 
 
-def _withheld_operations(withheld: Collection[ServiceTarget], node: Node | None) -> Iterator[Operation]:
-    data = encode_content(withheld_to_json(withheld)) if withheld else b""
+def record_operations(session: Session, record: IntentRecord) -> IntentOperations:
+    """Return the operations that write one record, which must exist; raises ``ConflictError`` if it does not."""
+    subject = record.intent.subject
+    path = _path(subject_name(subject))
+    (node,), (parts,) = session.look([path], [path])
     if node is None:
-        if data:
-            yield Create(paths.WITHHELD, data)
-    elif node.data != data:
-        yield Set(paths.WITHHELD, data, node.version)
+        raise ConflictError(f"{path} was removed")
+    name = subject_name(subject)
+    nodes = IntentNodes(True, None, {name: node}, {name: frozenset(parts or ())})
+    return intent_operations({subject: record}, nodes, None)
 
 
 @dataclass(slots=True)

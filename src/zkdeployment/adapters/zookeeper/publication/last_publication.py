@@ -27,7 +27,7 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
         return Published()
     properties = targets.properties
     version, exact, sequence = properties.get("version"), properties.get("exact"), properties.get("sequence")
-    since = properties.get("since")
+    since, intents = properties.get("since"), properties.get("intents")
     strategy, ordered = properties.get("strategy"), properties.get("ordered")
     existing = {f"/{name}" for name in tops}
     return Published(
@@ -40,6 +40,7 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
         since=since if is_sequence(since) else 0,
         strategy=strategy if isinstance(strategy, str) else None,
         ordered=ordered if is_revision(ordered) else None,
+        intents=intents if isinstance(intents, int) and intents >= 0 else None,
     )
 
 

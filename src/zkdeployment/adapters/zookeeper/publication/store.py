@@ -16,9 +16,22 @@ from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventor
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.locks.unused_locks import remove_unused_locks
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
-from zkdeployment.adapters.zookeeper.publication.builder import read_stored, transactions_for
+from zkdeployment.adapters.zookeeper.publication.builder import (
+    StoredPublication,
+    chunks,
+    read_stored,
+    sequence_of,
+    transactions_for,
+)
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
+from zkdeployment.adapters.zookeeper.publication.intents import (
+    intent_operations,
+    read_awaiting_records,
+    read_intent_nodes,
+    read_records,
+    record_operations,
+)
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.publication.refusals import refused_revision, write_refusal
@@ -32,6 +45,7 @@ from zkdeployment.adapters.zookeeper.publication.requests import (
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
 from zkdeployment.errors import ConflictError
+from zkdeployment.intents.instances import InstanceChange
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
@@ -42,7 +56,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.adapters.zookeeper.publication.intents import IntentOperations
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.inventory import KnownHost
@@ -120,7 +137,20 @@ class ZooKeeperPublications:
         self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
         return self._lock
 
-    def publish(self, publication: Publication) -> None:
+    def intents(self) -> tuple[IntentRecord, ...]:
+        return read_records(self._session)
+
+    def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
+        return read_awaiting_records(self._session)
+
+    def record_final_status(self, record: IntentRecord) -> None:
+        operations = record_operations(self._session, record)
+        for transaction in chunks([*operations.parts, *operations.indexes], self._session.acl_size):
+            self._reach("before:final-status")
+            self._session.commit(*transaction)
+            self._reach("after:final-status")
+
+    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> None:
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         request = None if publication.request is None else carrying_out(self._session, publication.request)
         snapshot = replace(read_stored(self._session, publication), request=request)
@@ -131,6 +161,8 @@ class ZooKeeperPublications:
             raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
         if publication.stops not in {None, snapshot.stops.version}:
             raise ConflictError("the fleet was stopped, or resumed, in the meantime")
+        if intents is not None:
+            snapshot = replace(snapshot, intents=_intent_operations(self._session, publication, intents, snapshot))
         first, *others = transactions_for(publication, snapshot, self._session.acl_size)
         self._commit([first])
         if others:
@@ -177,6 +209,18 @@ class ZooKeeperPublications:
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
         write_report(self._session, self._identity, message, interval, fetched)
+
+
+def _intent_operations(
+    session: Session, publication: Publication, intents: IntentsChange, snapshot: StoredPublication
+) -> IntentOperations:
+    """Return the operations that write the records of intents that a publication changes."""
+    record = publication.record
+    time = 0.0 if record is None else record.time
+    author = "" if record is None or record.origin is None else record.origin.author
+    records = intents.records(InstanceChange(sequence_of(publication, snapshot), time, author))
+    nodes = read_intent_nodes(session, records.keys(), intents.after.keys())
+    return intent_operations(records, nodes, publication.withheld)
 
 
 def read_hosts(session: Session) -> tuple[Host, ...]:

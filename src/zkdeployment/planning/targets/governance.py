@@ -5,16 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
 from zkdeployment.documents.intents.values import subject_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.targets.withheld import ServiceTarget
+
+#: The key of the paths, by the kind of document.
+_PATHS = {GROUP.name: "apps", CLUSTER.name: "network-intents"}
+
+#: The kinds of documents that are intents.
+INTENT_KINDS = frozenset(_PATHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,16 @@ class GovernanceFault:
     app: str
     position: int
     message: str
+
+
+def read_intents(documents: Documents) -> tuple[Intent, ...]:
+    """Return the groups and the clusters of a revision."""
+    return (*documents.of(GROUP).values(), *documents.of(CLUSTER).values())
+
+
+def published_intents(documents: PublishedDocuments) -> tuple[Intent, ...]:
+    """Return the groups and the clusters that were published."""
+    return (*documents.of(GROUP).values(), *documents.of(CLUSTER).values())
 
 
 def governed_services(
@@ -91,6 +111,17 @@ def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -
                         " too; expected one intent for each service and target"
                     )
                     yield GovernanceFault(*fault, message)
+
+
+def intent_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
+    """Yield the problems of intents with the tree: paths that are no nodes, services under two intents.
+
+    ``targets`` are those of the whole tree, with nothing withheld.
+    """
+    entries = {entry.subject: entry for (kind, _), entry in documents.entries.items() if kind in _PATHS}
+    for fault in governance_faults(read_intents(documents), tree, targets):
+        entry = entries[fault.subject]
+        yield entry.problem(("data", _PATHS[entry.kind.name], fault.app, fault.position), fault.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.governance import governance_faults, governed_services, withheld_services
 from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.governance import governance_faults, governed_services, withheld_services
 from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json, without_withheld
 from zkdeployment.tree.parse import parse
 

@@ -1,0 +1,1 @@
+"""A Nagios on this machine, and the service as its bridge sees it."""

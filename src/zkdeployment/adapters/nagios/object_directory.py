@@ -1,0 +1,86 @@
+"""The directory of Nagios' object definitions that belongs to the bridge (implements ``ports.NagiosObjects``)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable
+from zkdeployment.errors import NagiosError
+from zkdeployment.nagios.object_files import NagiosObjectFile, is_object_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_LARGEST = 4 << 20
+
+#: Arguments may be secret: only the owner and the group have access.
+_PROGRAM = 0o750
+_DEFINITION = 0o640
+
+#: The temporary files of a bridge that was killed.
+_LEFTOVER = re.compile(r"\.(?:check|host)-.*")
+
+
+class NagiosObjectDirectory:
+    """The files in ``directory`` whose names are those of the bridge; other files are left alone."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: dict[str, NagiosObjectFile] = {}
+
+    def names(self) -> frozenset[str]:
+        with self._errors("read"):
+            self._directory.mkdir(mode=0o750, exist_ok=True)
+            return frozenset(file.name for file in self._directory.iterdir() if is_object_file(file.name))
+
+    def read(self) -> Mapping[str, NagiosObjectFile]:
+        known = {}
+        for name in self.names():
+            with self._errors("read"):
+                file = self._directory / name
+                content = durable.read(file, _LARGEST)
+                if content is not None:
+                    executable = file.stat().st_mode & 0o777 == _PROGRAM
+                    known[name] = NagiosObjectFile(content.decode("utf-8", errors="replace"), executable)
+        self._known = known
+        return known
+
+    def write(self, files: Mapping[str, NagiosObjectFile]) -> None:
+        # Scripts are written first and definitions of objects removed first: no definition lacks its script.
+        for name in sorted(files, key=lambda name: (not files[name].executable, name)):
+            if self._known.get(name) != files[name]:
+                self._replace(name, files[name])
+        for name in sorted(self._known.keys() - files.keys()):
+            if not name.endswith(".sh"):
+                self._remove(name)
+
+    def clean(self, files: Mapping[str, NagiosObjectFile]) -> None:
+        for name in sorted(self.names() - files.keys()):
+            self._remove(name)
+        with self._errors("read"):
+            leftovers = [file.name for file in self._directory.iterdir() if _LEFTOVER.fullmatch(file.name)]
+        for name in leftovers:
+            self._remove(name)
+
+    def _replace(self, name: str, file: NagiosObjectFile) -> None:
+        mode = _PROGRAM if file.executable else _DEFINITION
+        # A crash of the machine may lose files without harm: the bridge writes what is missing.
+        with self._errors("write"):
+            durable.replace(self._directory / name, file.text.encode(), mode=mode, sync=False)
+        self._known[name] = file
+
+    def _remove(self, name: str) -> None:
+        with self._errors("remove files in"):
+            (self._directory / name).unlink(missing_ok=True)
+        self._known.pop(name, None)
+
+    @contextlib.contextmanager
+    def _errors(self, act: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            place = error.filename or self._directory
+            raise NagiosError(f"cannot {act} {place}: {error.strerror}; see objects in [nagios]") from error

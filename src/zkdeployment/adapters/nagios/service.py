@@ -1,0 +1,114 @@
+"""The service's HTTP interface for monitoring systems (implements ``ports.MonitoringService``), by urllib3."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import urllib3
+
+from zkdeployment.errors import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.nagios.status_file import NagiosResult
+
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+
+#: Attempts of a request whose connection broke: the service closes idle ones.
+_RETRIES = urllib3.Retry(1, redirect=0, status=0, allowed_methods=None, raise_on_redirect=False)
+
+
+class HttpMonitoringService:
+    """The service at ``url`` for the user ``user`` with the API ``key``, whose name is that of the system."""
+
+    def __init__(self, url: str, user: str, key: str) -> None:
+        self._url = url
+        self._user = user
+        self._system = f"/deployments/monitoring/{quote(user, safe='')}"
+        headers = urllib3.make_headers(basic_auth=f"{user}:{key}") | {"Accept": "application/json"}
+        self._http = urllib3.PoolManager(headers=headers, timeout=_TIMEOUT, retries=_RETRIES)
+
+    def list_flagged(self) -> frozenset[str]:
+        return self._list(self._system)
+
+    def list_pending(self) -> frozenset[str]:
+        return self._list(f"{self._system}/all")
+
+    def list_active(self) -> frozenset[str]:
+        return self._list(f"{self._system}/active")
+
+    def fetch(self, instance: str) -> Mapping[str, Any] | None:
+        path = f"/deployments/id/{instance}"
+        status, details = self._request("GET", path, missing=True)
+        if status == 404:
+            return None
+        if not isinstance(details, dict):
+            raise self._unexpected(path, "an object")
+        return details
+
+    def answer(self, instance: str, *, success: bool, config_id: str | None, reason: str = "") -> None:
+        body = {"reason": reason} | ({} if config_id is None else {"config_id": config_id})
+        outcome = "success" if success else "failed"
+        # 409 and 404: the instance has moved on, so that nothing waits for this answer.
+        self._request("PATCH", f"/deployments/id/{instance}/{outcome}", body, missing=True)
+
+    def report_results(self, results: Mapping[str, NagiosResult]) -> None:
+        body = {instance: result.to_json() for instance, result in results.items()}
+        self._request("PUT", f"{self._system}/results", body)
+
+    def list_working_hosts(self) -> frozenset[str]:
+        path = f"{self._system}/work"
+        _, body = self._request("GET", path)
+        hosts = body.get("hosts") if isinstance(body, dict) else None
+        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+            raise self._unexpected(path, "a list of hosts")
+        return frozenset(hosts)
+
+    def _list(self, path: str) -> frozenset[str]:
+        _, body = self._request("GET", path)
+        instances = body.get("deploymentsList") if isinstance(body, dict) else None
+        if not isinstance(instances, list) or not all(isinstance(instance, str) for instance in instances):
+            raise self._unexpected(path, "a deploymentsList")
+        return frozenset(instances)
+
+    def _request(self, method: str, path: str, body: object = None, *, missing: bool = False) -> tuple[int, Any]:
+        """Return the status and the JSON of an answer.
+
+        With ``missing``, 404 and 409 are answers; all other statuses but those of success are errors.
+        """
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        headers = dict(self._http.headers) | ({} if data is None else {"Content-Type": "application/json"})
+        try:
+            response = self._http.request(method, f"{self._url}{path}", body=data, headers=headers, redirect=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise ServiceError(f"cannot reach the service at {self._url}: {_reason(error)}") from error
+        if missing and response.status in {404, 409}:
+            return response.status, None
+        if response.status in {401, 403}:
+            raise ServiceError(
+                f"the service at {self._url} refuses the user {self._user} (status {response.status}); see user"
+                " and key-file in [nagios]: the user needs the role monitoring"
+            )
+        if not 200 <= response.status < 300:
+            text = response.data[:200].decode("utf-8", errors="replace")
+            raise ServiceError(
+                f"{method} {path} at {self._url}: expected success, found status {response.status}: {text}"
+            )
+        if not response.data:
+            return response.status, None
+        try:
+            return response.status, json.loads(response.data)
+        except (ValueError, RecursionError) as error:
+            raise self._unexpected(path, "JSON") from error
+
+    def _unexpected(self, path: str, expected: str) -> ServiceError:
+        return ServiceError(f"{path} at {self._url}: expected {expected} as the answer, found something else")
+
+
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    """Return an error without the pool and the URL that urllib3 puts before it."""
+    cause = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason else error
+    return str(cause).rpartition(": ")[2] or type(cause).__name__

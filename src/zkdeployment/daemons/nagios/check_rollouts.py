@@ -1,0 +1,167 @@
+"""Rolls out checks: from the service to files of Nagios, with an answer about each.
+
+Nothing is kept in memory that matters. Answers are sent after Nagios was reloaded, so that a bridge that is killed
+anywhere finds the same instances in the service's lists when it starts again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons import failpoints
+from zkdeployment.errors import NagiosError, ServiceError
+from zkdeployment.log import get_logger
+from zkdeployment.nagios.batch import (
+    changed_checks,
+    find_acceptable,
+    read_change,
+    synchronizing_batch,
+    update_batch,
+)
+from zkdeployment.nagios.object_files import checks_in, object_files
+from zkdeployment.nagios.verification import verification_words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from zkdeployment.nagios.batch import BridgeBatch, ObjectChange, VerifiedBatch
+    from zkdeployment.nagios.check import NagiosCheck
+    from zkdeployment.nagios.object_files import NagiosPlace
+    from zkdeployment.ports.nagios import MonitoringService, NagiosObjects, NagiosProgram
+
+#: Requests that may fail before the service counts as unreachable; the others of a batch are then not tried.
+_MOST_FAILURES = 3
+
+
+class CheckRollouts:
+    """Makes the objects of ``nagios`` in ``place`` those that ``service`` wants."""
+
+    def __init__(
+        self, service: MonitoringService, objects: NagiosObjects, nagios: NagiosProgram, place: NagiosPlace
+    ) -> None:
+        self._service = service
+        self._objects = objects
+        self._nagios = nagios
+        self._place = place
+        self._names: frozenset[str] | None = None
+        self._checks: Mapping[str, NagiosCheck] = {}
+
+    @property
+    def checks(self) -> Mapping[str, NagiosCheck]:
+        """The checks in Nagios, by instance."""
+        return self._checks
+
+    @property
+    def is_synchronized(self) -> bool:
+        """Whether the last synchronization succeeded, and nobody has added or removed files since."""
+        return self._names is not None and self._names == self._objects.names()
+
+    def forget(self) -> None:
+        """Let a synchronization be necessary, after a list or an answer was lost."""
+        self._names = None
+
+    def synchronize(self) -> None:
+        """Compare everything with the service: write what is missing, and remove what it does not want.
+
+        Nagios is reloaded even if no file changes: the bridge may have been killed before it reloaded. Raises
+        ``ServiceError`` and ``NagiosError``, after which another synchronization is necessary.
+        """
+        self.forget()
+        # An instance that changes between the two requests is then in both lists and not in neither.
+        active = self._service.list_active()
+        pending = self._service.list_pending()
+        files = self._objects.read()
+        present = checks_in(files)
+        missing = active - pending - present.keys()
+        changes, failure = self._fetch(pending | missing, restored=missing)
+        batch = synchronizing_batch(present, active, pending, changes)
+        self._apply(batch)
+        get_logger().info(
+            "checks-synchronized", active=len(active), pending=len(pending), written=len(self._checks)
+        )
+        self._finish(failure)
+
+    def update(self, instances: Collection[str]) -> None:
+        """Roll out or remove instances that have changed; raises errors like ``synchronize``."""
+        names, self._names = self._names, None
+        changes, failure = self._fetch(instances, restored=())
+        if changes:
+            self._apply(update_batch(checks_in(self._objects.read()), changes.values()))
+        else:
+            self._names = names
+        self._finish(failure)
+
+    def _finish(self, failure: ServiceError | None) -> None:
+        """Raise the first failure of a request about one instance, which has not delayed the others."""
+        if failure is not None:
+            self.forget()
+            raise failure
+
+    def _fetch(
+        self, instances: Collection[str], restored: Collection[str]
+    ) -> tuple[dict[str, ObjectChange], ServiceError | None]:
+        """Return the changes of instances, and the first failure; no answer is due about ``restored`` ones."""
+        changes: dict[str, ObjectChange] = {}
+        failures: list[ServiceError] = []
+        for instance in sorted(instances):
+            try:
+                details = self._service.fetch(instance)
+            except ServiceError as error:
+                failures.append(error)
+                if len(failures) == _MOST_FAILURES:
+                    break
+                continue
+            change = read_change(instance, details, self._nagios.has_plugin)
+            changes[instance] = change.unanswered() if instance in restored else change
+        return changes, failures[0] if failures else None
+
+    def _apply(self, batch: BridgeBatch) -> None:
+        """Write what Nagios accepts of a batch, reload it, and answer."""
+        self._write(batch.base)
+        if (output := self._nagios.verify()) is not None:
+            raise NagiosError(
+                "the configuration of Nagios is broken without the new changes, so that nothing is answered:"
+                f" {verification_words(output)}; correct it"
+            )
+        possible = [change for change in batch.changes if change.problem is None]
+        verified = find_acceptable(possible, lambda changes: self._verify(batch, changes))
+        checks = changed_checks(batch.base, verified.accepted)
+        self._write(checks)
+        with failpoints.failpoints("reload"):
+            self._nagios.reload()
+        self._objects.clean(object_files(checks.values(), self._place))
+        self._checks = checks
+        impossible = [(change, change.problem) for change in batch.changes if change.problem is not None]
+        self._answer(verified, impossible)
+        self._names = self._objects.names()
+
+    def _verify(self, batch: BridgeBatch, changes: Sequence[ObjectChange]) -> str | None:
+        self._write(changed_checks(batch.base, changes))
+        output = self._nagios.verify()
+        return None if output is None else verification_words(output)
+
+    def _write(self, checks: Mapping[str, NagiosCheck]) -> None:
+        self._objects.write(object_files(checks.values(), self._place))
+
+    def _answer(self, verified: VerifiedBatch, impossible: Sequence[tuple[ObjectChange, str]]) -> None:
+        """Send the answers; the failure of one does not delay the others."""
+        failures: list[ServiceError] = []
+        answers = [(change, "") for change in verified.accepted] + [*verified.rejected, *impossible]
+        for change, problem in answers:
+            log = get_logger().bind(instance=change.instance)
+            if problem:
+                log.error("check-rejected", reason=problem)
+            if not change.answered:
+                continue
+            try:
+                self._service.answer(
+                    change.instance, success=not problem, config_id=change.config_id, reason=problem
+                )
+            except ServiceError as error:
+                failures.append(error)
+                if len(failures) == _MOST_FAILURES:
+                    break
+                continue
+            log.info("check-answered", outcome="failed" if problem else "success", removed=change.check is None)
+        if failures:
+            raise failures[0]

@@ -1,0 +1,141 @@
+"""A batch of changes to the checks of a Nagios: from fetched details to changes, and the search for bad ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.errors import UnusableCheckError
+from zkdeployment.nagios.check import read_check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.nagios.check import NagiosCheck
+
+#: The tasks of the service. After ``deprovision`` another configuration of the instance follows.
+_ROLLOUT = "rollout"
+_REMOVALS = ("deprovision", "delete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectChange:
+    """A change: instance ``instance`` gets ``check``, or is removed if that is ``None``.
+
+    ``problem`` is why the change is impossible. ``answered`` is whether the service waits for an answer.
+    """
+
+    instance: str
+    config_id: str | None = None
+    check: NagiosCheck | None = None
+    problem: str | None = None
+    answered: bool = True
+
+    def unanswered(self) -> ObjectChange:
+        """Return the change without an answer."""
+        return replace(self, answered=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeBatch:
+    """Changes to the checks ``base``, which stay as they are."""
+
+    base: Mapping[str, NagiosCheck]
+    changes: tuple[ObjectChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedBatch:
+    """The changes that Nagios accepts together, and the words about each that it does not accept."""
+
+    accepted: tuple[ObjectChange, ...] = ()
+    rejected: tuple[tuple[ObjectChange, str], ...] = ()
+
+
+def read_change(
+    instance: str, details: Mapping[str, Any] | None, has_plugin: Callable[[str], bool]
+) -> ObjectChange:
+    """Return the change that the details of a deployment ask for; ``None`` are those of an unknown instance."""
+    if details is None:
+        return ObjectChange(instance=instance, answered=False)
+    task = details.get("task")
+    config_id = details.get("config_id")
+    change = ObjectChange(instance=instance, config_id=config_id if isinstance(config_id, str) else None)
+    if task in _REMOVALS:
+        return change
+    if task != _ROLLOUT:
+        return _impossible(change, f"expected the task rollout, deprovision or delete, found {str(task)[:100]!a}")
+    try:
+        check = read_check(instance, details)
+    except UnusableCheckError as error:
+        return _impossible(change, str(error))
+    if not has_plugin(check.command):
+        return _impossible(
+            change,
+            f"Nagios has no plugin {check.command}; install it in the plugins directory, or correct the command",
+        )
+    return ObjectChange(instance=instance, config_id=check.config_id, check=check)
+
+
+def update_batch(present: Mapping[str, NagiosCheck], changes: Iterable[ObjectChange]) -> BridgeBatch:
+    """Return the batch for changes that the service has announced."""
+    return BridgeBatch(dict(present), tuple(changes))
+
+
+def synchronizing_batch(
+    present: Mapping[str, NagiosCheck],
+    active: Collection[str],
+    pending: Collection[str],
+    changes: Mapping[str, ObjectChange],
+) -> BridgeBatch:
+    """Return the batch that makes a directory with the checks ``present`` the one that the service wants.
+
+    ``changes`` are those of fetched instances: ``pending`` ones, and ``active`` ones that are not present. Checks
+    that are in neither list are removed. A pending check that is to be rolled out is not in the base: a bridge
+    that was killed may have left it there unverified.
+    """
+    known = {*active, *pending}
+    unverified = {instance for instance in pending if instance in changes and changes[instance].check is not None}
+    base = {
+        instance: check for instance, check in present.items() if instance in known and instance not in unverified
+    }
+    return BridgeBatch(base, tuple(changes.values()))
+
+
+def changed_checks(base: Mapping[str, NagiosCheck], changes: Iterable[ObjectChange]) -> dict[str, NagiosCheck]:
+    """Return the checks after these changes."""
+    checks = dict(base)
+    for change in changes:
+        if change.check is None:
+            checks.pop(change.instance, None)
+        else:
+            checks[change.instance] = change.check
+    return checks
+
+
+def find_acceptable(
+    changes: Sequence[ObjectChange], verify: Callable[[Sequence[ObjectChange]], str | None]
+) -> VerifiedBatch:
+    """Return which changes Nagios accepts together; bad ones are found by halving.
+
+    ``verify`` returns the words of Nagios about a configuration with these changes, or ``None`` if it is right. A
+    bad change costs about twice the binary logarithm of the number of changes in verifications.
+    """
+    accepted: list[ObjectChange] = []
+    rejected: list[tuple[ObjectChange, str]] = []
+    parts = [list(changes)] if changes else []
+    while parts:
+        part = parts.pop()
+        words = verify([*accepted, *part])
+        if words is None:
+            accepted += part
+        elif len(part) == 1:
+            rejected.append((part[0], words))
+        else:
+            middle = len(part) // 2
+            parts += [part[middle:], part[:middle]]
+    return VerifiedBatch(tuple(accepted), tuple(rejected))
+
+
+def _impossible(change: ObjectChange, problem: str) -> ObjectChange:
+    return replace(change, problem=problem)

@@ -1,0 +1,74 @@
+"""The ports of the Nagios bridge: the deployments of the service, and a Nagios on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.nagios.object_files import NagiosObjectFile
+    from zkdeployment.nagios.status_file import NagiosResult
+
+
+class MonitoringService(Protocol):
+    """The service, as a monitoring system sees it. All methods raise ``ServiceError``."""
+
+    def list_flagged(self) -> frozenset[str]:
+        """Return the instances that have changed since the last call, of which this call is the only notice."""
+
+    def list_pending(self) -> frozenset[str]:
+        """Return the instances that wait to be rolled out or removed, or for the answer about that."""
+
+    def list_active(self) -> frozenset[str]:
+        """Return the instances that are rolled out."""
+
+    def fetch(self, instance: str) -> Mapping[str, Any] | None:
+        """Return the details of an instance's deployment with its task; ``None`` if there is nothing to deploy."""
+
+    def answer(self, instance: str, *, success: bool, config_id: str | None, reason: str = "") -> None:
+        """Report the outcome of a deployment. An answer that comes too late changes nothing and is no error."""
+
+    def report_results(self, results: Mapping[str, NagiosResult]) -> None:
+        """Report results of checks, and that the monitoring system is alive."""
+
+    def list_working_hosts(self) -> frozenset[str]:
+        """Return the ids of the hosts that are in a deployment step."""
+
+
+class NagiosObjects(Protocol):
+    """The directory of object definitions that belongs to the bridge. All methods raise ``NagiosError``."""
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the files."""
+
+    def read(self) -> Mapping[str, NagiosObjectFile]:
+        """Return the files by name."""
+
+    def write(self, files: Mapping[str, NagiosObjectFile]) -> None:
+        """Make ``files`` the definitions in the directory, each replaced atomically.
+
+        Scripts that are no longer used stay until ``clean``, because Nagios may still run them.
+        """
+
+    def clean(self, files: Mapping[str, NagiosObjectFile]) -> None:
+        """Remove everything of the bridge but ``files``, also what a killed bridge has left."""
+
+
+class NagiosProgram(Protocol):
+    """A running Nagios. All methods raise ``NagiosError``."""
+
+    def has_plugin(self, name: str) -> bool:
+        """Whether Nagios can run the plugin of this bare name."""
+
+    def verify(self) -> str | None:
+        """Return what Nagios prints about an invalid configuration; ``None`` if the configuration is valid."""
+
+    def reload(self) -> None:
+        """Make Nagios read its configuration again."""
+
+    def submit(self, commands: Iterable[str]) -> None:
+        """Pass external commands to Nagios."""
+
+    def read_status(self) -> str | None:
+        """Return the text of the status file; ``None`` without one, or if it is as at the last call."""

@@ -1,0 +1,74 @@
+"""Composition of the Nagios bridge: its client of the service, its files and its Nagios."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.listener import open_listener
+from zkdeployment.adapters.nagios.object_directory import NagiosObjectDirectory
+from zkdeployment.adapters.nagios.poke_listener import PokeListener
+from zkdeployment.adapters.nagios.program import LocalNagios
+from zkdeployment.adapters.nagios.service import HttpMonitoringService
+from zkdeployment.adapters.process_lock import sole_process
+from zkdeployment.adapters.secret_file import read_secret
+from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.config.server import split_listen
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.nagios.bridge import NagiosBridge
+from zkdeployment.daemons.nagios.changed_instances import ChangedInstances
+from zkdeployment.daemons.nagios.check_reports import CheckReports
+from zkdeployment.daemons.nagios.check_rollouts import CheckRollouts
+from zkdeployment.errors import RefusedError
+from zkdeployment.nagios.object_files import NagiosPlace
+from zkdeployment.wiring.process import arm_failpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.config.settings import Settings
+
+
+@contextlib.contextmanager
+def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
+    """Yield the bridge and its control; the bridge listens for pokes already, but sends nothing before it runs.
+
+    Raises ``ConfigurationError`` for an unusable key, address or directory, and ``RefusedError`` if another bridge
+    uses the directory of objects.
+    """
+    arm_failpoints(settings)
+    nagios = settings.require_nagios()
+    service = HttpMonitoringService(nagios.server, nagios.user, read_secret(nagios.key_file))
+    program = LocalNagios(
+        plugins=nagios.plugins,
+        verify=nagios.verify,
+        reload=nagios.reload,
+        command_file=nagios.command_file,
+        status_file=nagios.status_file,
+    )
+    place = NagiosPlace(
+        objects=str(nagios.objects),
+        plugins=str(nagios.plugins),
+        host_template=nagios.host_template,
+        service_template=nagios.service_template,
+    )
+    clock = SystemClock()
+    control = Control(clock)
+    changed = ChangedInstances(service, clock, nagios.interval, control.wake)
+    bridge = NagiosBridge(
+        changed,
+        CheckRollouts(service, NagiosObjectDirectory(nagios.objects), program, place),
+        CheckReports(service, program, clock),
+        control,
+        clock=clock,
+        notifier=SystemdNotifier(),
+    )
+    with contextlib.ExitStack() as stack:
+        if not stack.enter_context(sole_process(nagios.objects / ".lock")):
+            raise RefusedError(f"another bridge uses {nagios.objects}; one bridge at a time may write there")
+        if nagios.listen is not None:
+            listener = PokeListener(open_listener(*split_listen(nagios.listen)), changed.poke)
+            stack.callback(listener.close)
+            listener.start()
+        yield bridge, control

@@ -1,0 +1,286 @@
+"""Intents between git and ZooKeeper: what is withheld, refused, recorded, and how instances end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zkdeployment.adapters.zookeeper import inventories
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
+from zkdeployment.errors import RefusedError, TreeError
+from zkdeployment.intents.reading import intent_snapshots
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
+
+if TYPE_CHECKING:
+    from support.publishing import Publishing
+    from zkdeployment.intents.instances import IntentRecord
+
+SHOP = ("p1", "store", "v1", "shop")
+TREE = """\
+/p1
+  /front : front
+    version => /defaults version
+    /deploy
+      /h1
+      /h2
+        n = 2
+  /db : db
+    version = '1'
+    /deploy
+      /h1
+/defaults
+  version = '1'
+/other : other
+  version = '1'
+  /deploy
+    /h1
+"""
+GROUP = """\
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {{project: p1, composite-app: store, version: v1, name: shop}}
+data:
+  composite-profile: plain
+  apps: {{front: [/p1/front], db: [/p1/db]}}
+  state: {state}
+"""
+CLUSTER = """\
+schema: zkdeployment/Cluster/v1
+metadata: {{provider: ams, name: h1}}
+data:
+  network-intents: {{other: [/other]}}
+  state: {state}
+"""
+
+DEPLOYED = "p1/store/v1/shop is Instantiated, approved by alice@example.com: its services are deployed"
+
+
+def content(tree: str) -> str:
+    files = [SourceFile("a.zk", tree.encode()), SourceFile("i.yaml", GROUP.format(state="Created").encode())]
+    reviewed = review(files)
+    return intent_snapshots(reviewed.documents, reviewed.linted.tree)[SHOP].content.digest
+
+
+def group(state: str, approved: str | None = TREE, extra: str = "") -> str:
+    """The document of the group, approved for the content of a tree."""
+    text = GROUP.format(state=state) + extra
+    if approved is not None:
+        text += f"  approval: {{content: {content(approved)}, by: alice@example.com, reason: the launch}}\n"
+    return text
+
+
+def record(publishing: Publishing, subject=SHOP) -> IntentRecord:
+    with Session(publishing.zookeeper) as session:
+        found = ZooKeeperIntents(session).record(subject)
+    assert found is not None
+    return found
+
+
+def report(publishing: Publishing, host: str, *paths: str) -> None:
+    """Write the inventory of a host with deployments of these services."""
+    markers = tuple(Marker(Deployment(path, 0), path.rpartition("/")[2]) for path in paths)
+    known = KnownHost(Identity(host, host), Inventory(markers=markers))
+    publishing.client.ensure_path("/zkdeployment/inventory")
+    node = f"/zkdeployment/inventory/{host}"
+    if publishing.client.exists(node):
+        publishing.client.set(node, inventories.encode(known))
+    else:
+        publishing.client.create(node, inventories.encode(known))
+
+
+def test_a_group_is_deployed_only_while_it_is_instantiated(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Created", None), c_yaml=CLUSTER.format(state="Created"))
+    publishing.sync()
+    assert "/p1/front/deploy/h2" in publishing.nodes()
+    assert publishing.targets == {}
+    assert (record(publishing).state.value, record(publishing).instances) == ("Created", ())
+    publishing.push(TREE, i_yaml=group("Approved"), c_yaml=CLUSTER.format(state="Applied"))
+    publishing.sync()
+    assert publishing.targets == {"h1": ["/other"]}
+    revision = publishing.push(TREE, i_yaml=group("Instantiated"))
+    publishing.sync()
+    assert publishing.targets == {"h1": ["/other", "/p1/db", "/p1/front"], "h2": ["/p1/front"]}
+    (instance,) = record(publishing).instances
+    assert instance.id == publishing.get("/zkdeployment/targets")["sequence"]
+    assert instance.by == "Tester <tester@example.com>"
+    assert [(one.app, one.target, one.wanted) for one in instance.services] == [
+        ("db", "h1", 1),
+        ("front", "h1", 1),
+        ("front", "h2", 2),
+    ]
+    assert instance.services[1].properties["version"] == "1"
+    assert publishing.version == revision
+    # More than half of the deployments end, and no guard against mass removal stops that.
+    publishing.push(TREE, i_yaml=group("Terminated"))
+    publishing.sync()
+    assert publishing.targets == {"h1": ["/other"]}
+    (ended,) = record(publishing).instances
+    assert (ended.id, ended.terminated is None) == (instance.id, False)
+    assert record(publishing, ("ams", "h1")).state.value == "Applied"
+
+
+def test_the_targets_and_a_walk_of_the_tree_give_the_same_plan(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Approved"))
+    publishing.sync()
+    with Session(publishing.zookeeper) as session:
+        fleet = ZooKeeperFleet(session)
+        hosts = [Identity(name, name) for name in ("h1", "h2", "h3")]
+        compiled = [fleet.wanted(host, publishing.version) for host in hosts]
+        publishing.invalidate()
+        publishing.put("/hosts", {"version": "by-hand"})
+        assert [fleet.wanted(host, "by-hand") for host in hosts] == compiled
+    assert [[one.path for one in wanted.assignments] for wanted in compiled] == [["/other"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("tree", "document", "expected"),
+    [
+        (
+            TREE.replace("/defaults\n  version = '1'", "/defaults\n  version = '2'"),
+            group("Instantiated"),
+            f"{DEPLOYED}; terminate it first (changed: /defaults, /p1/front)",
+        ),
+        (
+            TREE.replace("/h2\n        n = 2", "/h2\n        n = 3"),
+            group("Instantiated"),
+            "terminate it first (changed: /p1/front/deploy/h2)",
+        ),
+        (TREE, None, f"{DEPLOYED}; terminate it first"),
+        (TREE, group("Instantiated", TREE, "  update: approve\n"), "terminate it first (changed: update)"),
+    ],
+)
+def test_a_push_that_breaks_the_life_cycle_is_refused_as_a_whole_and_nothing_is_lost(
+    publishing: Publishing, tree: str, document: str | None, expected: str
+):
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    first = publishing.push(TREE, b_zk="/b\n  x = 1\n")
+    publishing.sync()
+    before, known = publishing.nodes(), record(publishing)
+    tip = publishing.push(tree, i_yaml=document, b_zk="/b\n  x = 2\n")
+    with pytest.raises(RefusedError) as refused:
+        publishing.sync()
+    assert expected in str(refused.value)
+    assert (publishing.version, publishing.nodes(), record(publishing)) == (first, before, known)
+    with Session(publishing.zookeeper) as session:
+        refusal = ZooKeeperFleetReader(session).snapshot().refusal
+    assert refusal is not None
+    assert refusal.revision == tip
+    assert expected in " ".join(refusal.problems)
+    # After the termination, everything of the refused push is published.
+    publishing.push(tree, i_yaml=group("Terminated"))
+    publishing.sync()
+    assert publishing.nodes()["/b"] == {"x": 2}
+    assert publishing.targets == {"h1": ["/other"]}
+
+
+def test_an_approved_update_changes_an_instantiated_group_in_place(publishing: Publishing):
+    newer = TREE.replace("/defaults\n  version = '1'", "/defaults\n  version = '2'")
+    rule = "  update: approve\n"
+    publishing.push(TREE, i_yaml=group("Instantiated", TREE, rule))
+    publishing.sync()
+    (begun,) = record(publishing).instances
+    publishing.push(newer)
+    with pytest.raises(RefusedError, match="its new content must be approved in the same change"):
+        publishing.sync()
+    publishing.push(newer, i_yaml=group("Instantiated", newer, rule))
+    publishing.sync()
+    (updated,) = record(publishing).instances
+    assert (updated.id, updated.changed > begun.changed) == (begun.id, True)
+    assert updated.services[1].assignment.version == "2"
+    assert record(publishing).approved == record(publishing).content
+
+
+def test_a_group_that_changed_since_its_approval_is_created_again_and_instantiating_it_is_refused(
+    publishing: Publishing,
+):
+    newer = TREE.replace("/db : db\n    version = '1'", "/db : db\n    version = '2'")
+    publishing.push(TREE, i_yaml=group("Approved"))
+    publishing.sync()
+    publishing.push(newer)
+    publishing.sync()
+    assert record(publishing).state.value == "Created"
+    publishing.push(newer, i_yaml=group("Instantiated"))
+    with pytest.raises(RefusedError) as refused:
+        publishing.sync()
+    assert (
+        "p1/store/v1/shop is Created, approved by alice@example.com: its content has changed since it was approved"
+        " by alice@example.com; approve it again (changed: /p1/db)"
+    ) in str(refused.value)
+
+
+def test_faults_of_governance_are_errors_with_their_places(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Created", None).replace("/p1/db", "/p1/dx"))
+    with pytest.raises(TreeError, match=r"i\.yaml:5:\d+: .*there is no node /p1/dx"):
+        publishing.sync()
+
+
+def test_a_document_is_removed_only_after_hosts_have_undeployed_its_last_instance(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    publishing.sync()
+    report(publishing, "h1", "/p1/front", "/p1/db")
+    publishing.push(TREE, i_yaml=group("Terminated"))
+    publishing.sync()
+    publishing.push(TREE, i_yaml=None)
+    with pytest.raises(RefusedError, match="hosts still undeploy its last instance; wait until they are done"):
+        publishing.sync()
+    assert record(publishing).awaits_final_status
+    report(publishing, "h1")
+    publishing.sync()
+    with Session(publishing.zookeeper) as session:
+        assert ZooKeeperIntents(session).records() == ()
+    # Without its document, the services are deployed as ever.
+    assert publishing.targets["h1"] == ["/other", "/p1/db", "/p1/front"]
+
+
+def test_the_final_status_is_recorded_once_no_host_has_deployments_any_more(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    publishing.sync()
+    report(publishing, "h1", "/p1/front", "/p1/db")
+    publishing.push(TREE, i_yaml=group("Terminated"))
+    with publishing.syncer() as syncer:
+        syncer.sync()
+        syncer.sync()
+        assert record(publishing).awaits_final_status
+        report(publishing, "h1")
+        syncer.sync()
+        (ended,) = record(publishing).instances
+        assert ended.final is not None
+        assert {(row["name"], row["rsync"], row["exists"]) for row in ended.final} >= {
+            ("h1:/p1/front.0", "Terminated", "NotPresent"),
+            ("h1:/p1/db.0", "Terminated", "NotPresent"),
+        }
+        stamp = record(publishing).stamp
+        syncer.sync()
+        assert record(publishing).stamp == stamp
+        publishing.push(TREE, i_yaml=group("Instantiated"))
+        syncer.sync()
+    again, last = record(publishing).instances
+    assert (again, last.final) == (ended, None)
+
+
+def test_an_instance_that_begins_before_the_last_one_ended_records_its_final_status(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    publishing.sync()
+    publishing.push(TREE, i_yaml=group("Terminated"))
+    report(publishing, "h1", "/p1/front")
+    publishing.sync()
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    publishing.sync()
+    first, second = record(publishing).instances
+    assert first.final is not None
+    assert ("h1:/p1/front.0", "Present") in {(row["name"], row["exists"]) for row in first.final}
+    assert second.terminated is None
+
+
+def test_a_fleet_without_intents_has_no_nodes_of_intents(publishing: Publishing):
+    publishing.push(TREE)
+    publishing.sync()
+    assert {"intents", "withheld"}.isdisjoint(publishing.client.get_children("/zkdeployment"))
+    assert "intents" not in publishing.get("/zkdeployment/targets")

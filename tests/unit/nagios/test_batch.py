@@ -1,0 +1,121 @@
+"""Batches: changes from details, the batch of a synchronization, and the search for bad changes."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkdeployment.nagios.batch import (
+    ObjectChange,
+    changed_checks,
+    find_acceptable,
+    read_change,
+    synchronizing_batch,
+    update_batch,
+)
+from zkdeployment.nagios.check import read_check
+
+DETAILS = {
+    "configuration": "front-http",
+    "config_id": "c1",
+    "host": {"id": "h1", "name": "h1", "address": "192.0.2.1"},
+    "path": "/front",
+    "number": 0,
+    "command": "check_http",
+    "arguments": [],
+    "interval": 60,
+    "task": "rollout",
+}
+
+
+def instance(number):
+    return f"{number:08d}-89ab-5cde-8f01-23456789abcd"
+
+
+def check(number):
+    return read_check(instance(number), DETAILS)
+
+
+def rollout(number):
+    return ObjectChange(instance=instance(number), config_id="c1", check=check(number))
+
+
+def removal(number):
+    return ObjectChange(instance=instance(number), config_id="c1")
+
+
+def has_plugin(name):
+    return name == "check_http"
+
+
+def test_a_rollout_brings_the_check():
+    assert read_change(instance(1), DETAILS, has_plugin) == rollout(1)
+
+
+@pytest.mark.parametrize("task", ["deprovision", "delete"])
+def test_a_removal_needs_no_usable_check(task):
+    assert read_change(instance(1), {"task": task, "config_id": "c1"}, has_plugin) == removal(1)
+
+
+def test_an_instance_that_is_gone_is_removed_without_an_answer():
+    assert read_change(instance(1), None, has_plugin) == ObjectChange(instance=instance(1), answered=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"command": "check_nothing"}, "Nagios has no plugin check_nothing; install it in the plugins directory"),
+        ({"command": "/bin/sh"}, "expected the bare name of a plugin as command, found '/bin/sh'"),
+        ({"task": "dance"}, "expected the task rollout, deprovision or delete, found 'dance'"),
+    ],
+)
+def test_an_impossible_change_has_its_problem(change, problem):
+    found = read_change(instance(1), DETAILS | change, has_plugin)
+    assert found.problem is not None
+    assert problem in found.problem
+    assert (found.config_id, found.check, found.answered) == ("c1", None, True)
+
+
+def test_an_update_changes_what_is_present():
+    batch = update_batch({instance(1): check(1), instance(2): check(2)}, [removal(1), rollout(3)])
+    assert changed_checks(batch.base, batch.changes) == {instance(2): check(2), instance(3): check(3)}
+
+
+def test_a_synchronization_removes_what_is_in_no_list_and_takes_unverified_rollouts_out():
+    present = {instance(number): check(number) for number in (1, 2, 3, 4)}
+    changes = {instance(2): rollout(2), instance(3): removal(3), instance(5): rollout(5)}
+    batch = synchronizing_batch(
+        present, {instance(1), instance(5)}, {instance(2), instance(3), instance(6)}, changes
+    )
+    assert sorted(batch.base) == [instance(1), instance(3)]
+    assert sorted(changed_checks(batch.base, batch.changes)) == [instance(1), instance(2), instance(5)]
+
+
+@given(st.integers(0, 100), st.sets(st.integers(0, 99), max_size=4))
+def test_halving_finds_each_bad_change_and_keeps_all_others(count, bad):
+    changes = [rollout(number) for number in range(count)]
+    bad = {number for number in bad if number < count}
+    asked = 0
+
+    def verify(part):
+        nonlocal asked
+        asked += 1
+        found = sorted(bad & {int(change.instance[:8]) for change in part})
+        return f"bad: {found[0]}" if found else None
+
+    verified = find_acceptable(changes, verify)
+    assert {int(change.instance[:8]): words for change, words in verified.rejected} == {
+        number: f"bad: {number}" for number in bad
+    }
+    assert [*verified.accepted] == [rollout(number) for number in range(count) if number not in bad]
+    assert asked <= 1 + len(bad) * 2 * math.ceil(math.log2(max(2, count)))
+
+
+def test_of_two_changes_that_exclude_each_other_the_first_is_kept():
+    changes = [rollout(number) for number in range(4)]
+
+    def verify(part):
+        return "duplicate" if {changes[1], changes[3]} <= {*part} else None
+
+    assert find_acceptable(changes, verify).rejected == ((changes[3], "duplicate"),)
