@@ -9,6 +9,7 @@ import click
 
 from zkdeployment.cli.shared.files import read_trees
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.intents.revisions import change_problems, has_intents
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, lifting_problems, review
 from zkdeployment.tree.lint import sort_problems
@@ -37,8 +38,13 @@ if TYPE_CHECKING:
     metavar="BRANCH",
     help="With --hook: the tree's branch; pushes to other branches are not checked.",
 )
-def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None) -> None:
-    """Check tree files and documents, such as strategies and quarantines.
+@click.option(
+    "--since",
+    metavar="REV",
+    help="Check the change from REV, too, as the hooks do. Without PATH, the commit HEAD is checked.",
+)
+def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None, since: str | None) -> None:
+    """Check tree files and documents, such as strategies, quarantines and intents.
 
     PATH is a file, a directory with *.zk and *.zkx files (and documents in *.yaml and *.yml files), or a revision
     of the git repository around the current directory. All files are checked together as one tree. Problems are
@@ -46,20 +52,28 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
 
     With --hook, git calls this command: before a commit, it checks the index; before git accepts a push (lines OLD
     NEW REF on standard input), it checks the new tips of the branches. A checked branch cannot be deleted.
-    A change that removes a quarantine and wants the version at once is refused.
+    A change that removes a quarantine and wants the version at once is refused, and so is a change that breaks the
+    life cycle of an intent. Where there are no hooks, --since asks the same.
 
     \b
     Example:
       zkdeployment lint tree/
       zkdeployment lint --strict web.zk database.zk overrides.zkx strategy.yaml
       zkdeployment lint HEAD~1
+      zkdeployment lint --since origin/main
       exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
-    if hook == bool(paths):
-        raise click.UsageError("expected a PATH, found none" if not hook else "expected no PATH with --hook")
+    if hook and (paths or since is not None):
+        raise click.UsageError("expected no PATH with --hook" if paths else "expected no --since with --hook")
+    if not hook and not paths and since is None:
+        raise click.UsageError("expected a PATH, found none")
     if branch is not None and not hook:
         raise click.UsageError("expected --hook with --branch")
-    valid = _check_hook(branch, strict=strict) if hook else _check(read_trees(paths), strict)
+    if hook:
+        valid = _check_hook(branch, strict=strict)
+    else:
+        before = () if since is None else read_local_revision(since)
+        valid = _check(read_trees(paths) if paths else read_local_revision("HEAD"), strict, before)
     if not valid:
         raise click.exceptions.Exit(1)
 
@@ -68,8 +82,8 @@ def _check(files: Sequence[SourceFile], strict: bool, before: Sequence[SourceFil
     """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
     reviewed = review(files)
     advice = reviewed.documents.advice if strict else ()
-    lifting = lifting_problems(reviewed, before)
-    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *lifting, *advice])
+    changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed))
+    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
     for problem in problems:
         echo(str(problem))
     echo(_summary(reviewed, problems, len(files)), err=True)
@@ -80,7 +94,7 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
-        return _check(read_staged(), strict, read_documents_of("HEAD"))
+        return _check(read_staged(), strict, _files_before("HEAD"))
     valid = True
     for push in pushed:
         if branch not in (None, push.branch):
@@ -90,9 +104,15 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
             valid = False
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
-            before = () if push.before is None else read_documents_of(push.before)
+            before = () if push.before is None else _files_before(push.before)
             valid = _check(read_local_revision(push.commit), strict, before) and valid
     return valid
+
+
+def _files_before(commit: str) -> Sequence[SourceFile]:
+    """Return the files that a change is judged by: the tree is read only if documents govern it."""
+    documents = read_documents_of(commit)
+    return read_local_revision(commit) if has_intents(documents) else documents
 
 
 def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:

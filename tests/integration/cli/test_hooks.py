@@ -30,6 +30,22 @@ schema: zkdeployment/Quarantine/v1
 metadata: {name: shop, version: 2.0}
 data: {reason: loses orders, by: alice@example.com, time: 2026-11-22}
 """
+GROUP = """\
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {project: p1, composite-app: store, version: v1, name: shop}
+data:
+  composite-profile: plain
+  apps: {web: [/who/web]}
+  state: Instantiated
+  approval: {content: "CONTENT", by: alice@example.com, reason: the launch}
+"""
+CLUSTER = """\
+schema: zkdeployment/Cluster/v1
+metadata: {provider: ams, name: h1}
+data: {network-intents: {web: [/who/web]}, state: Applied}
+"""
+DEPLOYED = "p1/store/v1/shop is Instantiated, approved by alice@example.com: its services are deployed"
+TERMINATE_FIRST = f"{DEPLOYED}; terminate it first"
 SENTENCE = "shop 2.0 is quarantined by alice@example.com since 2026-11-22: loses orders"
 BAD = "/who\n  x = open('f')\n  y z\n"
 
@@ -67,6 +83,12 @@ class Server:
         """Return the commit of each branch by branch name."""
         listed = self.clone.git("ls-remote", "--heads", str(self.bare)).splitlines()
         return {name.removeprefix("refs/heads/"): tip for tip, name in (line.split("\t") for line in listed)}
+
+
+def lint(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``zkdeployment lint`` in the clone."""
+    command = [sys.executable, "-m", "zkdeployment", "lint", *arguments]
+    return subprocess.run(command, cwd=server.clone.directory, capture_output=True, text=True, check=False)
 
 
 class TestPreReceive:
@@ -113,6 +135,43 @@ class TestPreReceive:
         wanted = server.clone.commit(wanting)
         assert server.push("main")[0]
         assert server.branches == {"main": wanted}
+
+    def test_a_push_that_breaks_the_life_cycle_of_an_intent_is_rejected_and_so_is_its_check_by_hand(
+        self, server: Server
+    ):
+        group = GROUP.replace("CONTENT", f"sha256:{'0' * 64}")
+        good = server.clone.commit({"a.zk": GOOD, "i.yaml": group})
+        assert server.push("main")[0]
+        server.clone.commit({"a.zk": GOOD.replace("1.0", "2.0")})
+        accepted, output = server.push("main")
+        assert not accepted
+        assert f"remote: i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web)" in output
+        checked = lint(server, "--since", good)
+        assert (checked.returncode, checked.stdout) == (
+            1,
+            f"i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web)\n",
+        )
+        server.clone.commit({"a.zk": GOOD, "i.yaml": None})
+        accepted, output = server.push("main")
+        assert not accepted
+        assert f"remote: {TERMINATE_FIRST}" in output
+        assert server.branches == {"main": good}
+        terminated = group.replace("Instantiated", "Terminated")
+        server.clone.commit({"a.zk": GOOD.replace("1.0", "2.0"), "i.yaml": terminated})
+        assert lint(server, "--since", good).returncode == 0
+        assert server.push("main")[0]
+
+    def test_faults_of_the_governance_of_intents_are_rejected_with_their_places(self, server: Server):
+        group = GROUP.replace("CONTENT", f"sha256:{'0' * 64}")
+        server.clone.commit({"a.zk": GOOD, "i.yaml": f"{group.replace('/web]', '/web, /who/x]')}---\n{CLUSTER}"})
+        accepted, output = server.push("main")
+        assert not accepted
+        assert "remote: i.yaml:5:26: data.apps.web[1]: there is no node /who/x" in output
+        assert "remote: i.yaml:11:32: data.network-intents.web[0]: /who/web for h1 is governed by p1/sto" in output
+        server.clone.commit({"i.yaml": group.replace("  state:", "  colour: red\n  state:")})
+        accepted, output = server.push("main")
+        assert not accepted
+        assert "remote: i.yaml:6:3: data.colour: unknown key 'colour'" in output
 
     def test_the_hook_ignores_the_work_tree_of_the_pushing_user(self, server: Server):
         server.clone.commit({"a.zk": GOOD})

@@ -102,6 +102,28 @@ def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_lists_the_und
     assert "nothing changes" in again.stderr
 
 
+def test_a_rollback_that_would_change_an_instantiated_group_is_refused(site: Site) -> None:
+    first = site.branch.push({"a.zk": TREE.format("1.0")})
+    site.publish()
+    group = {
+        "schema": "zkdeployment/DeploymentIntentGroup/v1",
+        "metadata": {"project": "p1", "composite-app": "store", "version": "v1", "name": "shop"},
+        "data": {
+            "composite-profile": "plain",
+            "apps": {"web": ["/shop/web"]},
+            "state": "Instantiated",
+            "approval": {"content": f"sha256:{'0' * 64}", "by": "alice@example.com", "reason": "launch"},
+        },
+    }
+    tip = site.branch.push({"a.zk": TREE.format("1.1"), "i.yaml": json.dumps(group)})
+    done = site.run("rollback", first, "--reason", "web 1.1 loses sessions")
+    assert done.returncode == 3
+    assert "the act was not committed: it would break the life cycle of intents" in done.stderr
+    assert "p1/store/v1/shop is Instantiated, approved by alice@example.com" in done.stderr
+    assert "terminate it first (changed: /shop/web)" in done.stderr
+    assert site.branch.tip() == tip
+
+
 def test_a_dry_run_prints_the_change_and_commits_nothing(site: Site, published: tuple[str, str]) -> None:
     first, second = published
     done = site.run("rollback", first[:8], "--reason", "to see it", "--dry-run")
