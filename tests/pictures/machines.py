@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pictures.drawing import Picture
+from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.workflow import WORKFLOW
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.fleet.rollout_states import GroupState
 from zkdeployment.model.cluster import ClusterState
@@ -20,9 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import Enum
 
-_BOX = (108, 34)
-_COLOURS = {"success": "good", "done": "good", "running": "good", "failed": "bad", "stopped": "bad"}
-_CALM = {"held": "wait", "importing": "wait", "baking": "wait", "waiting": "wait", "moved": "wait"}
+_HEIGHT = 34  # of a box
+_COLOURS = {
+    **dict.fromkeys(("success", "done", "running", "active"), "good"),
+    **dict.fromkeys(("failed", "stopped", "rollout_failed", "deprovision_failed"), "bad"),
+}
+_CALM = dict.fromkeys(("held", "importing", "baking", "waiting", "moved", "blocked"), "wait")
 
 
 class Transition(NamedTuple):
@@ -36,12 +41,17 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """The states of an enum, each with the centre of its box, and the transitions."""
+    """The states of an enum, each with the centre of its box, and the transitions.
+
+    ``width`` is that of a box, and ``causes_from`` where the causes begin in the list below.
+    """
 
     name: str
     title: str
     places: Mapping[Enum, tuple[float, float]]
     transitions: tuple[Transition, ...]
+    width: int = 108
+    causes_from: int = 210
 
     def draw(self) -> Picture:
         """Return the picture, with the causes as a numbered list below."""
@@ -51,7 +61,7 @@ class Machine:
         picture = Picture(self.name, self.title, causes)
         for number, transition in enumerate(self.transitions, 1):
             self._draw(picture, number, transition)
-        width, height = _BOX
+        width, height = self.width, _HEIGHT
         for state, (x, y) in self.places.items():
             kind = (_COLOURS | _CALM).get(state.value, "accent")
             picture.box(x - width / 2, y - height / 2, width, height, kind=kind)
@@ -61,16 +71,23 @@ class Machine:
             _number(picture, 14, top, number)
             picture.text(34, top + 4, f"{transition.source.value} → {transition.target.value}", "strong small")
             for cause in transition.cause.split("; or "):
-                picture.text(210, top + 4, cause, "small")
+                picture.text(self.causes_from, top + 4, cause, "small")
                 top += 24
         return picture
 
     def _draw(self, picture: Picture, number: int, transition: Transition) -> None:
         start, end = self.places[transition.source], self.places[transition.target]
         middle = _bent(start, end, transition.bend)
-        (ax, ay), (bx, by) = _border(start, middle), _border(end, middle)
+        (ax, ay), (bx, by) = self._border(start, middle), self._border(end, middle)
         picture.arrow(f"M{ax:.1f} {ay:.1f}Q{middle[0]:.1f} {middle[1]:.1f} {bx:.1f} {by:.1f}")
         _number(picture, (ax + 2 * middle[0] + bx) / 4, (ay + 2 * middle[1] + by) / 4, number)
+
+    def _border(self, centre: tuple[float, float], towards: tuple[float, float]) -> tuple[float, float]:
+        """Return where the line from a box's centre leaves the box."""
+        (x, y), (tx, ty) = centre, towards
+        dx, dy = tx - x, ty - y
+        scale = min(self.width / 2 / abs(dx) if dx else math.inf, _HEIGHT / 2 / abs(dy) if dy else math.inf)
+        return x + dx * scale, y + dy * scale
 
 
 def _number(picture: Picture, x: float, y: float, number: int) -> None:
@@ -83,14 +100,6 @@ def _bent(start: tuple[float, float], end: tuple[float, float], bend: float) -> 
     (ax, ay), (bx, by) = start, end
     length = math.hypot(bx - ax, by - ay)
     return (ax + bx) / 2 + (by - ay) / length * bend, (ay + by) / 2 - (bx - ax) / length * bend
-
-
-def _border(centre: tuple[float, float], towards: tuple[float, float]) -> tuple[float, float]:
-    """Return where the line from a box's centre leaves the box."""
-    (x, y), (tx, ty) = centre, towards
-    dx, dy = tx - x, ty - y
-    scale = min(_BOX[0] / 2 / abs(dx) if dx else math.inf, _BOX[1] / 2 / abs(dy) if dy else math.inf)
-    return x + dx * scale, y + dy * scale
 
 
 GROUP = Machine(
@@ -184,4 +193,41 @@ AGENT = Machine(
     ),
 )
 
-MACHINES = (GROUP, CLUSTER, AGENT)
+#: The changes of a configuration's state, without the events that discard it.
+CHECK_TRANSITIONS = {key: step.state for key, step in WORKFLOW.items() if step.state is not None}
+
+CHECK = Machine(
+    "check",
+    "The states of a configuration of a check instance",
+    {
+        CheckState.AWAITING_COMPUTATION: (92, 24),
+        CheckState.COMPUTED: (360, 24),
+        CheckState.BLOCKED: (92, 124),
+        CheckState.AWAITING_ROLLOUT: (360, 124),
+        CheckState.ROLLOUT_IN_PROGRESS: (360, 224),
+        CheckState.ROLLOUT_FAILED: (628, 224),
+        CheckState.ACTIVE: (360, 324),
+        CheckState.AWAITING_DEPROVISION: (360, 424),
+        CheckState.DEPROVISION_FAILED: (92, 524),
+        CheckState.DEPROVISION_IN_PROGRESS: (360, 524),
+        CheckState.DEPROVISIONED: (360, 624),
+        CheckState.AWAITING_DELETION: (360, 764),
+    },
+    _from_table(
+        CHECK_TRANSITIONS,
+        {
+            (CheckState.AWAITING_ROLLOUT, CheckState.AWAITING_DEPROVISION): -250,
+            (CheckState.AWAITING_ROLLOUT, CheckState.AWAITING_DELETION): 330,
+            (CheckState.BLOCKED, CheckState.AWAITING_DELETION): -70,
+            (CheckState.ROLLOUT_FAILED, CheckState.AWAITING_DELETION): 90,
+            (CheckState.ROLLOUT_IN_PROGRESS, CheckState.ROLLOUT_FAILED): -16,
+            (CheckState.ROLLOUT_FAILED, CheckState.ROLLOUT_IN_PROGRESS): -16,
+            (CheckState.DEPROVISION_IN_PROGRESS, CheckState.DEPROVISION_FAILED): -16,
+            (CheckState.DEPROVISION_FAILED, CheckState.DEPROVISION_IN_PROGRESS): -16,
+        },
+    ),
+    width=176,
+    causes_from=372,
+)
+
+MACHINES = (GROUP, CLUSTER, AGENT, CHECK)

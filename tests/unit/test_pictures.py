@@ -9,10 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pictures.catalogue import DIRECTORY, pictures
-from pictures.machines import AGENT, CLUSTER, GROUP, MACHINES
+from pictures.machines import AGENT, CHECK, CHECK_TRANSITIONS, CLUSTER, GROUP, MACHINES
 from pictures.timelines import example, slots
 from support.simulated_fleet import SimulatedFleet, fleet_of
 from support.strategies import group
+from zkdeployment.checks.instance import CheckState
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.fleet.rollout_states import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
@@ -43,7 +44,7 @@ def test_a_picture_has_a_title_and_a_description_and_nothing_lies_outside(name):
 
 @pytest.mark.parametrize(
     ("machine", "states"),
-    [(GROUP, GroupState), (CLUSTER, ClusterState), (AGENT, CycleState)],
+    [(GROUP, GroupState), (CLUSTER, ClusterState), (AGENT, CycleState), (CHECK, CheckState)],
     ids=str,
 )
 def test_each_state_is_drawn_and_reached(machine, states):
@@ -53,7 +54,9 @@ def test_each_state_is_drawn_and_reached(machine, states):
 
 
 @pytest.mark.parametrize(
-    ("machine", "table"), [(CLUSTER, CLUSTER_TRANSITIONS), (AGENT, CYCLE_TRANSITIONS)], ids=str
+    ("machine", "table"),
+    [(CLUSTER, CLUSTER_TRANSITIONS), (AGENT, CYCLE_TRANSITIONS), (CHECK, CHECK_TRANSITIONS)],
+    ids=str,
 )
 def test_each_change_of_state_in_a_table_of_the_code_is_drawn_with_its_event(machine, table):
     arrows = {(arrow.source, arrow.target): arrow.cause.split("; or ") for arrow in machine.transitions}
