@@ -6,7 +6,8 @@ import re
 
 from zkdeployment.printable import printable
 
-_ERROR = re.compile(r"^\s*Error: *(.+)$", re.MULTILINE)
+#: A definition that exists twice is only a warning, but the errors that follow do not name it.
+_ERROR = re.compile(r"^\s*(?:Error: *|Warning: *(?=Duplicate definition))(.+)$", re.MULTILINE)
 _LIMIT = 1000
 
 

@@ -12,6 +12,7 @@ from zkdeployment.nagios.verification import verification_words
             "Reading configuration data...\nError: Could not find x\n  Error: Could not find x\nError: Bad\nTotal",
             "Could not find x / Bad",
         ),
+        ("Warning: Old\nWarning: Duplicate definition of x\nError: y", "Duplicate definition of x / y"),
         ("one\n\ntwo\nthree\nfour\n", "two / three / four"),
         ("", "Nagios printed nothing"),
         ("Error: \x1b[31mred", "\\x1b[31mred"),

@@ -1,0 +1,276 @@
+"""The Nagios bridge with a real Nagios and real plugins; the service runs the real workflow in memory."""
+
+import os
+import re
+import shutil
+import socket
+from contextlib import contextmanager
+
+import pytest
+
+from support.bridged_nagios import BridgedNagios
+from support.waiting import wait_until
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.daemons.nagios.check_reports import CheckReports
+from zkdeployment.errors import NagiosError, ServiceError
+
+
+@pytest.fixture
+def nagios(tmp_path):
+    return BridgedNagios(tmp_path / "n")
+
+
+@contextmanager
+def listening():
+    """Yield a port that accepts connections."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(50)
+        yield str(server.getsockname()[1])
+
+
+class Killed(BaseException):
+    """The end of a bridge by a signal."""
+
+
+class KilledBeforeReload:
+    """A Nagios whose bridge is killed when it is about to reload."""
+
+    def __init__(self, program) -> None:
+        self._program = program
+
+    def has_plugin(self, name):
+        return self._program.has_plugin(name)
+
+    def verify(self):
+        return self._program.verify()
+
+    def reload(self):
+        raise Killed
+
+
+def test_checks_follow_a_service_from_its_deployment_to_its_removal(nagios):
+    with nagios.running(), listening() as old, listening() as new, nagios.bridge():
+        check = nagios.want("front", "h1", "check_tcp", "-H", "127.0.0.1", "-p", old)
+        nagios.wait_state(check, "active")
+        assert "port " + old in nagios.wait_result(check, "ok")
+
+        # The old check goes before the new one comes.
+        nagios.want("front", "h1", "check_tcp", "-H", "127.0.0.1", "-p", new)
+        nagios.wait_state(check, "deprovisioned")
+        assert [name for name in nagios.files() if name.startswith("check-")] == []
+        nagios.service.turn()
+        nagios.wait_state(check, "active")
+        wait_until(lambda: "port " + new in nagios.service.results[check].output, "the new port is checked", 60)
+
+        nagios.service.delete(check)
+        nagios.service.turn()
+        nagios.wait_state(check, "deprovisioned")
+        assert [*nagios.files()] == []
+        wait_until(lambda: check not in nagios.server.status_file.read_text(), "Nagios has no such check", 30)
+
+
+def test_what_cannot_be_rolled_out_is_answered_with_the_reason_and_all_others_stay(nagios):
+    good = [nagios.want(f"good{number}", "h1", "check_dummy", "0") for number in range(5)]
+    missing = nagios.want("missing", "h1", "check_nothing")
+    broken = nagios.want("broken", "h2", "check_dummy", "0")
+    (nagios.directory / "own.cfg").write_text(
+        "define host {\n use generic-host\n host_name h2.example.com\n address 127.0.0.1\n}\n"
+    )
+    with (nagios.directory / "nagios.cfg").open("a") as configuration:
+        configuration.write(f"cfg_file={nagios.directory}/own.cfg\n")
+    with nagios.running():
+        nagios.rollouts().synchronize()
+        assert {nagios.service.state(check).value for check in good} == {"active"}
+        assert nagios.service.state(missing).value == nagios.service.state(broken).value == "rollout_failed"
+        assert nagios.service.reason(missing).startswith("Nagios has no plugin check_nothing; install it")
+        assert "Duplicate definition found for host 'h2.example.com'" in nagios.service.reason(broken)
+        assert nagios.program.verify() is None
+        assert sorted(nagios.files()) == sorted(
+            [f"check-{check}.{kind}" for check in good for kind in ("cfg", "sh")] + ["host-h1.example.com.cfg"]
+        )
+
+
+def test_a_bridge_that_was_killed_before_the_reload_ends_at_the_same_files(nagios):
+    first = nagios.want("first", "h1", "check_dummy", "0")
+    with nagios.running():
+        nagios.rollouts().synchronize()
+        second = nagios.want("second", "h2", "check_dummy", "1")
+        nagios.service.delete(first)
+        nagios.service.turn()
+        with pytest.raises(Killed):
+            nagios.rollouts(KilledBeforeReload(nagios.program)).synchronize()
+        assert nagios.service.state(first).value == "deprovision_in_progress"
+        assert nagios.service.state(second).value == "rollout_in_progress"
+        (nagios.server.objects / f".check-{second}.cfg.x1y2").write_text("half of a fi")
+        nagios.rollouts().synchronize()
+        assert nagios.service.state(first).value == "deprovisioned"
+        assert nagios.service.state(second).value == "active"
+        files = nagios.files()
+        assert sorted(files) == [f"check-{second}.cfg", f"check-{second}.sh", "host-h2.example.com.cfg"]
+        wait_until(lambda: second in nagios.server.status_file.read_text(), "Nagios was reloaded", 30)
+        nagios.rollouts().synchronize()
+        assert nagios.files() == files
+
+
+def test_a_killed_bridge_may_have_left_a_file_that_nagios_does_not_accept(nagios):
+    check = nagios.want("first", "h1", "check_dummy", "0")
+    with nagios.running():
+        with pytest.raises(Killed):
+            nagios.rollouts(KilledBeforeReload(nagios.program)).synchronize()
+        definition = nagios.server.objects / f"check-{check}.cfg"
+        definition.write_text(definition.read_text().replace("generic-service", "no-template"))
+        assert nagios.program.verify() is not None
+        nagios.rollouts().synchronize()
+        assert nagios.service.state(check).value == "active"
+        assert nagios.program.verify() is None
+
+
+def test_a_directory_that_is_wiped_while_the_bridge_runs_is_filled_again(nagios):
+    check = nagios.want("first", "h1", "check_dummy", "0")
+    with nagios.running(), nagios.bridge():
+        nagios.wait_state(check, "active")
+        files = nagios.files()
+        shutil.rmtree(nagios.server.objects)
+        wait_until(lambda: nagios.server.objects.exists() and nagios.files() == files, "the files are back", 30)
+        assert nagios.service.state(check).value == "active"
+
+
+def test_files_of_checks_that_the_service_does_not_know_are_removed_and_others_are_not(nagios):
+    check = nagios.want("first", "h1", "check_dummy", "0")
+    with nagios.running():
+        nagios.rollouts().synchronize()
+        del nagios.service.instances[check]
+        (nagios.server.objects / "README").write_text("of an administrator")
+        nagios.rollouts().synchronize()
+        assert [*nagios.files()] == ["README"]
+
+
+def test_nothing_is_answered_while_the_configuration_is_broken_anyway(nagios):
+    check = nagios.want("first", "h1", "check_dummy", "0")
+    templates = nagios.directory / "templates.cfg"
+    right = templates.read_text()
+    with nagios.running():
+        templates.write_text(right + "define service {\n use generic-service\n host_name nowhere\n}\n")
+        with pytest.raises(
+            NagiosError, match=r"broken without the new changes, so that nothing is answered: Service has no hosts"
+        ):
+            nagios.rollouts().synchronize()
+        assert nagios.service.state(check).value == "rollout_in_progress"
+        with nagios.bridge():
+            templates.write_text(right)
+            nagios.wait_state(check, "active")
+
+
+def test_a_service_that_was_away_delays_only(nagios):
+    with nagios.running(), nagios.bridge():
+        first = nagios.want("first", "h1", "check_dummy", "0")
+        nagios.wait_state(first, "active")
+        nagios.service.broken = True
+        second = nagios.want("second", "h1", "check_dummy", "0")
+        with pytest.raises(ServiceError):
+            nagios.service.list_flagged()
+        nagios.service.broken = False
+        nagios.wait_state(second, "active")
+
+
+HOSTILE = [
+    "!",
+    "$USER1$",
+    "$(touch PLACE)",
+    "a\nb",
+    ";x",
+    "{}",
+    "}",
+    "'",
+    '"',
+    "\\",
+    "`id`",
+    "#",
+    "ä€\u2028",
+    " ",
+    "%n",
+    "",
+]
+
+
+def test_hostile_values_reach_the_plugin_as_they_are(nagios):
+    """The plugin writes its arguments to a file."""
+    values = [value.replace("PLACE", str(nagios.directory / "touched")) for value in HOSTILE]
+    seen = nagios.directory / "seen"
+    plugin = nagios.plugins / "check_arguments"
+    plugin.write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" >{seen}\n")
+    plugin.chmod(0o755)
+    check = nagios.want("front", "h1", "check_arguments", *values)
+    named = [nagios.want(f"c{value}", "h1", "check_dummy", "0", path=f"/p{value}") for value in values]
+    with nagios.running():
+        nagios.rollouts().synchronize()
+        assert {nagios.service.state(instance).value for instance in (check, *named)} == {"active"}
+        wait_until(lambda: seen.exists() and seen.read_bytes().count(b"\0") == len(values), "the plugin ran", 30)
+        wait_until(
+            lambda: all(instance in nagios.server.status_file.read_text() for instance in named),
+            "all are there",
+            30,
+        )
+    assert seen.read_bytes().decode().split("\0")[:-1] == values
+    assert not (nagios.directory / "touched").exists()
+
+
+def test_hosts_in_a_deployment_step_have_a_downtime(nagios):
+    with nagios.running(), nagios.bridge():
+        check = nagios.want("first", "h1", "check_dummy", "0")
+        nagios.wait_state(check, "active")
+        nagios.service.working |= {"h1", "h2"}
+        wait_until(
+            lambda: re.search(
+                r"servicedowntime \{\n\s*host_name=h1.example.com\n", nagios.server.status_file.read_text()
+            ),
+            "there is a downtime",
+            30,
+        )
+        assert "host_name=h2" not in nagios.server.status_file.read_text()
+
+
+def test_the_results_of_a_nagios_that_has_ended_are_not_reported_as_true(nagios):
+    class LaterClock(SystemClock):
+        def now(self):
+            return super().now() + 200.0
+
+    check = nagios.want("first", "h1", "check_dummy", "1", "careful")
+    with nagios.running(), nagios.bridge():
+        assert nagios.wait_result(check, "warning") == "WARNING: careful"
+        nagios.server.kill()
+    reports = CheckReports(nagios.service, nagios.program_of_another_bridge(), LaterClock())
+    reported = nagios.service.reports
+    with pytest.raises(NagiosError, match=r"has not written its status file for 20\d s"):
+        reports.send({})
+    assert nagios.service.reports == reported
+
+
+def test_a_bridge_without_news_gives_signs_of_life(nagios):
+    reports = CheckReports(nagios.service, nagios.program, SystemClock())
+    with nagios.running():
+        reports.send({})
+        reports.send({})
+    assert nagios.service.reports == 1
+
+
+def test_a_command_for_a_nagios_that_does_not_run_is_an_error(nagios):
+    with pytest.raises(NagiosError, match="cannot pass commands to Nagios"):
+        nagios.program.submit(["[0] X"])
+    os.mkfifo(nagios.server.command_file)
+    with pytest.raises(NagiosError, match="Nagios does not read it; see command-file"):
+        nagios.program.submit(["[0] X"])
+
+
+def test_commands_of_nagios_that_cannot_run_are_errors(nagios):
+    program = nagios.make_program(verify=["/missing"], reload=["false"])
+    with pytest.raises(
+        NagiosError, match=r"/missing does not exist or is not on the PATH; see verify in \[nagios\]"
+    ):
+        program.verify()
+    with pytest.raises(NagiosError, match=r"Nagios was not reloaded: false failed .*; see reload in \[nagios\]"):
+        program.reload()
+    killed = nagios.make_program(verify=["sh", "-c", "kill -9 $$"], reload=["true"])
+    with pytest.raises(NagiosError, match="sh was ended by signal 9 while it verified"):
+        killed.verify()

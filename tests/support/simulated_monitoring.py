@@ -1,0 +1,120 @@
+"""The service for a Nagios bridge, in memory: the real workflow of check instances without ZooKeeper and HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceKey
+from zkdeployment.checks.life_cycle import life_cycle_turn
+from zkdeployment.checks.ordering import WantedConfiguration, delete, want
+from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open
+from zkdeployment.errors import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.nagios.status_file import NagiosResult
+
+
+class SimulatedMonitoringService:
+    """A ``MonitoringService`` whose instances a test makes and removes; ``broken`` lets every request fail."""
+
+    def __init__(self) -> None:
+        self.instances: dict[str, CheckInstance] = {}
+        self.results: dict[str, NagiosResult] = {}
+        self.reports = 0
+        self.working: set[str] = set()
+        self.broken = False
+        self._lock = threading.RLock()
+        self._times = itertools.count(1.0)
+
+    # What the job, the life cycle and operators do
+
+    def want(self, key: InstanceKey, details: Mapping[str, Any]) -> str:
+        """Want an instance with these details, and return its identifier."""
+        with self._lock:
+            instance = self.instances.get(key.id, CheckInstance(key))
+            wanted = WantedConfiguration(details, str(details["monitoring"]), 1)
+            self.instances[key.id] = want(instance, wanted, self._now(), is_reported=True)
+        return key.id
+
+    def delete(self, instance: str) -> None:
+        """Want an instance no more."""
+        with self._lock:
+            self.instances[instance] = delete(self.instances[instance], self._now())
+
+    def turn(self) -> None:
+        """Run one turn of the life cycle."""
+        with self._lock:
+            for name, instance in self.instances.items():
+                self.instances[name] = life_cycle_turn(instance, self._now())
+
+    def state(self, instance: str) -> CheckState | None:
+        """Return the state of the current configuration."""
+        current = self.instances[instance].current_configuration
+        return None if current is None else current.state
+
+    def reason(self, instance: str) -> str:
+        """Return the words of the last answer about the current configuration."""
+        current = self.instances[instance].current_configuration
+        return "" if current is None else current.reason
+
+    # What the bridge does
+
+    def list_flagged(self) -> frozenset[str]:
+        return self._listed(list_flagged)
+
+    def list_pending(self) -> frozenset[str]:
+        return self._listed(list_open)
+
+    def list_active(self) -> frozenset[str]:
+        self._check()
+        return frozenset(name for name in self.instances if self.state(name) is CheckState.ACTIVE)
+
+    def fetch(self, instance: str) -> Mapping[str, Any] | None:
+        self._check()
+        with self._lock:
+            found = self.instances.get(instance)
+            fetched = None if found is None else fetch(found, self._now())
+            if fetched is None:
+                return None
+            self.instances[instance], deployment = fetched
+            return deployment.to_json()
+
+    def answer(self, instance: str, *, success: bool, config_id: str | None, reason: str = "") -> None:
+        self._check()
+        with self._lock:
+            found = self.instances.get(instance)
+            if found is None:
+                return
+            answered = answer(found, is_success=success, now=self._now(), config_id=config_id, reason=reason)
+            if not isinstance(answered, CheckRefusal):
+                self.instances[instance] = answered
+
+    def report_results(self, results: Mapping[str, NagiosResult]) -> None:
+        self._check()
+        self.reports += 1
+        self.results |= results
+
+    def list_working_hosts(self) -> frozenset[str]:
+        self._check()
+        return frozenset(self.working)
+
+    def _listed(self, question: Any) -> frozenset[str]:
+        self._check()
+        with self._lock:
+            listed = set()
+            for name, instance in self.instances.items():
+                self.instances[name], is_listed = question(instance, self._now())
+                if is_listed:
+                    listed.add(name)
+        return frozenset(listed)
+
+    def _check(self) -> None:
+        if self.broken:
+            raise ServiceError("cannot reach the service: it is switched off")
+
+    def _now(self) -> float:
+        return next(self._times)
