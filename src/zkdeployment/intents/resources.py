@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.intents.reality import ReportedHost
 from zkdeployment.intents.resource_status import (
@@ -30,18 +29,19 @@ PROVIDER_KIND = "Provider"
 NO_CLUSTER = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDetails:
+_NOTHING: Mapping[str, Any] = {}
+
+
+class ResourceDetails(NamedTuple):
     """The parts of a resource that only detailed outputs have; ``labels`` are those of the wanted resource."""
 
-    labels: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    spec: Mapping[str, Any] = field(default_factory=dict)
-    status: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, Any] = _NOTHING
+    facts: Mapping[str, Any] = _NOTHING
+    spec: Mapping[str, Any] = _NOTHING
+    status: Mapping[str, Any] = _NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRow:
+class ResourceRow(NamedTuple):
     """One resource. ``rsync`` is ``None`` for a resource that nobody wants and that exists only in reality."""
 
     app: str
@@ -54,12 +54,16 @@ class ResourceRow:
 
 
 def instance_resources(
-    instance: IntentInstance, reports: FleetReports, *, with_details: bool = False
+    instance: IntentInstance, reports: FleetReports, *, with_details: bool = False, with_reality: bool = True
 ) -> tuple[ResourceRow, ...]:
-    """Return the resources of an instance, each once, sorted by app, cluster and name."""
+    """Return the resources of an instance, each once, sorted by app, cluster and name.
+
+    Without ``with_reality`` the details have nothing of what hosts report, and resources that exist only in
+    reality are left out.
+    """
     if instance.final is not None:
         return tuple(row_from_json(value) for value in instance.final)
-    rows = _ResourceReader(instance, reports, with_details=with_details).read()
+    rows = _ResourceReader(instance, reports, with_details=with_details, with_reality=with_reality).read()
     return tuple(sorted(rows, key=_order))
 
 
@@ -71,15 +75,18 @@ def is_terminating(rows: Iterable[ResourceRow]) -> bool:
 class _ResourceReader:
     """One reading of the resources of an instance."""
 
-    def __init__(self, instance: IntentInstance, reports: FleetReports, *, with_details: bool) -> None:
+    def __init__(
+        self, instance: IntentInstance, reports: FleetReports, *, with_details: bool, with_reality: bool
+    ) -> None:
         self._instance = instance
         self._hosts = reports.hosts
         self._with_details = with_details
+        self._with_reality = with_reality
         self._seen: set[tuple[str, Deployment]] = set()
         self._services: dict[str, dict[str, InstanceService]] = {}
         for service in instance.services:
             self._services.setdefault(service.assignment.path, {})[service.target] = service
-        self._providers, self._strays = self._match(reports.providers)
+        self._providers, self._strays = self._match(reports.providers if with_reality else ())
 
     def read(self) -> Iterator[ResourceRow]:
         """Yield the wanted resources, those that are not wanted any more, then what exists besides them."""
@@ -97,8 +104,9 @@ class _ResourceReader:
                         if key not in self._seen:
                             self._seen.add(key)
                             yield self._resource(service, host, deployment, wanted)
-        yield from self._unwanted_markers()
-        yield from self._unmatched_providers()
+        if self._with_reality:
+            yield from self._unwanted_markers()
+            yield from self._unmatched_providers()
 
     def _selected(self, target: str) -> Sequence[ReportedHost]:
         """Return the hosts of a target; a host name that no host has stands for a host that was never seen."""
@@ -148,6 +156,8 @@ class _ResourceReader:
         return ResourceDetails(labels=labels, spec=spec)
 
     def _details(self, wanted: ResourceDetails, host: ReportedHost, deployment: Deployment) -> ResourceDetails:
+        if not self._with_reality:
+            return wanted
         providers = self._providers.get((host.identity.id, deployment), ())
         status = _reported(host, deployment)
         status["providers"] = [{"path": provider.path, **provider.properties} for provider in providers]

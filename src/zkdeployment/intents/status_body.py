@@ -36,7 +36,10 @@ def status_body(record: IntentRecord, query: StatusQuery, reports: FleetReports)
     if instance is None:
         return body
     rows = instance_resources(
-        instance, reports, with_details=query.output in {StatusOutput.DETAIL, StatusOutput.RSYNC}
+        instance,
+        reports,
+        with_details=query.output in {StatusOutput.DETAIL, StatusOutput.RSYNC},
+        with_reality=query.output is not StatusOutput.RSYNC,
     )
     rows = query.select(rows, reports.clusters)
     rsync = Counter(row.rsync for row in rows)
