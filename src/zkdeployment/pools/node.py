@@ -84,7 +84,8 @@ class PoolNode:
     ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
     that has it. ``host`` is the id of the host of this fleet that the node is, ``None`` for other machines.
     ``data`` is what Duffy's API shows: the result of provisioning, the request that the node was chosen for, and
-    the error of a failed node. Times are in seconds since the epoch.
+    the error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node as it
+    was read, which changes with each write; ``None`` for a new one.
     """
 
     id: int
@@ -100,6 +101,7 @@ class PoolNode:
     host: str | None = None
     retired_at: float | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    stamp: int | None = field(default=None, compare=False)
 
     @property
     def is_active(self) -> bool:

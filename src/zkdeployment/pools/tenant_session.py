@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.node import NodeEvent
@@ -30,7 +30,7 @@ class TenantSession:
     """The nodes that a tenant has leased by one request.
 
     ``tenant`` is the id of the user. Times are in seconds since the epoch; ``retired_at`` is ``None`` while the
-    session is active.
+    session is active. ``stamp`` is the version of the session as it was read, ``None`` for a new one.
     """
 
     id: int
@@ -40,6 +40,7 @@ class TenantSession:
     created_at: float
     expires_at: float
     retired_at: float | None = None
+    stamp: int | None = field(default=None, compare=False)
 
     @property
     def is_active(self) -> bool:

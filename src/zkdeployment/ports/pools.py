@@ -1,4 +1,4 @@
-"""The ports of host pools: the keys of tenants on nodes, and the playbooks that make and remove nodes."""
+"""The ports of host pools: what is stored of them, the keys of tenants on nodes, and playbooks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+    from zkdeployment.pools.tenant_session import TenantSession
+
+
+class PoolStore(Protocol):
+    """Nodes and sessions. All methods may be called from any thread; they raise ``UnreachableError``."""
+
+    def read(self) -> PoolSnapshot:
+        """Return all nodes that are not done and all active sessions."""
+
+    def node(self, number: int) -> PoolNode | None:
+        """Return a node, which may be done; ``None`` if there is none."""
+
+    def session(self, number: int) -> TenantSession | None:
+        """Return a session, which may have ended; ``None`` if there is none."""
+
+    def take_ids(self, count: int) -> Sequence[int]:
+        """Return ids that no node and no session has or will have; those that are not used are lost."""
+
+    def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
+        """Write a change of what was read.
+
+        Raises ``ConflictError`` if a node or a session of the change, a session of the same tenant, or the claim
+        of a node has changed since; nothing is written then.
+        """
 
 
 class TenantKeys(Protocol):

@@ -42,6 +42,12 @@ CHECKS = f"{OURS}/checks"
 CHECK_INSTANCES = f"{CHECKS}/instances"
 CHECK_SYSTEMS = f"{CHECKS}/systems"
 CHECKS_DUE = f"{CHECKS}/due"
+POOLS = f"{OURS}/pools"
+POOL_NODES = f"{POOLS}/nodes"
+POOL_NODES_DONE = f"{POOLS}/done"
+POOL_SESSIONS = f"{POOLS}/sessions"
+POOL_TENANTS = f"{POOLS}/tenants"
+POOL_CLAIMS = f"{POOLS}/claims"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10

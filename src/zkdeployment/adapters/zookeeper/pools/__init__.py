@@ -1,0 +1,1 @@
+"""Host pools in ZooKeeper."""

@@ -1,0 +1,55 @@
+"""Nodes and sessions in the form in which they are stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def node_to_json(node: PoolNode) -> dict[str, Any]:
+    """Return a node as JSON; what is not set is left out."""
+    value = {
+        "id": node.id,
+        "state": node.state.value,
+        "created_at": node.created_at,
+        "changed": node.changed,
+        "pool": node.pool,
+        "session": node.session,
+        "hostname": node.hostname,
+        "ipaddr": node.ipaddr,
+        "comment": node.comment,
+        "reusable": node.reusable,
+        "host": node.host,
+        "retired_at": node.retired_at,
+        "data": dict(node.data),
+    }
+    return {key: item for key, item in value.items() if item is not None}
+
+
+def node_from_json(value: Mapping[str, Any], stamp: int | None = None) -> PoolNode:
+    """Return the node that ``node_to_json`` encoded; raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+    return PoolNode(**{**value, "state": NodeState(value["state"])}, stamp=stamp)
+
+
+def session_to_json(session: TenantSession) -> dict[str, Any]:
+    """Return a session as JSON."""
+    return {
+        "id": session.id,
+        "tenant": session.tenant,
+        "specs": [{"pool": spec.pool, "quantity": spec.quantity} for spec in session.specs],
+        "nodes": list(session.nodes),
+        "created_at": session.created_at,
+        "expires_at": session.expires_at,
+        "retired_at": session.retired_at,
+    }
+
+
+def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> TenantSession:
+    """Return the session that ``session_to_json`` encoded; raises ``KeyError`` or ``TypeError``."""
+    specs = tuple(NodesSpec(**spec) for spec in value["specs"])
+    return TenantSession(**{**value, "specs": specs, "nodes": tuple(value["nodes"])}, stamp=stamp)

@@ -1,0 +1,47 @@
+"""One reading of all pools, and the changes that are written together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.tenant_session import TenantSession
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSnapshot:
+    """The nodes that are not done, and the active sessions, by id.
+
+    ``claimed`` are the ids of the nodes that a process is working on. ``tenants`` are the versions of the guards
+    of tenants, by id: a guard changes with each session of the tenant that begins or ends.
+    """
+
+    nodes: Mapping[int, PoolNode] = field(default_factory=dict)
+    sessions: Mapping[int, TenantSession] = field(default_factory=dict)
+    claimed: frozenset[int] = frozenset()
+    tenants: Mapping[int, int] = field(default_factory=dict)
+
+    def held(self, tenant: int) -> int:
+        """Return the number of nodes in a tenant's active sessions."""
+        return sum(len(session.nodes) for session in self.sessions.values() if session.tenant == tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChange:
+    """Changes that are written in one transaction.
+
+    ``nodes`` and ``sessions`` are written as they are; new ones have no stamp. ``deleted`` and ``dropped`` are
+    removed without a trace: nodes that could not be made, and sessions that did not begin. ``claimed`` are the ids
+    of nodes that this process begins to work on, ``released`` those that it has finished.
+    """
+
+    nodes: tuple[PoolNode, ...] = ()
+    sessions: tuple[TenantSession, ...] = ()
+    deleted: tuple[PoolNode, ...] = ()
+    dropped: tuple[TenantSession, ...] = ()
+    claimed: frozenset[int] = frozenset()
+    released: frozenset[int] = frozenset()

@@ -1,0 +1,167 @@
+"""Nodes and sessions of pools, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.user import Role, TenantLimits, User
+from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import NodesSpec, retire
+
+QUOTA = 2
+POOLS = PoolConfiguration({"web": NodePool("web", RoleMechanism("spare", "ci"))}, TenantLimits(node_quota=QUOTA))
+
+
+@pytest.fixture
+def store(session):
+    return ZooKeeperPools(session)
+
+
+def tenant(number):
+    return User(id=number, name=f"t{number}", role=Role.TENANT, created_at=0)
+
+
+def fill(store, count):
+    nodes = tuple(
+        PoolNode(id=number, state=NodeState.READY, created_at=1, changed=1, pool="web", reusable=True)
+        for number in store.take_ids(count)
+    )
+    store.commit(PoolChange(nodes=nodes), store.read())
+    return nodes
+
+
+def request(store, number, quantity, offset=0):
+    read = store.read()
+    wanted = SessionRequest(store.take_ids(1)[0], tenant(number), (NodesSpec("web", quantity),), read.held(number))
+    return read, reserve(wanted, POOLS, tuple(read.nodes.values()), 5, offset=offset)
+
+
+def lease(store, number, quantity, offset=0):
+    read, given = request(store, number, quantity, offset)
+    if isinstance(given, Reservation):
+        store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
+    return given
+
+
+def test_what_was_written_is_read_with_its_stamp(store):
+    nodes = fill(store, 3)
+    given = lease(store, 7, 2)
+    read = store.read()
+    assert read.sessions == {given.session.id: given.session}
+    assert [read.nodes[node.id].state for node in given.nodes] == [NodeState.CONTEXTUALIZING] * 2
+    assert read.held(7) == 2
+    assert read.nodes[nodes[2].id] == nodes[2]
+    assert store.session(given.session.id) == given.session
+    assert (store.node(99), store.session(99)) == (None, None)
+
+
+def test_ids_never_repeat_whoever_takes_them(store, other):
+    assert list(store.take_ids(2)) == [1, 2]
+    assert list(ZooKeeperPools(other).take_ids(3)) == [3, 4, 5]
+
+
+def test_of_two_requests_for_the_same_node_one_is_overtaken(store):
+    fill(store, 1)
+    (first_read, first), (second_read, second) = request(store, 1, 1), request(store, 2, 1)
+    store.commit(PoolChange(nodes=first.nodes, sessions=(first.session,)), first_read)
+    with pytest.raises(ConflictError):
+        store.commit(PoolChange(nodes=second.nodes, sessions=(second.session,)), second_read)
+    assert list(store.read().sessions) == [first.session.id]
+
+
+def test_of_two_requests_of_one_tenant_one_is_overtaken_though_the_nodes_differ(store):
+    fill(store, 4)
+    (first_read, first), (second_read, second) = request(store, 1, 2), request(store, 1, 2, offset=2)
+    assert not {node.id for node in first.nodes} & {node.id for node in second.nodes}
+    store.commit(PoolChange(nodes=first.nodes, sessions=(first.session,)), first_read)
+    with pytest.raises(ConflictError):
+        store.commit(PoolChange(nodes=second.nodes, sessions=(second.session,)), second_read)
+    assert store.read().held(1) == QUOTA
+
+
+def test_a_session_that_ended_is_kept_and_its_nodes_are_read_until_they_are_done(store):
+    fill(store, 1)
+    lease(store, 1, 1)
+    read = store.read()
+    (session,), nodes = read.sessions.values(), read.nodes.values()
+    ended, released = retire(session, nodes, 9)
+    store.commit(PoolChange(nodes=released, sessions=(ended,)), read)
+    read = store.read()
+    assert (read.sessions, read.held(1)) == ({}, 0)
+    assert store.session(session.id) == ended
+    node = replace(read.nodes[1], reusable=False).after(NodeEvent.REMOVED, 10)
+    store.commit(PoolChange(nodes=(node,)), read)
+    assert store.read().nodes == {}
+    assert store.node(1) == node
+
+
+def test_a_session_that_did_not_begin_leaves_nothing(store):
+    fill(store, 1)
+    lease(store, 1, 1)
+    read = store.read()
+    (session,), (node,) = read.sessions.values(), read.nodes.values()
+    store.commit(PoolChange(nodes=(node.after(NodeEvent.CLEANED, 9),), dropped=(session,)), read)
+    read = store.read()
+    assert (read.sessions, read.held(1), read.nodes[1].state) == ({}, 0, NodeState.READY)
+    store.commit(PoolChange(deleted=(read.nodes[1],)), read)
+    assert store.read().nodes == {}
+
+
+def test_a_claim_excludes_others_and_ends_with_its_process(store, zookeeper):
+    fill(store, 1)
+    with Session(zookeeper) as worker:
+        claiming = ZooKeeperPools(worker)
+        claiming.commit(PoolChange(claimed=frozenset({1})), claiming.read())
+        assert store.read().claimed == {1}
+        with pytest.raises(ConflictError):
+            store.commit(PoolChange(claimed=frozenset({1})), store.read())
+    assert store.read().claimed == frozenset()
+    store.commit(PoolChange(claimed=frozenset({1})), store.read())
+    store.commit(PoolChange(released=frozenset({1})), store.read())
+    assert store.read().claimed == frozenset()
+
+
+def test_a_damaged_record_hides_no_other(store, client):
+    fill(store, 2)
+    client.set("/zkdeployment/pools/nodes/1", b"damaged")
+    assert list(store.read().nodes) == [2]
+
+
+def test_fifty_tenants_who_request_at_once_share_no_node_and_exceed_no_quota(store, zookeeper):
+    fill(store, 30)
+    outcomes = []
+
+    def ask(number):
+        with Session(zookeeper) as session:
+            own, chance = ZooKeeperPools(session), random.Random(number)
+            for quantity in (1, 2):
+                for _ in range(40):
+                    try:
+                        outcomes.append(lease(own, number % 25, quantity, chance.randrange(100)))
+                    except ConflictError:
+                        continue
+                    break
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    read = store.read()
+    taken = [node for session in read.sessions.values() for node in session.nodes]
+    assert len(taken) == len(set(taken)) <= 30
+    assert all(read.held(number) <= QUOTA for number in range(25))
+    leased = {node.id for node in read.nodes.values() if node.state is NodeState.CONTEXTUALIZING}
+    assert leased == set(taken)
+    assert len(read.nodes) == 30
+    assert sum(isinstance(outcome, Reservation) for outcome in outcomes) == len(read.sessions)
