@@ -28,6 +28,7 @@ VERBS = {
     "forget": LazyVerb("fleet.forget", "Forget hosts that were removed permanently."),
     "history": LazyVerb("fleet.history", "Show past publications and their outcome."),
     "hold": LazyVerb("fleet.hold", "Hold all hosts until the next push."),
+    "intent": LazyVerb("intent.intent", "Approve, instantiate and terminate groups of services."),
     "lint": LazyVerb("lint", "Check tree files."),
     "locks": LazyVerb("fleet.locks", "Show the holders of locks and the waiting hosts; release a lock."),
     "monitor": LazyVerb("fleet.monitor", "Check this host or the fleet for Nagios."),

@@ -130,9 +130,10 @@ def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Inten
     if old == new:
         return None
     found = "it has another approval" if old[0] is new[0] else f"it is {new[0].value}"
+    before = "does not have it" if published is None else f"has it as {old[0].value}"
     return (
-        f"an earlier act on {subject_text(subject)} is not published yet: at the tip of the branch {found}, in the"
-        f" last publication it is {old[0].value}; wait until the tip is published, then try again"
+        f"an earlier act on {subject_text(subject)} is not published yet: at the tip of the branch {found}, the"
+        f" last publication {before}; wait until the tip is published, then try again"
     )
 
 

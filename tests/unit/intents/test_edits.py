@@ -149,14 +149,15 @@ def test_an_act_waits_until_the_last_one_on_its_subject_is_published() -> None:
     assert isinstance(created, DeploymentIntentGroup)
     approved = replace(created, state=IntentState.APPROVED, approval=APPROVAL)
     assert unpublished_act(SHOP, approved, created) == (
-        "an earlier act on p1/store/v1/shop is not published yet: at the tip of the branch it is Approved, in the"
-        " last publication it is Created; wait until the tip is published, then try again"
+        "an earlier act on p1/store/v1/shop is not published yet: at the tip of the branch it is Approved, the"
+        " last publication has it as Created; wait until the tip is published, then try again"
     )
     again = replace(approved, approval=replace(APPROVAL, by="bob@example.com"))
     assert "it has another approval" in str(unpublished_act(SHOP, again, approved))
     applied = find_intent(FILES, AMS).intent
     assert unpublished_act(AMS, applied, applied) is None
-    assert "in the last publication it is Applied" in str(unpublished_act(AMS, None, applied))
+    assert "the last publication has it as Applied" in str(unpublished_act(AMS, None, applied))
+    assert "the last publication does not have it" in str(unpublished_act(AMS, applied, None))
 
 
 def test_another_description_is_no_act() -> None:

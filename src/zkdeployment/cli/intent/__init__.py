@@ -1,0 +1,1 @@
+"""The verbs about intents: what is deployed only after an approval."""

@@ -1,0 +1,93 @@
+"""``zkdeployment intent instantiate``, ``apply`` and ``terminate``: commits that change the state of an intent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.acts.intents import IntentOrder, change_state
+from zkdeployment.cli.intent.reading import subject_argument
+from zkdeployment.cli.intent.waiting import WaitOptions, report, wait_options
+from zkdeployment.cli.shared.operator_options import current_user, reason_option
+from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.wiring.commits import open_commits, terminal_author
+from zkdeployment.wiring.operator import open_operator
+
+if TYPE_CHECKING:
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.model.servers import Servers
+
+
+@click.command(name="instantiate")
+@subject_argument
+@reason_option(required=False)
+@wait_options
+@zookeeper_options
+def instantiate(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
+    """Deploy the services of a group, as a new instance.
+
+    The group has to be Approved or Terminated, and its content has to be the approved one. The command prints the
+    id of the commit when the repository has accepted it. The exit code is 3 if the state does not allow the act,
+    or if an earlier act on the group is not published yet.
+
+    \b
+    Example:
+      zkdeployment intent instantiate p1/store/v1/shop --reason 'the shop opens'
+      zkdeployment intent instantiate p1/store/v1/shop --wait --timeout 600
+    """
+    _act(connection, subject, reason, waits, IntentAct.INSTANTIATE)
+
+
+@click.command(name="apply")
+@subject_argument
+@reason_option(required=False)
+@wait_options
+@zookeeper_options
+def apply(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
+    """Deploy the network intents of a cluster, as a new instance.
+
+    The cluster has to be Created or Terminated. The command prints the id of the commit when the repository has
+    accepted it. The exit code is 3 if the state does not allow the act, or if an earlier act on the cluster is not
+    published yet.
+
+    \b
+    Example:
+      zkdeployment intent apply ams/web-server --reason 'vlan12 is wired'
+      zkdeployment intent apply ams/web-server --wait --timeout 600
+    """
+    _act(connection, subject, reason, waits, IntentAct.APPLY)
+
+
+@click.command(name="terminate")
+@subject_argument
+@reason_option(required=False)
+@wait_options
+@zookeeper_options
+def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
+    """Undeploy the services of a group or of a cluster.
+
+    The group has to be Instantiated, the cluster Applied. Its documents and its nodes stay, and it may be
+    instantiated again. The command prints the id of the commit when the repository has accepted it. The exit code
+    is 3 if the state does not allow the act, or if an earlier act on the subject is not published yet.
+
+    \b
+    Example:
+      zkdeployment intent terminate p1/store/v1/shop --reason 'the shop moves'
+      zkdeployment intent terminate p1/store/v1/shop --wait --timeout 600
+    """
+    _act(connection, subject, reason, waits, IntentAct.TERMINATE)
+
+
+def _act(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, act: IntentAct) -> None:
+    settings = configured_repository(click.get_current_context().params["config"])
+    with open_operator(connection) as operator, open_commits(settings) as commits:
+        order = IntentOrder(
+            subject=subject,
+            author=terminal_author(current_user()),
+            record=operator.intents.record(subject),
+            reason=reason,
+        )
+        outcome = change_state(commits, order, act)
+        report(str(outcome.commit), subject, operator, commits, waits, is_active=act is not IntentAct.TERMINATE)

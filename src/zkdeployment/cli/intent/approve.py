@@ -1,0 +1,112 @@
+"""``zkdeployment intent approve``: shows what is approved, asks, and writes the approval into the document."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.acts.intents import IntentOrder, approve_intent
+from zkdeployment.cli.intent.reading import subject_argument
+from zkdeployment.cli.intent.waiting import WaitOptions, report, wait_options
+from zkdeployment.cli.plan import short_lines
+from zkdeployment.cli.shared.operator_options import current_user, reason_option
+from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
+from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.documents.intents.values import IntentState, subject_text
+from zkdeployment.intents.difference import content_difference
+from zkdeployment.intents.edits import find_intent, with_state
+from zkdeployment.intents.instances import EMPTY_CONTENT
+from zkdeployment.intents.overview import IntentOverview
+from zkdeployment.model.commits import FileChanges
+from zkdeployment.planning.prediction import predict
+from zkdeployment.planning.review import review
+from zkdeployment.wiring.commits import open_commits, terminal_author
+from zkdeployment.wiring.operator import open_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.edits import PlacedIntent
+    from zkdeployment.model.servers import Servers
+    from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.commits import TreeCommits
+    from zkdeployment.ports.operator import OperatorAdapters
+
+
+@click.command(name="approve")
+@subject_argument
+@reason_option(required=False)
+@wait_options
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation, which is asked only at a terminal.")
+@zookeeper_options
+def command(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, yes: bool) -> None:
+    """Approve the content of a group: its apps, its profile and the governed nodes, with all links resolved.
+
+    At a terminal, the command first shows what changed since the last approval and what hosts would do after the
+    instantiation, and asks. The approval is written into the group's document. It ends when the content changes.
+    Nothing is deployed before the group is instantiated. The command prints the id of the commit when the
+    repository has accepted it. Repeated with the same content, it changes nothing. The exit code is 3 if the state
+    does not allow the act, or if an earlier act on the group is not published yet.
+
+    \b
+    Example:
+      zkdeployment intent approve p1/store/v1/shop --reason 'tested in the laboratory'
+      zkdeployment intent approve p1/store/v1/shop --yes --wait --timeout 60
+    """
+    settings = configured_repository(click.get_current_context().params["config"])
+    with open_operator(connection) as operator, open_commits(settings) as commits:
+        order = IntentOrder(
+            subject=subject,
+            author=terminal_author(current_user()),
+            record=operator.intents.record(subject),
+            reason=reason,
+        )
+        asks = not yes and sys.stdin is not None and sys.stdin.isatty()
+        content = _confirmed(order, commits, operator) if asks else None
+        outcome = approve_intent(commits, order, content=content)
+        if not outcome.changed:
+            echo("nothing changes: this content is approved already", err=True)
+        report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
+
+
+def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters) -> str:
+    """Show what would be approved, and ask; return the digest of that content. Raises ``Abort`` without a yes."""
+    preview = approve_intent(commits, order, dry_run=True)
+    placed = find_intent(preview.files, order.subject)
+    digest = placed.snapshot.content.digest
+    if not preview.changed:
+        return digest
+    for line in (*_changes(order, placed), *_plan(preview.files, placed, operator)):
+        echo(line, err=True)
+    click.confirm(f"Approve this content of {subject_text(order.subject)}?", abort=True, err=True)
+    return digest
+
+
+def _changes(order: IntentOrder, placed: PlacedIntent) -> Iterator[str]:
+    """Yield what changed since the last approval."""
+    subject = subject_text(order.subject)
+    record = order.record
+    former = None if record is None else IntentOverview(record, None).approved_content
+    if former is None:
+        is_new = record is None or record.intent.approval is None
+        remark = "which was never approved" if is_new else "because the approved content was never published"
+        yield f"the whole content of {subject}, {remark}:"
+    else:
+        yield f"changed in {subject} since the last approval:"
+    lines = list(content_difference(former or EMPTY_CONTENT, placed.snapshot.content))
+    yield from (f"  {line}" for line in lines or ["nothing"])
+
+
+def _plan(files: Sequence[SourceFile], placed: PlacedIntent, operator: OperatorAdapters) -> Iterator[str]:
+    """Yield what hosts would do after the instantiation."""
+    instantiated = FileChanges(with_state(placed, IntentState.INSTANTIATED), "").apply(files)
+    predicted = predict(
+        review(instantiated), operator.prediction_basis(), revision=None, title="the instantiation"
+    )
+    yield ""
+    yield "after the instantiation:"
+    yield from predicted.warnings
+    yield from short_lines(predicted.forecast)

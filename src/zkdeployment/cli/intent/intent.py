@@ -1,0 +1,34 @@
+"""``zkdeployment intent``: the group of verbs about deployment intent groups and clusters."""
+
+import click
+
+from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
+
+_VERBS = {
+    "apply": LazyVerb("intent.acts", "Deploy the network intents of a cluster.", "apply"),
+    "approve": LazyVerb("intent.approve", "Approve the content of a group."),
+    "diff": LazyVerb("intent.diff", "Show what changed since the last approval."),
+    "instances": LazyVerb("intent.listing", "List the instances of an intent.", "instances"),
+    "instantiate": LazyVerb("intent.acts", "Deploy the services of an approved group.", "instantiate"),
+    "list": LazyVerb("intent.listing", "List all intents with their states.", "list_intents"),
+    "show": LazyVerb("intent.listing", "Show the document, the state and the approval of an intent.", "show"),
+    "status": LazyVerb("intent.status", "Show the resources of an intent and their statuses."),
+    "terminate": LazyVerb("intent.acts", "Undeploy the services of a group or a cluster.", "terminate"),
+}
+
+
+@click.group(name="intent", cls=LazyVerbGroup, verbs=_VERBS)
+def command() -> None:
+    """Approve, instantiate and terminate groups of services, and show their status.
+
+    What an intent governs is deployed only while the intent is Instantiated, or, for a cluster, Applied. A SUBJECT
+    is a deployment intent group, PROJECT/APP/VERSION/NAME, or a cluster with network intents, PROVIDER/CLUSTER.
+    Acts are commits in the branch of the tree; they take effect when the syncer publishes them.
+
+    \b
+    Example:
+      zkdeployment intent list
+      zkdeployment intent approve p1/store/v1/shop --reason 'tested in the laboratory'
+      zkdeployment intent instantiate p1/store/v1/shop --reason 'the shop opens' --wait --timeout 600
+      zkdeployment intent status p1/store/v1/shop
+    """

@@ -1,0 +1,282 @@
+"""The verbs of intents, on a real ZooKeeper and a real repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.branches import Branch
+from support.commands import Done, invoke
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.model.publication import SyncOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SHOP = "p1/store/v1/shop"
+AMS = "ams/web1.example.com"
+TREE = """\
+/defaults
+  greeting = '{greeting}'
+/p1
+  /shop
+    /front : web
+      version = '1.0'
+      greeting => /defaults greeting
+      /deploy
+        /h1.example.com
+    /db : db-1
+      /deploy
+        /h2.example.com
+/net
+  /vlan12 : vlan-1
+    /deploy
+      /web1.example.com
+"""
+INTENTS = """\
+# The shop of Amsterdam.
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {project: p1, composite-app: store, version: v1, name: shop}
+data:
+  composite-profile: plain
+  apps: {front: [/p1/shop/front], db: [/p1/shop/db]}
+  state: Created  # see the runbook
+---
+schema: zkdeployment/Cluster/v1
+metadata: {provider: ams, name: web1.example.com}
+data: {network-intents: {vlan12: [/net/vlan12]}, state: Created}
+"""
+
+
+class Site:
+    """A repository with intents, a ZooKeeper, and a configuration that names both."""
+
+    def __init__(self, directory: Path, zookeeper: str) -> None:
+        self.branch = Branch(directory)
+        self.zookeeper = zookeeper
+        self.source = GitSource(str(self.branch.bare), directory / "syncer" / "tree", gap=0)
+        self.config = directory / "zkdeployment.cfg"
+        self.config.write_text(
+            f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\nurl = {self.branch.bare}\nbranch = main\n"
+            f"tree-directory = {directory / 'tree'}\n"
+        )
+        self.branch.push({"a.zk": TREE.format(greeting="hello"), "intents.yaml": INTENTS})
+        self.publish()
+
+    def push(self, greeting: str) -> None:
+        """Push the tree with another value of a property that a link of the group leads to."""
+        self.branch.push({"a.zk": TREE.format(greeting=greeting)})
+
+    def publish(self) -> None:
+        with Session(self.zookeeper) as session:
+            Syncer(self.source, ZooKeeperPublications(session), SystemClock()).sync(SyncOptions(force=True))
+
+    def run(self, verb: str, *words: str) -> Done:
+        person = {"GIT_CONFIG_GLOBAL": "/dev/null", "SUDO_USER": "ann"}
+        return invoke("intent", verb, *words, "--config", self.config, env=person)
+
+    def at_terminal(self, typed: str, verb: str, *words: str) -> tuple[int, str]:
+        """Run a verb at a terminal; return its exit code and what it printed."""
+        ours, theirs = pty.openpty()
+        os.write(ours, typed.encode())
+        done = subprocess.run(
+            [sys.executable, "-m", "zkdeployment", "intent", verb, *words, "--config", str(self.config)],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null"},
+            timeout=60,
+            text=True,
+            check=False,
+        )
+        os.close(theirs)
+        os.close(ours)
+        return done.returncode, done.stdout
+
+    def json(self, verb: str, *words: str) -> Any:
+        done = self.run(verb, SHOP, *words, "-o", "json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Publish every new tip of the branch, as a syncer that follows it does."""
+        ended = threading.Event()
+
+        def follow() -> None:
+            published = self.branch.tip()
+            while not ended.wait(0.05):
+                if self.branch.tip() != published:
+                    published = self.branch.tip()
+                    self.publish()
+
+        syncer = threading.Thread(target=follow)
+        syncer.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            syncer.join(30)
+
+    def act(self, verb: str, subject: str = SHOP) -> None:
+        done = self.run(verb, subject, "--reason", "a reason")
+        assert (done.returncode, done.stdout.strip()) == (0, self.branch.tip()), done.stderr
+        self.publish()
+
+
+@pytest.fixture
+def site(tmp_path: Path, zookeeper: str) -> Site:
+    return Site(tmp_path, zookeeper)
+
+
+def test_a_group_is_approved_instantiated_terminated_and_instantiated_again(site: Site) -> None:
+    for verb, state in (
+        ("approve", "Approved"),
+        ("instantiate", "Instantiated"),
+        ("terminate", "Terminated"),
+        ("instantiate", "Instantiated"),
+    ):
+        site.act(verb)
+        assert site.branch.ask("log", "-1", "--format=%an|%s") == f"ann|{verb.capitalize()} {SHOP}: a reason"
+        assert site.json("status")["state"] == state
+    found = site.json("instances")["instances"]
+    assert [(instance["terminated"] is None, instance["by"].split()[0]) for instance in found] == [
+        (True, "ann"),
+        (False, "ann"),
+    ]
+    former = site.run("status", SHOP, "--instance", str(found[1]["id"]), "-o", "json")
+    assert json.loads(former.stdout)["rsync-status"] == {"Retrying": 2}
+    assert site.run("status", SHOP, "--instance", "1").returncode == 3
+    assert "# see the runbook" in site.branch.files()["intents.yaml"]
+
+
+def test_acts_that_the_state_does_not_allow_are_refused(site: Site) -> None:
+    before = site.branch.tip()
+    refused = site.run("instantiate", SHOP)
+    assert (refused.returncode, refused.stderr) == (
+        3,
+        f"zkdeployment: {SHOP} is Created: it must be approved first\n",
+    )
+    assert "nothing of it is deployed" in site.run("terminate", SHOP).stderr
+    assert "there is no act 'approve' for clusters" in site.run("approve", AMS).stderr
+    assert "there is no intent p1/store/v1/other at the tip" in site.run("approve", "p1/store/v1/other").stderr
+    assert site.branch.tip() == before
+    site.run("approve", SHOP)
+    again = site.run("approve", SHOP)
+    assert (again.returncode, again.stdout.strip()) == (0, site.branch.tip())
+    assert "nothing changes: this content is approved already" in again.stderr
+    early = site.run("instantiate", SHOP)
+    assert (early.returncode, "an earlier act" in early.stderr) == (3, True)
+    site.publish()
+    site.act("instantiate")
+    twice = site.run("instantiate", SHOP)
+    assert (twice.returncode, "it is instantiated already; terminate it first" in twice.stderr) == (3, True)
+
+
+def test_a_changed_content_is_not_instantiated_and_shown(site: Site) -> None:
+    site.act("approve")
+    assert site.run("diff", SHOP).returncode == 0
+    site.push("good day")
+    refused = site.run("instantiate", SHOP)
+    assert (refused.returncode, "(changed: /defaults, /p1/shop/front)" in refused.stderr) == (3, True)
+    assert "its content has changed since it was approved by ann@" in refused.stderr
+    shown = site.run("diff", SHOP)
+    assert (shown.returncode, shown.stdout) == (
+        4,
+        "/p1/shop/front change property greeting from 'hello' to 'good day'\n",
+    )
+    assert site.json("diff")["update"]["/p1/shop/front"]["greeting"] == "good day"
+    body = site.json("show")
+    assert (body["schema"], body["state"], body["tip_state"]) == ("zkdeployment/intent/v1", "Approved", "Created")
+    lines = site.run("list").stdout.splitlines()
+    assert [line.split()[:3] for line in lines if SHOP in line] == [[SHOP, "Approved", "Created"]]
+    site.publish()
+    site.act("approve")
+    site.act("instantiate")
+
+
+def test_an_instance_shows_its_resources_and_filters_select_among_them(site: Site) -> None:
+    site.act("approve")
+    site.act("instantiate")
+    body = site.json("status")
+    assert "schema" not in body
+    assert (body["name"], body["project"], body["composite-profile-name"]) == ("shop", "p1", "plain")
+    assert (body["rsync-status"], body["cluster-status"]) == ({"Retrying": 2}, {"Unknown": 2})
+    assert [app["app-name"] for app in body["resources"]] == ["db", "front"]
+    one = site.run("status", SHOP, "--app", "front", "--output", "detail", "-o", "json")
+    resource = json.loads(one.stdout)["resources"][0]["clusters"][0]["resources"][0]
+    assert (resource["Name"], resource["spec"]["version"]) == ("h1.example.com:/p1/shop/front.0", "1.0")
+    both = site.run("status", SHOP, "--app", "front", "--app", "db", "--cluster", "h2.example.com", "-o", "json")
+    assert json.loads(both.stdout)["rsync-status"] == {"Retrying": 1}
+    table = site.run("status", SHOP).stdout
+    assert f"{SHOP} is Instantiated; rsync-status: 2 Retrying; cluster-status: 2 Unknown" in table
+    assert "front   h1.example.com   h1.example.com:/p1/shop/front.0" in table
+    for words in (["--output", "x"], ["--app", "x"], ["--instance", "x"], ["--cluster", ""]):
+        assert site.run("status", SHOP, *words).returncode == 2
+
+
+def test_a_cluster_is_applied_and_terminated_without_an_approval(site: Site) -> None:
+    site.act("apply", AMS)
+    body = json.loads(site.run("status", AMS, "-o", "json").stdout)
+    assert (body["name"], body["state"], body["rsync-status"]) == ("web1.example.com", "Applied", {"Retrying": 1})
+    assert body.keys().isdisjoint({"project", "composite-app-name", "composite-profile-name"})
+    by_provider = site.run("status", AMS, "--cluster", "ams+web1.example.com", "-o", "json")
+    assert json.loads(by_provider.stdout)["rsync-status"] == {"Retrying": 1}
+    site.act("terminate", AMS)
+    assert site.run("diff", AMS).returncode == 3
+
+
+def test_a_wait_ends_with_a_timeout_that_names_what_it_waited_for(site: Site) -> None:
+    unpublished = site.run("approve", SHOP, "--wait", "--timeout", "0.1")
+    assert (unpublished.returncode, "waiting for the publication of" in unpublished.stderr) == (5, True)
+    site.publish()
+    with site.following():
+        done = site.run("instantiate", SHOP, "--wait", "--timeout", "5")
+    assert done.returncode == 5
+    assert "waiting for h2.example.com:/p1/shop/db.0 (its host is absent), h1.example.com:" in done.stderr
+    assert site.run("instantiate", SHOP, "--timeout", "1").returncode == 2
+
+
+def test_an_intent_that_was_never_published_is_shown_from_the_tip(site: Site) -> None:
+    site.branch.push(
+        {"new.yaml": INTENTS.replace("shop}", "new}").partition("---")[0].replace("/p1/shop", "/net")}
+    )
+    body = json.loads(site.run("show", "p1/store/v1/new", "-o", "json").stdout)
+    assert (body["state"], body["tip_state"]) == (None, "Created")
+    assert site.run("status", "p1/store/v1/new").returncode == 3
+    assert site.run("show", "p1/store/v1/none").returncode == 3
+    assert site.run("show", "shop").returncode == 2
+
+
+def test_at_a_terminal_an_approval_shows_the_content_and_the_plan_and_asks(site: Site) -> None:
+    before = site.branch.tip()
+    refused, shown = site.at_terminal("n\n", "approve", SHOP, "--reason", "tested")
+    assert (refused, site.branch.tip()) == (130, before)
+    assert f"the whole content of {SHOP}, which was never approved:" in shown
+    assert "  add /p1/shop/front" in shown
+    assert "after the instantiation:" in shown
+    assert f"Approve this content of {SHOP}? [y/N]" in shown
+    done, _ = site.at_terminal("y\n", "approve", SHOP, "--reason", "tested")
+    assert done == 0
+    site.publish()
+    site.push("good day")
+    again, shown = site.at_terminal("", "approve", SHOP, "--reason", "tested", "--yes")
+    assert (again, "Approve this" in shown) == (0, False)
+    site.publish()
+    site.push("good morning")
+    _, shown = site.at_terminal("n\n", "approve", SHOP)
+    assert f"changed in {SHOP} since the last approval:" in shown
+    assert "/p1/shop/front change property greeting from 'good day' to 'good morning'" in shown

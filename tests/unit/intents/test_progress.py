@@ -1,0 +1,44 @@
+"""The progress of an act: what is done, what failed, and what is waited for."""
+
+from __future__ import annotations
+
+from zkdeployment.intents.progress import instance_progress
+from zkdeployment.intents.resource_status import ClusterStatus, RsyncStatus
+from zkdeployment.intents.resources import ResourceRow
+
+
+def row(host: str, status: RsyncStatus | None) -> ResourceRow:
+    return ResourceRow("front", "web", "Deployment", f"{host}:/p1/front.0", status, ClusterStatus.PRESENT)
+
+
+def test_deployments_are_waited_for_until_they_are_applied_also_those_of_absent_hosts() -> None:
+    progress = instance_progress(
+        [
+            row("h1", RsyncStatus.APPLIED),
+            row("h2", RsyncStatus.RETRYING),
+            row("h3", RsyncStatus.PENDING),
+            row("h4", None),
+        ],
+        is_active=True,
+    )
+    assert progress.done == 1
+    assert progress.awaited == "h2:/p1/front.0 (its host is absent), h3:/p1/front.0 (pending)"
+    assert progress.failed == ()
+
+
+def test_a_failure_is_named() -> None:
+    progress = instance_progress([row("h1", RsyncStatus.FAILED), row("h2", RsyncStatus.APPLIED)], is_active=True)
+    assert progress.failures == "h1:/p1/front.0 (failed)"
+    assert progress.waiting == ()
+
+
+def test_what_an_update_removes_is_done_when_it_is_undeployed() -> None:
+    rows = [row("h1", RsyncStatus.APPLIED), row("h2", RsyncStatus.TERMINATED)]
+    assert instance_progress(rows, is_active=True).done == 2
+
+
+def test_a_termination_waits_until_nothing_is_deployed() -> None:
+    rows = [row("h1", RsyncStatus.TERMINATED), row("h2", RsyncStatus.APPLIED), row("h3", RsyncStatus.PENDING)]
+    progress = instance_progress(rows, is_active=False)
+    assert progress.done == 1
+    assert progress.awaited == "h2:/p1/front.0 (still deployed), h3:/p1/front.0 (pending)"
