@@ -17,7 +17,7 @@ def test_the_lines_name_changed_keys_nodes_and_properties() -> None:
     assert list(content_difference(OLD, NEW)) == [
         'change composite-profile from "plain" to "large"',
         "/p1/front change property version from '1' to '2'",
-        "/p1/front/deploy delete subtree h1",
+        "delete /p1/front/deploy/h1",
         "add /p1/front/deploy/h2",
     ]
     assert list(content_difference(OLD, OLD)) == []
