@@ -113,27 +113,28 @@ class CheckedFleet:
                 self.session.commit(Delete(node))
 
     @contextmanager
-    def daemon(
-        self,
-        lead: Callable[[], str | None] | None = None,
-        *,
-        session: Session | None = None,
-        reach: Callable[[str], None] = lambda _place: None,
-        number: int = 1,
-    ) -> Iterator[CheckDaemon]:
-        """Yield the checks of a coordinator that leads, with the clock of the tests."""
+    def daemon(self, number: int = 1) -> Iterator[CheckDaemon]:
+        """Yield the checks of a coordinator that leads."""
         with self.lead(number) as node:
-            session = session or self.session
-            instances = ZooKeeperCheckInstances(session, lead or (lambda: node), reach=reach)
-            systems = ZooKeeperMonitoringSystems(session)
-            job = CheckJob(instances, ZooKeeperCheckSources(session), self.clock)
-            pokes = CheckPokes(instances, systems, HttpPokeSender(), self.clock)
+            daemon = check_daemon(self.session, self.clock, lambda: node)
             try:
-                yield CheckDaemon(
-                    instances, systems, job, pokes, self.clock, lead=lead or (lambda: node), interval=20.0
-                )
+                yield daemon
             finally:
-                pokes.close()
+                daemon.close()
+
+
+def check_daemon(
+    session: Session,
+    clock: ManualClock,
+    lead: Callable[[], str | None],
+    reach: Callable[[str], None] = lambda _place: None,
+) -> CheckDaemon:
+    """Return the checks of a coordinator with the clock of the tests; it runs turns on request."""
+    instances = ZooKeeperCheckInstances(session, lead, reach=reach)
+    systems = ZooKeeperMonitoringSystems(session)
+    job = CheckJob(instances, ZooKeeperCheckSources(session), clock)
+    pokes = CheckPokes(instances, systems, HttpPokeSender(), clock)
+    return CheckDaemon(instances, systems, job, pokes, clock, lead=lead, interval=20.0)
 
 
 @dataclass

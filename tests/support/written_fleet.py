@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.publication import DocumentContents
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Value
     from zkdeployment.planning.targets.withheld import ServiceTarget
@@ -75,6 +76,7 @@ class WrittenFleet:
         results: Iterable[HostResult] = (),
         hosts: int = 0,
         strategy: Strategy | None = None,
+        documents: DocumentContents | None = None,
         age: float = 0.0,
     ) -> int:
         """Publish a tree as the syncer would have done ``age`` seconds ago, and return the sequence."""
@@ -94,6 +96,7 @@ class WrittenFleet:
                 versions=before.versions,
                 sequence=sequence,
                 strategy=strategy,
+                documents=documents or {},
                 record=PublicationRecord(
                     revision,
                     at,

@@ -66,6 +66,12 @@ class CheckDaemon:
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSING)
+        self._pokes.close()
+
+    @property
+    def pokes_waiting(self) -> int:
+        """The number of instances that are to be poked, or are just poked."""
+        return self._pokes.waiting
 
     def run_cycle(self) -> float:
         """Run a turn if this coordinator leads; return the seconds until the next one."""
@@ -95,7 +101,6 @@ class CheckDaemon:
     def _run(self) -> None:
         while not self._closed.is_set():
             self._closed.wait(self.run_cycle())
-        self._pokes.close()
 
     def _prune(self, now: float) -> None:
         """Prune the instances of one bucket, another one in each turn."""

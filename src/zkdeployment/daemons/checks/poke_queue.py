@@ -42,7 +42,7 @@ class PokeQueue:
 
     def __len__(self) -> int:
         with self._changed:
-            return len(self._waiting)
+            return len(self._instances)
 
     def offer(self, pokes: Iterable[Poke]) -> None:
         """Add pokes; an instance that is in the queue is poked only once."""

@@ -55,6 +55,11 @@ class CheckPokes:
             if known is not None:
                 self._poke(system, known)
 
+    @property
+    def waiting(self) -> int:
+        """The number of instances that are to be poked, or are just poked."""
+        return sum(len(queue) for queue in self._queues.values())
+
     def close(self) -> None:
         """Drop all pokes, and forget what was read."""
         queues, self._queues = self._queues, {}
