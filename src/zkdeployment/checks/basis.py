@@ -88,7 +88,9 @@ def checked_hosts(registered: Iterable[Host], known: Iterable[KnownHost]) -> dic
     registered, known = tuple(registered), tuple(known)
     inventories = {host.identity.id: host for host in known}
     found = [
-        CheckedHost(host.identity, host.identity.name, host.facts, _deployments(host))
+        CheckedHost(
+            host.identity, host.address or host.identity.name, host.facts, _deployments(host), host.completed or 0
+        )
         for host in absent_hosts(known, registered)
     ]
     found += (_registered_host(host, inventories.get(host.identity.id)) for host in registered)
@@ -156,10 +158,10 @@ def _host_values(basis: CheckBasis) -> dict[str, object]:
 def _registered_host(host: Host, last: KnownHost | None) -> CheckedHost:
     return CheckedHost(
         identity=host.identity,
-        address=host.identity.name,
+        address=host.address or host.identity.name,
         facts=host.facts,
         deployments=frozenset() if last is None else _deployments(last),
-        completed=(host.sequence or 0) if host.version is not None else 0,
+        completed=max(host.completed or 0, (host.sequence or 0) if host.version is not None else 0),
     )
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from zkdeployment.checks.overview import CheckSummary, InstanceFilter, SystemBacklog, is_failed, selected
+from zkdeployment.checks.requests import CheckRefusal, retry
+from zkdeployment.documents.checks.kinds import CHECK
+from zkdeployment.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,6 +16,8 @@ if TYPE_CHECKING:
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.sources import CheckSnapshot
+    from zkdeployment.model.act import Act
+    from zkdeployment.ports.operator import FleetReader
 
     #: A change of an instance (``None``: there is none): a pure function, which returns the instance afterwards
     #: (``None``: it is removed). It may be called several times, and refuses a change by an exception.
@@ -47,6 +55,9 @@ class CheckInstances(Protocol):
 
     def open(self, system: str) -> Sequence[str]:
         """Return the instances of a monitoring system that wait for it."""
+
+    def failed(self, system: str) -> Sequence[str]:
+        """Return the instances that a monitoring system could not deploy, or not undeploy."""
 
     def due(self) -> Sequence[str]:
         """Return the instances that the next turn of the life cycle changes."""
@@ -97,3 +108,98 @@ class PokeSender(Protocol):
 
         Return ``None`` if the system accepted the poke, or else the reason, which does not contain the URL.
         """
+
+
+class ActLog(Protocol):
+    """The record of acts of operators that no other adapter records."""
+
+    def record(self, act: Act) -> None:
+        """Add an act to the record; raises ``ConflictError`` if others write to it all the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAdapters:
+    """The adapters with which operators see check instances and act on them."""
+
+    fleet: FleetReader
+    instances: CheckInstances
+    systems: MonitoringSystems
+    sources: CheckSources
+    acts: ActLog
+
+    def document(self, name: str) -> Mapping[str, Any]:
+        """Return the published document of a configuration; raises ``NotFoundError``."""
+        content = self.fleet.documents().contents.get((CHECK.name, (name,)))
+        if content is None:
+            raise NotFoundError(f"there is no published check {name}; 'zkdeployment checks list' lists all")
+        return content
+
+    def summary(self) -> CheckSummary:
+        """Return the monitoring systems with their last contacts and what waits for them."""
+        callbacks, contacts = self.systems.callbacks(), self.systems.contacts()
+        return CheckSummary(
+            tuple(
+                SystemBacklog(
+                    name,
+                    callback,
+                    contact.fetched if (contact := contacts.get(name)) is not None else None,
+                    contact.reported if contact is not None else None,
+                    frozenset(self.instances.flagged(name)),
+                    frozenset(self.instances.open(name)),
+                    frozenset(self.instances.failed(name)),
+                )
+                for name, callback in sorted(callbacks.items())
+            )
+        )
+
+    def select(self, wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
+        """Return the instances that a filter selects, by check, service, host and number."""
+        return selected(self.instances.scan(), wanted)
+
+    def find(self, instance_id: str) -> CheckInstance:
+        """Return an instance; raises ``NotFoundError``."""
+        found = self.instances.find([instance_id]).get(instance_id)
+        if found is None:
+            raise NotFoundError(
+                f"there is no check instance {instance_id}; 'zkdeployment checks instances' lists all"
+            )
+        return found
+
+    def results(self, instances: Collection[CheckInstance]) -> dict[str, CheckResult]:
+        """Return the last results of instances, by their identifiers."""
+        by_system: dict[str, list[str]] = {}
+        for instance in instances:
+            by_system.setdefault(instance.system, []).append(instance.id)
+        found: dict[str, CheckResult] = {}
+        for system, ids in by_system.items():
+            found |= self.systems.results(system, ids) if system else {}
+        return found
+
+    def retry(self, instances: Collection[CheckInstance], act: Act) -> tuple[CheckInstance, ...]:
+        """Let monitoring systems try failed deployments and undeployments again; return the changed instances.
+
+        Raises ``RefusedError`` if none of the instances has failed.
+        """
+        refusals: list[str] = []
+
+        def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+            outcome = CheckRefusal("it is gone") if instance is None else retry(instance, act.time)
+            if isinstance(outcome, CheckRefusal):
+                refusals.append(f"the check instance {instance_id} cannot be retried: {outcome.reason}")
+                return instance
+            return outcome
+
+        outcomes = self.instances.change([instance.id for instance in instances], change)
+        changed = tuple(after for before, after in outcomes.values() if after is not None and after != before)
+        if not changed:
+            raise RefusedError(
+                refusals[0] if refusals else "no failed check instance is selected: nothing to retry"
+            )
+        self.acts.record(act)
+        return changed
+
+    def failed(self, wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
+        """Return the failed instances that a filter selects."""
+        names = self.systems.callbacks() if wanted.system is None else [wanted.system]
+        ids = [instance for name in names for instance in self.instances.failed(name)]
+        return tuple(found for found in selected(self.instances.find(ids).values(), wanted) if is_failed(found))

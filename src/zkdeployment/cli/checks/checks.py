@@ -7,9 +7,13 @@ from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 _VERBS = {
     "create": LazyVerb("checks.change", "Commit new check configurations.", "create"),
     "delete": LazyVerb("checks.change", "Commit the end of a check configuration.", "delete"),
-    "list": LazyVerb("checks.listing", "List the published check configurations."),
+    "instances": LazyVerb("checks.instances", "Show check instances: their states and results.", "instances"),
+    "list": LazyVerb("checks.listing", "List the published check configurations.", "list_checks"),
     "preview": LazyVerb("checks.preview", "Show the instances that a document would make."),
+    "retry": LazyVerb("checks.instances", "Let monitoring systems try failed instances again.", "retry"),
+    "show": LazyVerb("checks.listing", "Show a check, its instances by state, and its errors.", "show"),
     "simulate": LazyVerb("checks.simulate", "Play events on one check instance, without a fleet."),
+    "summary": LazyVerb("checks.instances", "Show monitoring systems and what waits for them.", "summary"),
 }
 
 
@@ -22,5 +26,6 @@ def command() -> None:
       zkdeployment checks preview front-http.yaml
       zkdeployment checks create front-http.yaml --reason 'the shop is live'
       zkdeployment checks list
+      zkdeployment checks instances --state rollout_failed
       zkdeployment checks simulate events.json
     """

@@ -1,17 +1,20 @@
-"""``zkdeployment checks list``: the published check configurations and monitoring systems."""
+"""``zkdeployment checks list`` and ``show``: the published check configurations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import click
+import yaml
 
-from zkdeployment.checks.views import configurations_to_json
+from zkdeployment.checks.overview import InstanceFilter, state_counts
+from zkdeployment.checks.views import check_errors, check_to_json, configurations_to_json, instances_of
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
-from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
+from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 @click.command(name="list")
 @output_option
 @zookeeper_options
-def command(connection: Servers, output: str) -> None:
+def list_checks(connection: Servers, output: str) -> None:
     """List the published check configurations; with -o json also the monitoring systems.
 
     \b
@@ -44,6 +47,36 @@ def command(connection: Servers, output: str) -> None:
         console_for(stderr=False).print(table, soft_wrap=True)
     else:
         echo("no check is published; create one with 'zkdeployment checks create FILE'", err=True)
+
+
+@click.command(name="show")
+@click.argument("name")
+@output_option
+@zookeeper_options
+def show(connection: Servers, name: str, output: str) -> None:
+    """Show a published check configuration, how many instances are in which state, and its errors.
+
+    An error is the reason for which instances have no details: these stay as they are, and new ones are not made.
+    The exit code is 3 if no check NAME is published.
+
+    \b
+    Example:
+      zkdeployment checks show front-http
+      zkdeployment checks show front-http -o json
+    """
+    with open_checks(connection) as checks:
+        document = checks.document(name)
+        wanted = instances_of(checks.sources.read().basis, name)
+        states = state_counts(checks.select(InstanceFilter(check=name)))
+    if output != "table":
+        emit(check_to_json(document, wanted, states), output, schema="check")
+        return
+    echo_lines(yaml.safe_dump(dict(document), sort_keys=False).rstrip("\n"))
+    echo("")
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
+    echo(f"instances: {len(wanted)} wanted; {counts or 'none made yet'}")
+    for error in check_errors(wanted):
+        echo(f"error: {error.path}: {error.message} ({error.instances} without details)")
 
 
 def _cells(found: CheckConfiguration) -> tuple[Text | str, ...]:

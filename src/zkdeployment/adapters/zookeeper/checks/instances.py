@@ -1,7 +1,8 @@
 """The check instances in buckets, with their entries in the indexes (a ``CheckInstances``).
 
 An instance and its entries change in one transaction, which fails unless the bucket is as it was read. The indexes
-are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID`` and ``due/ID``.
+are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID``, ``systems/SYSTEM/failed/ID`` and
+``due/ID``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from zkdeployment.adapters.zookeeper.checks.buckets import (
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.checks.life_cycle import life_cycle_turn
+from zkdeployment.checks.overview import is_failed
 from zkdeployment.checks.requests import list_open
 from zkdeployment.errors import ConflictError, LockLostError
 
@@ -84,6 +86,9 @@ class ZooKeeperCheckInstances:
 
     def open(self, system: str) -> Sequence[str]:
         return self._session.children(_open(system)) or ()
+
+    def failed(self, system: str) -> Sequence[str]:
+        return self._session.children(_failed(system)) or ()
 
     def due(self) -> Sequence[str]:
         return self._session.children(paths.CHECKS_DUE) or ()
@@ -188,6 +193,7 @@ def _indexes(instance: CheckInstance | None) -> set[str]:
     indexes = {
         _flagged(instance.system): instance.update_available,
         _open(instance.system): list_open(instance, 0.0)[1],
+        _failed(instance.system): is_failed(instance),
         paths.CHECKS_DUE: life_cycle_turn(instance, 0.0) != instance,
     }
     return {index for index, belongs in indexes.items() if belongs}
@@ -203,6 +209,10 @@ def _flagged(system: str) -> str:
 
 def _open(system: str) -> str:
     return f"{paths.check_system_path(system)}/open"
+
+
+def _failed(system: str) -> str:
+    return f"{paths.check_system_path(system)}/failed"
 
 
 def _nothing() -> None:

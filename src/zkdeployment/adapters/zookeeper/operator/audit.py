@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
+from zkdeployment.errors import ConflictError
 from zkdeployment.model.act import Act
 
 if TYPE_CHECKING:
@@ -16,6 +17,26 @@ if TYPE_CHECKING:
 #: The largest number of acts, and of bytes, that are kept.
 ACTS_LIMIT = 500
 BYTES_LIMIT = 256 * 1024
+
+#: Attempts at the record while others write to it.
+_ATTEMPTS = 20
+
+
+class ZooKeeperActLog:
+    """The record through one session (an ``ActLog``)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def record(self, act: Act) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._session.commit(recording(self._session, act))
+            except ConflictError:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return
 
 
 def read_acts(session: Session) -> tuple[Act, ...]:

@@ -1,0 +1,195 @@
+"""Check instances and monitoring systems as operators see them, and which of them a request selects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.checks.instance import CheckState
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.tree import is_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.checks.instance import CheckInstance, InstanceConfiguration
+    from zkdeployment.checks.monitoring_system import CheckResult
+    from zkdeployment.model.tree import Value
+
+#: The states that an operator may retry.
+_FAILED = frozenset({CheckState.ROLLOUT_FAILED, CheckState.DEPROVISION_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFilter:
+    """The instances that a request selects: all that match each of the values that are given.
+
+    ``host`` is the id or the name of a host, ``path`` a node of the tree: services at and below it are selected.
+    """
+
+    state: CheckState | None = None
+    host: str | None = None
+    path: str | None = None
+    check: str | None = None
+    system: str | None = None
+
+    def selects(self, instance: CheckInstance) -> bool:
+        """Whether the filter selects an instance."""
+        key = instance.key
+        return (
+            self.state in {None, shown_state(instance)}
+            and self.host in {None, key.host, host_name(instance)}
+            and (self.path is None or is_below(key.path, self.path.rstrip("/")))
+            and self.check in {None, key.check}
+            and self.system in {None, instance.system}
+        )
+
+
+def read_state(text: str | None) -> CheckState | None:
+    """Return the state that a request names, ``None`` without one; raises ``ConfigurationError``."""
+    names = [state.value for state in CheckState]
+    if text is None:
+        return None
+    if text not in names:
+        raise ConfigurationError(
+            f"unknown state of a check: expected one of {', '.join(names)}, found {text[:100]!a}"
+        )
+    return CheckState(text)
+
+
+def shown_configuration(instance: CheckInstance) -> InstanceConfiguration | None:
+    """Return the configuration that stands for an instance: the current one, else the last one."""
+    last = instance.configurations[-1] if instance.configurations else None
+    return instance.current_configuration or instance.newest or last
+
+
+def shown_state(instance: CheckInstance) -> CheckState:
+    """Return the state of an instance: that of the configuration that stands for it."""
+    configuration = shown_configuration(instance)
+    return CheckState.AWAITING_COMPUTATION if configuration is None else configuration.state
+
+
+def is_failed(instance: CheckInstance) -> bool:
+    """Whether the monitoring system could not deploy an instance, or not undeploy it."""
+    current = instance.current_configuration
+    return current is not None and current.state in _FAILED
+
+
+def host_name(instance: CheckInstance) -> str:
+    """Return the name of the host of an instance; its id while the name is not known."""
+    configuration = shown_configuration(instance)
+    host = None if configuration is None else configuration.details.get("host")
+    name = host.get("name") if isinstance(host, dict) else None
+    return name if isinstance(name, str) else instance.key.host
+
+
+def selected(instances: Iterable[CheckInstance], wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
+    """Return the instances that a filter selects, by check, service, host and number."""
+    found = [instance for instance in instances if wanted.selects(instance)]
+    return tuple(sorted(found, key=_order))
+
+
+def overview_to_json(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:
+    """Return an instance as one of those that ``checks instances -o json`` prints."""
+    key, configuration = instance.key, shown_configuration(instance)
+    return {
+        "id": instance.id,
+        "check": key.check,
+        "path": key.path,
+        "number": key.number,
+        "host": key.host,
+        "name": host_name(instance),
+        "attributes": dict(key.attributes),
+        "monitoring": instance.system,
+        "state": shown_state(instance).value,
+        "version": None if configuration is None else configuration.version,
+        "reason": "" if configuration is None else configuration.reason,
+        "changed": None if configuration is None else configuration.changed,
+        "update_available": instance.update_available,
+        "deleted": instance.deleted,
+        "result": None if result is None else result.to_json(),
+    }
+
+
+def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:
+    """Return one instance with all its versions, as ``checks instances UUID -o json`` prints it."""
+    return {
+        **overview_to_json(instance, result),
+        "current": instance.current,
+        "notified": instance.notified,
+        "configurations": [_configuration_to_json(found) for found in instance.configurations],
+    }
+
+
+def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
+    """Return how many instances are in each state; states without instances are left out."""
+    counts = dict.fromkeys(CheckState, 0)
+    for instance in instances:
+        counts[shown_state(instance)] += 1
+    return {state.value: count for state, count in counts.items() if count}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBacklog:
+    """A monitoring system: its callback, its last contacts, and the instances that wait for it.
+
+    ``flagged`` are those with an update that the system was not notified of, ``open`` those that wait to be
+    deployed or undeployed, and ``failed`` those that the system could not deploy or undeploy. Times are in seconds
+    since the epoch.
+    """
+
+    name: str
+    callback: str | None = None
+    fetched: float | None = None
+    reported: float | None = None
+    flagged: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+
+    @property
+    def backlog(self) -> int:
+        """The number of instances that wait for the system."""
+        return len(self.flagged | self.open)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the system as ``checks summary -o json`` prints it."""
+        return {
+            "name": self.name,
+            "callback": self.callback,
+            "fetched": self.fetched,
+            "reported": self.reported,
+            "backlog": self.backlog,
+            "flagged": len(self.flagged),
+            "open": len(self.open),
+            "failed": len(self.failed),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """All monitoring systems, by name."""
+
+    systems: tuple[SystemBacklog, ...] = ()
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the summary as ``checks summary -o json`` prints it."""
+        return {"monitoring": [system.to_json() for system in self.systems]}
+
+
+def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:
+    return {
+        "version": configuration.version,
+        "config_id": configuration.config_id,
+        "state": configuration.state.value,
+        "monitoring": configuration.system,
+        "publication": configuration.publication,
+        "reason": configuration.reason,
+        "created": configuration.created,
+        "changed": configuration.changed,
+        "details": dict(configuration.details),
+    }
+
+
+def _order(instance: CheckInstance) -> tuple[str, str, str, int, str]:
+    key = instance.key
+    return key.check, key.path, key.host, key.number, instance.id
