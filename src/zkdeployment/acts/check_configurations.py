@@ -1,14 +1,15 @@
 """Check configurations: commits that create, change and delete them.
 
-Each function raises what ``TreeCommits.commit`` raises.
+Each function raises what ``TreeCommits.commit`` raises. ``permit`` is called with the path of the object of the
+configuration at the tip of the branch; it raises ``ForbiddenError`` if the author may not act there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.acts.checks import check_change
-from zkdeployment.checks.edits import with_changed_check, with_new_checks, without_check
+from zkdeployment.checks.edits import find_check, with_changed_check, with_new_checks, without_check
 from zkdeployment.model.commits import FileChanges
 from zkdeployment.model.listing import listing
 from zkdeployment.ports.commits import CommitOrder
@@ -19,8 +20,15 @@ if TYPE_CHECKING:
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.ports.commits import TreeCommits
 
+    #: The check whether an author may act on the configuration of a path.
+    Permission: TypeAlias = Callable[[str], None]
+
 #: How many documents a commit message names.
 _NAMED = 5
+
+
+def _anywhere(_path: str) -> None:
+    """Permit acts on configurations of all paths."""
 
 
 def create_checks(
@@ -44,11 +52,18 @@ def create_checks(
 
 
 def change_check(
-    commits: TreeCommits, name: str, content: Mapping[str, Any], author: Author, reason: str = ""
+    commits: TreeCommits,
+    name: str,
+    content: Mapping[str, Any],
+    author: Author,
+    reason: str = "",
+    *,
+    permit: Permission = _anywhere,
 ) -> CommitOutcome:
     """Give a configuration other values; raises ``NotFoundError`` if there is none of this name."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
+        permit(find_check(branch.files, name).value.path)
         changed = with_changed_check(branch.files, name, content)
         return FileChanges(changed, _subject(f"Change check {name}", reason))
 
@@ -56,11 +71,18 @@ def change_check(
 
 
 def delete_check(
-    commits: TreeCommits, name: str, author: Author, reason: str = "", *, dry_run: bool = False
+    commits: TreeCommits,
+    name: str,
+    author: Author,
+    reason: str = "",
+    *,
+    permit: Permission = _anywhere,
+    dry_run: bool = False,
 ) -> CommitOutcome:
     """Remove a configuration, so that all its instances are undeployed; raises ``NotFoundError``."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
+        permit(find_check(branch.files, name).value.path)
         return FileChanges(without_check(branch.files, name), _subject(f"Delete check {name}", reason))
 
     return _commit(commits, author, compute, dry_run=dry_run)

@@ -72,7 +72,7 @@ def with_changed_check(
     files: Sequence[SourceFile], name: str, content: Mapping[str, Any]
 ) -> dict[str, bytes | None]:
     """Return the file that changes when a configuration gets other values; raises ``NotFoundError``."""
-    entry = _entry(files, name)
+    entry = find_check(files, name)
     old, new = entry.content["data"], content["data"]
     changes: dict[Way, object] = {
         ("data", key): value for key, value in new.items() if key not in old or old[key] != value
@@ -85,10 +85,11 @@ def with_changed_check(
 
 def without_check(files: Sequence[SourceFile], name: str) -> dict[str, bytes | None]:
     """Return the file that changes when a configuration is removed; raises ``NotFoundError``."""
-    return without_document(files, _entry(files, name))
+    return without_document(files, find_check(files, name))
 
 
-def _entry(files: Sequence[SourceFile], name: str) -> DocumentEntry:
+def find_check(files: Sequence[SourceFile], name: str) -> DocumentEntry:
+    """Return the document of a configuration; raises ``NotFoundError`` if there is none."""
     entry = read_documents(document_files(files)).entries.get((CHECK.name, (name,)))
     if entry is None:
         raise NotFoundError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,15 @@ def read_state(text: str | None) -> CheckState | None:
             f"unknown state of a check: expected one of {', '.join(names)}, found {text[:100]!a}"
         )
     return CheckState(text)
+
+
+def read_instance_id(text: str) -> str:
+    """Return an identifier as it is stored; raises ``ConfigurationError`` unless it is a UUID."""
+    with contextlib.suppress(ValueError):
+        found = str(uuid.UUID(text))
+        if found == text.lower():
+            return found
+    raise ConfigurationError(f"malformed identifier of a check instance: expected a UUID, found {text[:100]!a}")
 
 
 def shown_configuration(instance: CheckInstance) -> InstanceConfiguration | None:

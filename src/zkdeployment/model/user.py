@@ -72,6 +72,7 @@ class ActKind(Enum):
     ROLL_BACK = "roll the fleet back"
     RELEASE_LOCK = "release the lock"
     ACT_ON_INTENT = "change intents of services"
+    ACT_ON_CHECK = "act on checks of services"
 
 
 #: The acts that are always safe, so that paths of users do not limit them.

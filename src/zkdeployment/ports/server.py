@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
+    from zkdeployment.ports.checks import CheckAdapters, CheckInstances, MonitoringSystems
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
@@ -35,6 +35,7 @@ class ServerAdapters:
     operator: OperatorAdapters
     checks: CheckInstances
     monitoring: MonitoringSystems
+    operator_checks: CheckAdapters
     feed: FleetFeed
     users: UserStore
     logins: LoginStore

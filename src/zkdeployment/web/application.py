@@ -18,6 +18,7 @@ from zkdeployment.web.access_log import AccessLog
 from zkdeployment.web.api import (
     acts,
     audit,
+    checks,
     deployments,
     events,
     fleet,
@@ -53,6 +54,7 @@ _DESCRIPTION = (
 _API_ROUTERS = (
     acts.router,
     audit.router,
+    checks.router,
     deployments.router,
     events.router,
     fleet.router,

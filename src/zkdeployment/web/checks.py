@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import uuid
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks import requests
 from zkdeployment.checks.instance import CheckState
 from zkdeployment.checks.monitoring_system import SystemContact
+from zkdeployment.checks.overview import read_instance_id
 from zkdeployment.errors import ConfigurationError, ForbiddenError, NotFoundError, RefusedError
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def check_system(user: str, system: str) -> None:
 
 def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mapping[str, Value]:
     """Return what a monitoring system is to do with an instance, which is in progress from now on."""
-    now, instance_id = adapters.clock.now(), _instance_id(text)
+    now, instance_id = adapters.clock.now(), read_instance_id(text)
     fetched: requests.FetchedDeployment | None = None
 
     def change(_: str, instance: CheckInstance | None) -> CheckInstance:
@@ -55,7 +54,7 @@ def answer_deployment(
     adapters: ServerAdapters, system: str, text: str, result: str, *, config_id: str | None, reason: str | None
 ) -> CheckInstance:
     """Record the result of a deployment; return the instance afterwards."""
-    now, instance_id = adapters.clock.now(), _instance_id(text)
+    now, instance_id = adapters.clock.now(), read_instance_id(text)
     if result not in _RESULTS:
         raise ConfigurationError(f"unknown result: expected success or failed, found {result[:100]!a}")
 
@@ -99,7 +98,7 @@ def list_active(adapters: ServerAdapters, system: str) -> Collection[str]:
 
 def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, CheckResult]) -> Collection[str]:
     """Record results; return the instances that are none of the monitoring system."""
-    ids = [*map(_instance_id, results)]
+    ids = [*map(read_instance_id, results)]
     own = {found.id for found in adapters.checks.find(ids).values() if found.system == system}
     adapters.monitoring.record_results(
         system, {instance: result for instance, result in results.items() if instance in own}
@@ -144,15 +143,6 @@ def _own(instance: CheckInstance | None, system: str, instance_id: str) -> Check
     if instance is None or instance.system != system:
         raise NotFoundError(f"the monitoring system {system} has no check instance {instance_id}")
     return instance
-
-
-def _instance_id(text: str) -> str:
-    """Return an identifier as it is stored; raises ``ConfigurationError`` unless it is a UUID."""
-    with contextlib.suppress(ValueError):
-        found = str(uuid.UUID(text))
-        if found == text.lower():
-            return found
-    raise ConfigurationError(f"malformed identifier of a check instance: expected a UUID, found {text[:100]!a}")
 
 
 def _state(instance: CheckInstance) -> str:

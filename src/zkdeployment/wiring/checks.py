@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+from zkdeployment.adapters.zookeeper.checks.shared_sources import SharedCheckSources
 from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
 from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -34,6 +35,6 @@ def check_adapters(session: Session) -> CheckAdapters:
         fleet=ZooKeeperFleetReader(session),
         instances=ZooKeeperCheckInstances(session),
         systems=ZooKeeperMonitoringSystems(session),
-        sources=ZooKeeperCheckSources(session),
+        sources=SharedCheckSources(ZooKeeperCheckSources(session)),
         acts=ZooKeeperActLog(session),
     )

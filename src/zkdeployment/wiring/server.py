@@ -34,6 +34,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
+from zkdeployment.wiring.checks import check_adapters
 from zkdeployment.wiring.commits import open_commits
 from zkdeployment.wiring.operator import operator_adapters
 from zkdeployment.wiring.syncer import read_revision
@@ -116,6 +117,7 @@ def server_adapters(
         operator=operator_adapters(session),
         checks=ZooKeeperCheckInstances(session),
         monitoring=ZooKeeperMonitoringSystems(session),
+        operator_checks=check_adapters(session),
         feed=feed,
         render_metrics=render,
         connection=lambda: session.link,

@@ -36,6 +36,13 @@ MATRIX = {
         )
     },
     ("DELETE", "/v2/cluster-providers/p/clusters/c", None): {Role.OPERATOR: 409, Role.ADMIN: 409},
+    ("POST", "/api/v1/checks", '{"metadata": {"name": "c"}, "data": {}}'): {Role.OPERATOR: 422, Role.ADMIN: 422},
+    ("DELETE", "/api/v1/checks/c", None): {Role.OPERATOR: 409, Role.ADMIN: 409},
+    ("POST", "/api/v1/checks/instances/00000000-0000-5000-8000-000000000000/retry", "{}"): {
+        Role.OPERATOR: 404,
+        Role.ADMIN: 404,
+    },
+    ("GET", "/api/v1/checks", None): {Role.VIEWER: 200, Role.OPERATOR: 200, Role.ADMIN: 200},
     ("POST", "/api/v1/locks/release", '{"reason": "r", "name": "n"}'): {Role.OPERATOR: 404, Role.ADMIN: 404},
 }
 

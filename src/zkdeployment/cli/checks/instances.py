@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from zkdeployment.checks.overview import (
     host_name,
     instance_to_view,
     overview_to_json,
+    read_instance_id,
     read_state,
     shown_configuration,
     shown_state,
@@ -24,7 +24,6 @@ from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.errors import ConfigurationError
 from zkdeployment.fleet.ages import ago
 from zkdeployment.wiring.checks import open_checks
 
@@ -82,7 +81,7 @@ def instances(
         raise click.UsageError("expected UUID or filters, found both")
     with open_checks(connection) as checks:
         if instance_id is not None:
-            _show_one(checks, _identifier(instance_id), output)
+            _show_one(checks, read_instance_id(instance_id), output)
             return
         found = checks.select(wanted)
         results = checks.results(found)
@@ -161,7 +160,7 @@ def retry(
         failed = (
             checks.failed(InstanceFilter(check=check, system=system))
             if instance_id is None
-            else (checks.find(_identifier(instance_id)),)
+            else (checks.find(read_instance_id(instance_id)),)
         )
         changed = checks.retry(failed, act)
     if output != "table":
@@ -179,13 +178,6 @@ def _show_one(checks: CheckAdapters, instance_id: str, output: str) -> None:
         emit(instance_to_view(instance, result), output, schema="check-instance")
     else:
         console_for(stderr=False).print(Group(*_render(instance, result, time.time())), soft_wrap=True)
-
-
-def _identifier(text: str) -> str:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError as error:
-        raise ConfigurationError(f"expected the UUID of a check instance, found {text!a}") from error
 
 
 def _render(instance: CheckInstance, result: CheckResult | None, now: float) -> Iterator[RenderableType]:

@@ -1,0 +1,135 @@
+"""``/api/v1/checks``: check configurations, their instances, and monitoring systems."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+
+from zkdeployment.checks.overview import (
+    InstanceFilter,
+    instance_to_view,
+    overview_to_json,
+    read_instance_id,
+    read_state,
+    state_counts,
+)
+from zkdeployment.checks.views import check_to_json, configurations_to_json, instances_of
+from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
+from zkdeployment.errors import TreeError
+from zkdeployment.output_schema import with_schema
+from zkdeployment.web import check_acts
+from zkdeployment.web.access.rights import Operator, Reader
+from zkdeployment.web.api.intent_answers import UNCHANGED, ReasonParameter, refer_to
+from zkdeployment.web.dependencies import ConnectedAdapters
+from zkdeployment.web.error_responses import ERRORS
+from zkdeployment.web.models.acts import ReasonedRequest
+from zkdeployment.web.models.checks import (
+    CheckBody,
+    CheckDocument,
+    CheckInstanceBody,
+    CheckInstancesBody,
+    ChecksBody,
+    CheckSummaryBody,
+)
+from zkdeployment.web.models.intents import CommitReference
+
+router = APIRouter(prefix="/api/v1/checks", tags=["checks"], responses=ERRORS)
+
+CheckName = Annotated[str, Path(max_length=500, description="The name of a check configuration.")]
+InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
+
+
+@router.get("", response_model=ChecksBody)
+def list_checks(adapters: ConnectedAdapters, _user: Reader) -> Response:
+    """Return the published check configurations and monitoring systems."""
+    documents = adapters.operator.fleet.documents()
+    body = configurations_to_json(documents.of(CHECK).values(), documents.of(SYSTEM).values())
+    return JSONResponse(with_schema("checks", body))
+
+
+@router.post("", status_code=202, responses=UNCHANGED)
+def create_check(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    document: CheckDocument,
+    response: Response,
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Add a check configuration; 409 if there is another one of its name."""
+    outcome = check_acts.create(adapters, user, document.metadata.name, document.data, reason)
+    return refer_to(outcome, response)
+
+
+@router.get("/instances", response_model=CheckInstancesBody)
+def list_instances(
+    adapters: ConnectedAdapters,
+    _user: Reader,
+    state: Annotated[str | None, Query(description="Only instances in this state.")] = None,
+    host: Annotated[str | None, Query(description="Only instances on this host: its id or its name.")] = None,
+    path: Annotated[str | None, Query(description="Only those of services at and below this node.")] = None,
+    check: Annotated[str | None, Query(description="Only instances of this check.")] = None,
+) -> Response:
+    """Return the check instances that match all of the given values, with their last results."""
+    checks = adapters.operator_checks
+    found = checks.select(InstanceFilter(read_state(state), host, path, check))
+    results = checks.results(found)
+    shown = [overview_to_json(instance, results.get(instance.id)) for instance in found]
+    return JSONResponse(with_schema("check-instances", {"instances": shown}))
+
+
+@router.get("/instances/{uuid}", response_model=CheckInstanceBody)
+def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) -> Response:
+    """Return a check instance with all its versions, their states, reasons and times."""
+    checks = adapters.operator_checks
+    instance = checks.find(read_instance_id(uuid))
+    body = instance_to_view(instance, checks.results([instance]).get(instance.id))
+    return JSONResponse(with_schema("check-instance", body))
+
+
+@router.post("/instances/{uuid}/retry", response_model=CheckInstanceBody)
+def retry_instance(
+    adapters: ConnectedAdapters, user: Operator, uuid: InstanceId, request: ReasonedRequest | None = None
+) -> Response:
+    """Let the monitoring system try a failed deployment, or undeployment, again; 409 in any other state."""
+    instance = check_acts.retry(adapters, user, uuid, "" if request is None else request.reason)
+    result = adapters.operator_checks.results([instance]).get(instance.id)
+    return JSONResponse(with_schema("check-instance", instance_to_view(instance, result)))
+
+
+@router.get("/summary", response_model=CheckSummaryBody)
+def summarize(adapters: ConnectedAdapters, _user: Reader) -> Response:
+    """Return each monitoring system with its last fetch, and how many instances wait for it."""
+    return JSONResponse(with_schema("checks-summary", adapters.operator_checks.summary().to_json()))
+
+
+@router.get("/{name}", response_model=CheckBody)
+def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> Response:
+    """Return a published check: its document, its instances by state, and its errors."""
+    checks = adapters.operator_checks
+    document: dict[str, Any] = dict(checks.document(name))
+    wanted = instances_of(checks.sources.read().basis, name)
+    states = state_counts(checks.select(InstanceFilter(check=name)))
+    return JSONResponse(with_schema("check", check_to_json(document, wanted, states)))
+
+
+@router.put("/{name}", status_code=202, responses=UNCHANGED)
+def replace_check(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    name: CheckName,
+    document: CheckDocument,
+    response: Response,
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Give a check configuration other values; comments and keys that do not change stay as they are."""
+    if document.metadata.name != name:
+        raise TreeError(f"metadata.name: expected {name}, the name in the address, found {document.metadata.name}")
+    return refer_to(check_acts.replace(adapters, user, name, document.data, reason), response)
+
+
+@router.delete("/{name}", status_code=202)
+def remove_check(
+    adapters: ConnectedAdapters, user: Operator, name: CheckName, reason: ReasonParameter = ""
+) -> CommitReference:
+    """Remove a check configuration, so that all its instances are undeployed."""
+    return refer_to(check_acts.remove(adapters, user, name, reason))

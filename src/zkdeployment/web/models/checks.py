@@ -1,0 +1,125 @@
+"""Check configurations and their instances, as requests and responses."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from zkdeployment.web.models.fleet import Described
+
+
+class CheckMetadata(BaseModel):
+    """The name of a check configuration."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+
+class CheckDocument(BaseModel):
+    """A check configuration; the manual describes the keys of `data`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    schema_: Annotated[Literal["zkdeployment/CheckConfiguration/v1"], Field(alias="schema")] = (
+        "zkdeployment/CheckConfiguration/v1"
+    )
+    metadata: CheckMetadata
+    data: dict[str, Any]
+
+
+class ListedCheck(Described):
+    """A published check configuration."""
+
+    name: str
+    object: str
+    inheritance: bool
+    children_only: bool
+    monitoring: str
+    command: str
+    interval: int
+
+
+class ListedSystem(Described):
+    """A published monitoring system; one without a callback polls."""
+
+    name: str
+    callback: str | None
+
+
+class ChecksBody(Described):
+    """The published check configurations and monitoring systems, by name."""
+
+    checks: list[ListedCheck]
+    monitoring: list[ListedSystem]
+
+
+class CheckErrorBody(Described):
+    """A reason for which instances of a check have no details; `instances` is their number."""
+
+    path: str
+    message: str
+    instances: int
+
+
+class CheckBody(Described):
+    """A published check: its document, how many instances it wants, those that exist by state, and its errors."""
+
+    name: str
+    document: dict[str, Any]
+    wanted: int
+    states: dict[str, int]
+    errors: list[CheckErrorBody]
+
+
+class CheckResultBody(Described):
+    """The last result of a check; times are in seconds since the epoch."""
+
+    state: Literal["ok", "warning", "critical", "unknown"]
+    output: str
+    since: float
+    reported: float
+
+
+class CheckInstanceBody(Described):
+    """A check instance; `changed` is when it entered its state, in seconds since the epoch."""
+
+    id: str
+    check: str
+    path: str
+    number: int
+    host: str
+    name: str
+    attributes: dict[str, Any]
+    monitoring: str
+    state: str
+    version: int | None
+    reason: str
+    changed: float | None
+    update_available: bool
+    deleted: bool
+    result: CheckResultBody | None
+
+
+class CheckInstancesBody(Described):
+    """Check instances, by check, service, host and number."""
+
+    instances: list[CheckInstanceBody]
+
+
+class SystemBacklogBody(Described):
+    """A monitoring system: its last contacts, and how many instances wait for it or have failed."""
+
+    name: str
+    callback: str | None
+    fetched: float | None
+    reported: float | None
+    backlog: int
+    flagged: int
+    open: int
+    failed: int
+
+
+class CheckSummaryBody(Described):
+    """All monitoring systems, by name."""
+
+    monitoring: list[SystemBacklogBody]

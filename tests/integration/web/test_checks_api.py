@@ -1,0 +1,241 @@
+"""Checks for operators: ``/api/v1/checks`` and the verbs, which print the same bodies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.branches import Branch
+from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
+from support.commands import invoke
+from support.service import RunningService, running_service
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.model.user import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.publishing import Publishing
+
+DOCUMENTS = system_document("nagios1") + check_document("tcp", "nagios1")
+MISSING = "00000000-0000-5000-8000-000000000000"
+DATA = {"object": "/shop", "monitoring": "nagios1", "check": {"command": "check_http"}}
+
+
+@pytest.fixture
+def branch(tmp_path: Path) -> Branch:
+    branch = Branch(tmp_path)
+    branch.push(
+        {
+            "a.zk": "/shop\n  /web : web\n    version = '1'\n    port = 80\n    /deploy\n      /h1\n",
+            "nagios.yaml": system_document("nagios1").removeprefix("---\n"),
+        }
+    )
+    return branch
+
+
+@pytest.fixture
+def service(zookeeper: str, branch: Branch) -> Iterator[RunningService]:
+    with running_service(zookeeper, commits=branch.commits()) as running:
+        yield running
+
+
+def test_configurations_are_created_changed_and_deleted_by_commits(service: RunningService, branch: Branch):
+    operator, viewer = service.add_user(Role.OPERATOR), service.add_user(Role.VIEWER)
+
+    def request(
+        method: str, path: str = "", body: Any = None, auth: tuple[str, str] = operator
+    ) -> tuple[int, Any]:
+        answer = service.client.request(method, f"/api/v1/checks{path}", json=body, auth=auth)
+        return answer.status_code, answer.json()
+
+    document = {"metadata": {"name": "front"}, "data": DATA}
+    status, body = request("POST", "?reason=the+shop+is+live", document)
+    assert (status, body) == (202, {"job": branch.tip()})
+    assert branch.ask("log", "-1", "--format=%an %s") == "operator Create check front: the shop is live"
+    assert branch.files()["check-front.yaml"].startswith("schema: zkdeployment/CheckConfiguration/v1\n")
+    assert request("POST", "", document) == (200, {"job": branch.tip()})
+    assert request("POST", "", {**document, "data": DATA | {"interval": 5}})[0] == 409
+
+    status, body = request("PUT", "/front", {**document, "data": DATA | {"interval": 5}})
+    assert (status, body) == (202, {"job": branch.tip()})
+    assert branch.files()["check-front.yaml"].endswith("  interval: 5\n")
+    assert request("PUT", "/front", {**document, "data": DATA | {"interval": 5}})[0] == 200
+    assert request("PUT", "/other", document)[0] == 422
+    assert request("PUT", "/other", {**document, "metadata": {"name": "other"}})[0] == 404
+
+    for data in (DATA | {"interval": 0}, DATA | {"object": "/shops"}, DATA | {"monitoring": "nagios2"}):
+        status, body = request("POST", "", {"metadata": {"name": "bad"}, "data": data})
+        assert status == 422, body
+    assert request("POST", "", {"metadata": {"name": "summary"}, "data": DATA})[0] == 422
+    assert request("POST", "", {"metadata": {"name": "bad"}})[0] == 422
+    assert request("POST", "", document, viewer)[0] == 403
+
+    web = service.add_user(Role.OPERATOR, "web", ("/shop/web",))
+    assert request("POST", "", {"metadata": {"name": "wide"}, "data": DATA}, web)[0] == 403
+    assert request("DELETE", "/front", auth=web)[0] == 403
+    own = {"metadata": {"name": "own"}, "data": DATA | {"object": "/shop/web"}}
+    assert request("POST", "", own, web)[0] == 202
+
+    assert request("DELETE", "/front?reason=closed") == (202, {"job": branch.tip()})
+    assert "check-front.yaml" not in branch.files()
+    assert request("DELETE", "/front")[0] == 404
+
+
+@dataclass
+class RolledOut:
+    """Two instances, of which the monitoring system answered ``failed`` to the first, and a service."""
+
+    service: RunningService
+    zookeeper: str
+    monitor: ScriptedMonitor
+    first: str = ""
+    second: str = ""
+
+    def get(self, path: str = "") -> Any:
+        answer = self.service.client.get(f"/api/v1/checks{path}", auth=self.viewer)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    @cached_property
+    def viewer(self) -> tuple[str, str]:
+        return self.service.add_user(Role.VIEWER)
+
+    def table(self, *words: str) -> str:
+        return invoke("checks", *words, "-z", self.zookeeper).stdout
+
+    def verb(self, *words: str) -> Any:
+        done = invoke("checks", *words, "-z", self.zookeeper, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def fail(self) -> None:
+        self.monitor.fetch(self.first)
+        assert self.monitor.answer(self.first, "failed", {"reason": "no such plugin"}) == 200
+
+
+@pytest.fixture
+def site(publishing: Publishing, zookeeper: str) -> Iterator[RolledOut]:
+    with Session(zookeeper, session_timeout=6) as session, running_service(zookeeper) as service:
+        fleet = CheckedFleet(publishing, session)
+        monitor = ScriptedMonitor(service.url, service.add_user(Role.MONITORING, "nagios1"))
+        site = RolledOut(service, zookeeper, monitor)
+        fleet.publish(DOCUMENTS, web=80)
+        fleet.report("web")
+        with fleet.daemon() as daemon:
+            daemon.run_turn()
+            assert site.get("/summary")["monitoring"][0] | {"fetched": 0} == {
+                "name": "nagios1",
+                "callback": None,
+                "fetched": 0,
+                "reported": None,
+                "backlog": 2,
+                "flagged": 2,
+                "open": 2,
+                "failed": 0,
+            }
+            site.first, site.second = sorted(monitor.list())
+            site.fail()
+            monitor.fetch(site.second)
+            assert monitor.answer(site.second) == 200
+            result = {"state": "critical", "output": "refused", "since": 5}
+            assert monitor.request("PUT", "monitoring/nagios1/results", {site.second: result}).status_code == 200
+            daemon.run_turn()
+        yield site
+
+
+def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOut):
+    get, verb = site.get, site.verb
+    assert [one["name"] for one in get()["checks"]] == ["tcp"]
+    assert verb("list") == get()
+    shown = get("/tcp")
+    assert (shown["wanted"], shown["errors"]) == (2, [])
+    assert shown["states"] == {"rollout_failed": 1, "active": 1}
+    assert shown["document"]["data"]["object"] == "/shop"
+    assert verb("show", "tcp") == shown
+    assert site.service.client.get("/api/v1/checks/other", auth=site.viewer).status_code == 404
+    assert verb("summary") == get("/summary")
+    assert get("/summary")["monitoring"][0]["failed"] == 1
+
+    listed = get("/instances")
+    assert verb("instances") == listed
+    assert {one["id"] for one in listed["instances"]} == {site.first, site.second}
+    (failed,) = get("/instances?state=rollout_failed")["instances"]
+    assert (failed["id"], failed["reason"], failed["path"]) == (site.first, "no such plugin", "/shop/web")
+    assert verb("instances", "--state", "rollout_failed") == get("/instances?state=rollout_failed")
+    host = failed["host"]
+    assert [one["id"] for one in verb("instances", "--host", host)["instances"]] == [site.first]
+    assert get(f"/instances?host={host}&path=/shop&check=tcp")["instances"] == [failed]
+    assert get("/instances?path=/shops")["instances"] == []
+    assert site.service.client.get("/api/v1/checks/instances?state=bad", auth=site.viewer).status_code == 400
+    one = get(f"/instances/{site.second}")
+    assert verb("instances", site.second) == one
+    assert one["result"]["state"] == "critical"
+    assert [version["state"] for version in one["configurations"]] == ["active"]
+    assert one["configurations"][0]["details"]["arguments"] == ["-p", "80"]
+
+    assert "rollout_failed: no such plugin" in site.table("instances")
+    assert "critical" in site.table("instances")
+    assert "no such plugin" in site.table("instances", site.first)
+    assert "1 rollout_failed" in site.table("show", "tcp")
+    assert "nagios1" in site.table("summary")
+    assert invoke("checks", "instances", MISSING, "-z", site.zookeeper).returncode == 3
+
+
+def test_operators_retry_failed_instances_only_and_it_is_recorded(site: RolledOut):
+    client, operator = site.service.client, site.service.add_user(Role.OPERATOR)
+    retry = f"/api/v1/checks/instances/{site.first}/retry"
+    assert client.post(retry, auth=site.viewer).status_code == 403
+    limited = site.service.add_user(Role.OPERATOR, "limited", ("/other",))
+    assert client.post(retry, auth=limited).status_code == 403
+    answer = client.post(retry, json={"reason": "installed"}, auth=operator)
+    assert (answer.status_code, answer.json()["state"]) == (200, "awaiting_rollout")
+    assert answer.json()["update_available"] is True
+    assert client.post(retry, auth=operator).status_code == 409
+    assert client.post("/api/v1/checks/instances/x/retry", auth=operator).status_code == 400
+    assert client.post(f"/api/v1/checks/instances/{MISSING}/retry", auth=operator).status_code == 404
+    act = client.get("/api/v1/audit", auth=operator).json()["acts"][0]
+    assert (act["by"], act["what"], act["reason"]) == ("operator", f"checks retry {site.first}", "installed")
+
+
+def test_the_verb_retries_one_instance_or_all_of_a_system_or_of_a_check(site: RolledOut):
+    assert invoke("checks", "retry", "-z", site.zookeeper).returncode == 2
+    assert invoke("checks", "retry", "--check", "other", "-z", site.zookeeper).returncode == 3
+    assert [one["id"] for one in site.verb("retry", "--check", "tcp")["instances"]] == [site.first]
+    refused = invoke("checks", "retry", "--system", "nagios1", "-z", site.zookeeper)
+    assert refused.returncode == 3
+    assert "no failed check instance is selected: nothing to retry" in refused.stderr
+    site.fail()
+    assert site.table("retry", "--system", "nagios1") == f"{site.first} awaiting_rollout\n"
+    site.fail()
+    assert site.table("retry", site.first) == f"{site.first} awaiting_rollout\n"
+    refused = invoke("checks", "retry", site.first, "-z", site.zookeeper)
+    assert refused.returncode == 3
+    assert "the state is awaiting_rollout; expected " in refused.stderr
+
+
+def test_a_check_whose_arguments_have_no_value_is_shown_with_its_errors(publishing: Publishing, zookeeper: str):
+    with Session(zookeeper, session_timeout=6) as session:
+        fleet = CheckedFleet(publishing, session)
+        documents = DOCUMENTS.replace("{property.port}", "{property.ports}")
+        fleet.publish(documents, web=80)
+        fleet.report("web")
+        with fleet.daemon() as daemon:
+            daemon.run_turn()
+        assert fleet.instances() == {}
+    shown = json.loads(invoke("checks", "show", "tcp", "-z", zookeeper, "-o", "json").stdout)
+    assert shown["states"] == {}
+    assert shown["errors"] == [
+        {
+            "path": "/shop/web",
+            "message": "{property.ports} has no value: the service has no property ports",
+            "instances": 2,
+        }
+    ]
+    table = invoke("checks", "show", "tcp", "-z", zookeeper).stdout
+    assert "error: /shop/web: {property.ports} has no value" in table
