@@ -46,6 +46,8 @@ SHOWN_IN_MANUAL = (
     "publication-stopped-1280-light",
     "service-rolling-1280-light",
     "locks-rolling-390-light",
+    "intents-rolling-1280-light",
+    "intent-rolling-1280-light",
     "stop-rolling-390-dark",
 )
 
@@ -62,6 +64,9 @@ PAGES = {
     "publication": "/history/{sequence}",
     "locks": "/locks",
     "stop": "/acts/stop",
+    "intents": "/intents",
+    "intent": "/intents/retail/store/v1/shop?app=search&cluster=shop",
+    "changed-intent": "/intents/office/mail/v2/relay",
     "release": "/acts/release?lock=/mail/relay&back=/locks",
 }
 

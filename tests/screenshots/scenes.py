@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from screenshots.intents import intent_records
 from zkdeployment.model.history import HostResult
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 from zkdeployment.rollout import engine
 from zkdeployment.rollout.lifecycle import end, start
 from zkdeployment.rollout.state import ActivePhase, Ending, PhaseReport, RolloutObservation
 from zkdeployment.rollout.state_machine import Phase
 from zkdeployment.rollout.tasks import next_task
+from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
     from support.written_fleet import WrittenFleet
@@ -113,7 +116,7 @@ class Plot:
             HostResult(identity.id, identity.name, self.now - 80_000, 41.0 + len(identity.name) % 7)
             for identity in self.identities[:300]
         ]
-        fleet.publish(
+        former = fleet.publish(
             OLD,
             self.tree.replace("1.3", "1.2"),
             subject="Web 1.2: the cart shows prices with tax",
@@ -132,11 +135,13 @@ class Plot:
             strategy=self.strategy,
             age=begun,
         )
-        hosts = registered
+        hosts = [replace(host, completed=sequence if host.version == NEW else None) for host in registered]
         fleet.register(*hosts)
         at = self.now - 600
         fleet.report(*self.identities[: self.done], at=at)
         fleet.report(*self.identities[self.done :], version="1.2", at=at)
+        tree = lint([SourceFile("a.zk", self.tree.encode())]).tree
+        fleet.record(*intent_records(tree, sequence, former, self.now) if self.size == 300 else ())
         if self.strategy is not None:
             fleet.begin_rollout(self._rollout(self.strategy, sequence, self.now - begun))
         step = f"deploy {self.service} 0"

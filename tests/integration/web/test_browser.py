@@ -159,6 +159,7 @@ PAGES = (
     "/hosts/h007",
     "/services",
     "/services/shop/web",
+    "/intents",
     "/rollout",
     "/history",
     "/history/{sequence}",

@@ -6,6 +6,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import sanitize
+from zkdeployment.model.commits import CommitOutcome
 from zkdeployment.model.user import User
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.local_paths import local_path
@@ -17,6 +18,7 @@ from zkdeployment.web.feed_progress import wait_for_reading
 from zkdeployment.web.pages.form_fields import FormFields
 from zkdeployment.web.pages.live_page import show_page
 from zkdeployment.web.pages.prepared_acts import PreparedAct, prepare_act
+from zkdeployment.web.views.links import with_job
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,11 +42,14 @@ def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str
         return _show(request, adapters, user, prepared, values, status=422, mistake=mistake)
     before = adapters.feed.snapshot().reading.number
     try:
-        prepared.perform(user, reason)
+        outcome = prepared.perform(user, reason)
     except ZkdeploymentError as error:
         return _show(request, adapters, user, prepared, values, status=error_status(error), mistake=str(error))
     wait_for_reading(adapters.feed, lambda reading: reading.number != before)
-    return RedirectResponse(local_path(values.get("back", "/")), 303)
+    back = local_path(values.get("back", "/"))
+    if prepared.shows_job and isinstance(outcome, CommitOutcome):
+        back = with_job(back, outcome.commit or "")
+    return RedirectResponse(back, 303)
 
 
 def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters, user: User) -> PreparedAct:
@@ -52,7 +57,8 @@ def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters, us
     prepared = prepare_act(name, values, adapters)
     if prepared is None:
         raise HTTPException(404, f"there is no act {name}")
-    check_right(user, prepared.kind, prepared.path)
+    for path in prepared.paths:
+        check_right(user, prepared.kind, path)
     return prepared
 
 

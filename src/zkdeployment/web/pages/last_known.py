@@ -20,6 +20,9 @@ class Known(Enum):
     LOCKS = "locks"
     HISTORY = "history"
     TARGETS = "targets"
+    INTENTS = "intents"
+    REPORTS = "reports"
+    WITHHELD = "withheld"
 
 
 class LastKnown:

@@ -11,11 +11,14 @@ from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
 from zkdeployment.web import acts
+from zkdeployment.web.intent_acts import act_on_intent, find_record
 from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollback_form, rollout_form
+from zkdeployment.web.views.intents.acts import FORM_ACTS, intent_form, intent_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zkdeployment.intents.life_cycle import IntentAct
     from zkdeployment.model.user import User
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.web.views.acts import ActForm
@@ -34,24 +37,28 @@ _DIGITS = 17
 class PreparedAct:
     """An act: its form, the function that performs it, and what rights it takes.
 
-    ``path`` is the service that the act concerns, ``None`` for the whole fleet.
+    ``paths`` are the services that the act concerns, ``None`` for the whole fleet. ``shows_job`` is whether the
+    page that is shown afterwards says what became of the act's commit.
     """
 
     form: ActForm
     perform: Performer
     kind: ActKind
-    path: str | None = None
+    paths: tuple[str | None, ...] = (None,)
+    shows_job: bool = False
 
 
 def prepare_act(name: str, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
     """Return the act of this name on the subject that ``values`` describe, the fields of its form; else ``None``.
 
-    Raises ``NotFoundError`` for a lock that does not exist.
+    Raises ``NotFoundError`` for a lock or an intent that does not exist.
     """
     if name == "release":
         return _release(values, adapters)
     if name == "rollback":
         return _roll_back(values, adapters)
+    if name in FORM_ACTS:
+        return _act_on_intent(FORM_ACTS[name], values, adapters)
     directive = form_directive(name)
     if directive is not None:
         return _direct(directive, values, adapters)
@@ -112,6 +119,17 @@ def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedA
     return PreparedAct(form, perform, ActKind.ROLL_BACK)
 
 
+def _act_on_intent(act: IntentAct, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
+    subject = tuple(values.get("subject", "").split("/"))
+    record = find_record(adapters, subject)
+
+    def perform(user: User, reason: str) -> object:
+        return act_on_intent(adapters, user, subject, act, reason, content=values.get("content") or None)
+
+    paths = intent_paths(record.intent)
+    return PreparedAct(intent_form(record, act), perform, ActKind.ACT_ON_INTENT, paths, shows_job=True)
+
+
 def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
     name, force = values.get("lock", ""), bool(values.get("force"))
     lock = find_lock(adapters.operator.locks.locks(), name)
@@ -120,4 +138,4 @@ def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct
     def perform(user: User, reason: str) -> object:
         return acts.release_lock(adapters, user, name, reason, force=force)
 
-    return PreparedAct(form, perform, ActKind.RELEASE_LOCK, lock.service)
+    return PreparedAct(form, perform, ActKind.RELEASE_LOCK, (lock.service,))

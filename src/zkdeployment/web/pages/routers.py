@@ -1,6 +1,6 @@
 """The routers of all pages.
 
-The pages of a further system (intents, checks, pools) are a module here, a view in ``web/views``, templates, an
+The pages of a further system (checks, pools) are a module here, a view in ``web/views``, templates, an
 entry in this tuple and a tab in ``web/views/frame.py``.
 """
 
@@ -12,6 +12,7 @@ from zkdeployment.web.pages import (
     fleet,
     history,
     hosts,
+    intents,
     locks,
     login,
     plan,
@@ -26,6 +27,7 @@ PAGE_ROUTERS = (
     fleet.router,
     hosts.router,
     services.router,
+    intents.router,
     rollout.router,
     history.router,
     locks.router,

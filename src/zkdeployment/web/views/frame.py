@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import User
     from zkdeployment.web.views.moments import Moment
 
-#: The tabs in their order. Pages of further systems (intents, checks, pools) come before the history.
+#: The tabs in their order. Pages of further systems (checks, pools) come before the history.
 _TABS = (
     ("Fleet", "/"),
     ("Services", "/services"),
+    ("Intents", "/intents"),
     ("Rollout", "/rollout"),
     ("History", "/history"),
     ("Locks", "/locks"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,3 +40,10 @@ def with_query(path: str, values: Mapping[str, str]) -> str:
     """Return an address with those of the values that are not empty as its query."""
     query = urlencode({name: value for name, value in values.items() if value})
     return f"{path}?{query}" if query else path
+
+
+def with_job(address: str, commit: str) -> str:
+    """Return the address of a page that says what became of an act's commit."""
+    path, _, query = address.partition("?")
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "job"]
+    return f"{path}?{urlencode([*kept, ('job', commit)])}"

@@ -112,11 +112,10 @@ class MatrixQuery:
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """The resources of an app on a cluster; ``label`` describes the link for people who cannot see the matrix."""
+    """The resources of an app on a cluster; ``href`` shows them one by one."""
 
     counts: StatusCounts
     href: str
-    label: str
     selected: bool
 
 
@@ -142,6 +141,7 @@ class StatusFilter:
 class MatrixParts:
     """Which part of the apps or clusters is shown, with links to the parts before and after it."""
 
+    noun: str
     range: str
     previous: str | None
     next: str | None
@@ -188,11 +188,13 @@ def intent_matrix(rows: Sequence[ResourceRow], query: MatrixQuery) -> IntentMatr
         rsync_filters=_filters(totals.rsync, query),
         cluster_filters=_filters(totals.exists, query),
         apps_part=MatrixParts(
+            "apps",
             _range(query.page, APPS_SHOWN, len(apps), "app"),
             replace(query, page=query.page - 1).address if query.page > 1 else None,
             replace(query, page=query.page + 1).address if query.page * APPS_SHOWN < len(apps) else None,
         ),
         clusters_part=MatrixParts(
+            "clusters",
             _range(query.columns, CLUSTERS_SHOWN, len(clusters), "cluster"),
             replace(query, columns=query.columns - 1).address if query.columns > 1 else None,
             replace(query, columns=query.columns + 1).address
@@ -209,10 +211,7 @@ def _cell(
     found = counts.get(place)
     if found is None:
         return None
-    words = ", ".join(f"{count} {sign.word}" for sign, count in (*found.rsync, *found.exists))
-    return MatrixCell(
-        found, query.with_cell(place).address, f"{place[0]} on {place[1]}: {words}", place == query.cell
-    )
+    return MatrixCell(found, query.with_cell(place).address, place == query.cell)
 
 
 def _filters(counts: Iterable[tuple[StatusSign, int]], query: MatrixQuery) -> tuple[StatusFilter, ...]:

@@ -7,24 +7,27 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
+from zkdeployment.fleet.branch.jobs import JobState
 from zkdeployment.intents.difference import content_difference
+from zkdeployment.model.cluster import short
 from zkdeployment.web.views.intents.cell import cell_view
 from zkdeployment.web.views.intents.matrix import intent_matrix
-from zkdeployment.web.views.intents.signs import STATE_TONES, status_counts
+from zkdeployment.web.views.intents.signs import STATE_TONES, StatusCounts, status_counts
 from zkdeployment.web.views.links import publication_page
 from zkdeployment.web.views.moments import moment
+from zkdeployment.web.views.states import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import Approval
+    from zkdeployment.fleet.branch.jobs import Job
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.intents.resources import ResourceRow
     from zkdeployment.web.views.intents.acts import OfferedAct
     from zkdeployment.web.views.intents.cell import CellView
     from zkdeployment.web.views.intents.matrix import IntentMatrix, MatrixQuery
-    from zkdeployment.web.views.intents.signs import StatusCounts
     from zkdeployment.web.views.moments import Moment
 
 #: The most lines of the difference since the approval.
@@ -33,9 +36,14 @@ _MOST_LINES = 200
 _SENTENCES = {
     IntentState.CREATED: "It is not approved, so nothing of it is deployed.",
     IntentState.APPROVED: "It is approved. Nothing of it is deployed before it is instantiated.",
-    IntentState.INSTANTIATED: "Its services are deployed.",
-    IntentState.APPLIED: "Its services are deployed on the cluster.",
-    IntentState.TERMINATED: "Its services are undeployed. It can be instantiated again.",
+    IntentState.TERMINATED: "Nothing of it is wanted any more. It can be deployed again, as a new instance.",
+}
+
+
+_JOBS = {
+    JobState.PENDING: "The syncer has not published it yet.",
+    JobState.PROCESSED: "It is published.",
+    JobState.FAILED: "The syncer refused it, and nothing was published.",
 }
 
 
@@ -62,6 +70,15 @@ class ContentDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class ActProgress:
+    """What became of the act after which the page is shown."""
+
+    state: str
+    sentence: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IntentView:
     """The page of an intent; ``matrix`` is ``None`` before its first instance."""
 
@@ -74,6 +91,7 @@ class IntentView:
     apps: tuple[tuple[str, tuple[str, ...]], ...]
     counts: StatusCounts
     acts: tuple[OfferedAct, ...]
+    job: ActProgress | None
     approval: Approval | None
     difference: ContentDifference | None
     matrix: IntentMatrix | None
@@ -98,12 +116,16 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     finals: Mapping[int, StatusCounts],
     *,
     now: float,
+    job: Job | None = None,
 ) -> IntentView:
     """Return the page of an intent.
 
     ``rows`` are the resources of the instance that it shows, ``finals`` the final statuses of instances by id.
+    ``job`` is the act after which the page is shown.
     """
-    intent, instance = record.intent, shown_instance(record, query)
+    intent, instance, counts = record.intent, shown_instance(record, query), status_counts(rows)
+    is_newest = instance is not None and instance is record.instances[-1]
+    newest = counts if is_newest else None
     lines = tuple(
         _instance_line(each, finals, query, now, is_shown=each is instance) for each in reversed(record.instances)
     )
@@ -111,12 +133,13 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         subject=subject_text(intent.subject),
         name=intent.name,
         state=record.state.value,
-        tone=STATE_TONES[record.state],
-        sentence=_sentence(record),
+        tone=_tone(record, newest),
+        sentence=_sentence(record, newest),
         facts=tuple(_facts(record)),
         apps=tuple(sorted(intent.apps.items())),
-        counts=status_counts(rows),
+        counts=counts,
         acts=acts,
+        job=None if job is None else _progress(job),
         approval=intent.approval,
         difference=_difference(record),
         matrix=None if instance is None else intent_matrix(rows, query),
@@ -126,8 +149,29 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     )
 
 
-def _sentence(record: IntentRecord) -> str:
+def _progress(job: Job) -> ActProgress:
+    return ActProgress(
+        job.state.value, f"Your act is commit {short(job.commit)}. {_JOBS[job.state]}", job.problems
+    )
+
+
+def _tone(record: IntentRecord, newest: StatusCounts | None) -> str:
+    if newest is not None and newest.is_failing:
+        return "bad"
+    is_busy = record.state.is_active and newest is not None and newest.unfinished
+    return "busy" if is_busy else STATE_TONES[record.state]
+
+
+def _sentence(record: IntentRecord, newest: StatusCounts | None) -> str:
+    """Return what the state means; ``newest`` are the counts of the newest instance, if it is shown."""
     approval = record.intent.approval
+    if newest is not None and newest.unfinished:
+        verb = "is" if newest.unfinished == 1 else "are"
+        return f"{count_text(newest.unfinished, 'resource')} {verb} not done yet, or failed."
+    if record.state.is_active and newest is None:
+        return "Its services are wanted, by a newer instance than this one."
+    if record.state.is_active:
+        return "Its services are wanted, and each resource of the newest instance is done."
     if record.state is IntentState.CREATED and approval is not None:
         return f"Its content has changed since {approval.by} approved it. Nothing of it is deployed."
     if record.state is IntentState.CREATED and isinstance(record.intent, ClusterIntents):

@@ -47,11 +47,11 @@ CLUSTER_SIGNS: Mapping[ClusterStatus, StatusSign] = {
 
 #: The colours and icons of the states of intents: the tones of the style sheet.
 STATE_TONES: Mapping[IntentState, str] = {
-    IntentState.CREATED: "unknown",
+    IntentState.CREATED: "planned",
     IntentState.APPROVED: "busy",
     IntentState.INSTANTIATED: "good",
     IntentState.APPLIED: "good",
-    IntentState.TERMINATED: "halted",
+    IntentState.TERMINATED: "ended",
 }
 
 
@@ -61,6 +61,12 @@ class StatusCounts:
 
     rsync: tuple[tuple[StatusSign, int], ...] = ()
     exists: tuple[tuple[StatusSign, int], ...] = ()
+
+    @property
+    def unfinished(self) -> int:
+        """How many resources are neither applied nor undeployed yet."""
+        done = {RSYNC_SIGNS[RsyncStatus.APPLIED], RSYNC_SIGNS[RsyncStatus.TERMINATED]}
+        return sum(count for sign, count in self.rsync if sign not in done)
 
     @property
     def is_failing(self) -> bool:

@@ -1,0 +1,97 @@
+"""``/intents`` and ``/intents/SUBJECT``: groups by project, clusters by provider, and the page of each of them."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.documents.intents.values import IntentSubject, subject_text
+from zkdeployment.errors import RefusedError, SourceError
+from zkdeployment.fleet.branch.jobs import Job
+from zkdeployment.intents.instances import IntentInstance, IntentRecord
+from zkdeployment.intents.reality import FleetReports, ReportedHosts
+from zkdeployment.model.user import Right
+from zkdeployment.ports.server import ServerAdapters
+from zkdeployment.web import acts
+from zkdeployment.web.access.rights import Reader
+from zkdeployment.web.dependencies import Adapters
+from zkdeployment.web.intent_acts import read_reports
+from zkdeployment.web.intent_resources import intent_resources
+from zkdeployment.web.pages.last_known import Known
+from zkdeployment.web.pages.live_page import last_known, read_or, show_page, view_address
+from zkdeployment.web.views.intents.acts import offered_acts
+from zkdeployment.web.views.intents.listing import intent_page_of, intents_view
+from zkdeployment.web.views.intents.matrix import MatrixQuery
+from zkdeployment.web.views.intents.page import intent_view, shown_instance
+from zkdeployment.web.views.intents.query import IntentListQuery
+
+router = APIRouter(include_in_schema=False)
+
+#: The kinds of events after which these pages are no longer current.
+_EVENTS = "intent host publication"
+
+_NO_RECORDS: tuple[IntentRecord, ...] = ()
+_NO_REPORTS = FleetReports(ReportedHosts(()))
+
+
+@router.get("/intents")
+def show_intents(request: Request, adapters: Adapters, user: Reader) -> Response:
+    """Return the page that lists the intents."""
+    records = last_known(request).read(Known.INTENTS, adapters.feed.intents, _NO_RECORDS)
+    page = intent_page_of(records, IntentListQuery.of_parameters(_parameters(request)))
+    newest = {record.intent.subject: record.instances[-1] for record in page.records if record.instances}
+    reports = _reports(request, adapters, *newest.values())
+    resources = intent_resources(request)
+    counts = {subject: resources.counts(subject, instance, reports) for subject, instance in newest.items()}
+    view = intents_view(records, page, counts, adapters.clock.now())
+    return show_page(request, adapters, user, "intents.html", events=_EVENTS, view=view)
+
+
+@router.get("/intents/{names:path}")
+def show_intent(request: Request, adapters: Adapters, user: Reader, names: str) -> Response:
+    """Return the page of a group or of a cluster."""
+    subject = tuple(names.split("/"))
+    record = _record(request, adapters, subject)
+    query = MatrixQuery.of_parameters(subject, _parameters(request))
+    instance = None if record is None else shown_instance(record, query)
+    if record is None or (query.instance is not None and instance is None):
+        what = f"intent {subject_text(subject)}" if record is None else f"instance {query.instance} of it"
+        raise HTTPException(404, f"there is no published {what}")
+    reports = _NO_REPORTS if instance is None else _reports(request, adapters, instance)
+    resources = intent_resources(request)
+    may_act = user.may(Right.ACT_ON_FLEET) and adapters.commits is not None
+    view = intent_view(
+        record,
+        query,
+        () if instance is None else resources.rows(subject, instance, reports),
+        reports,
+        offered_acts(record, user, view_address(request)) if may_act else (),
+        resources.final_counts(record, reports),
+        now=adapters.clock.now(),
+        job=_job(adapters, request.query_params.get("job", "")),
+    )
+    return show_page(request, adapters, user, "intent.html", events=_EVENTS, view=view, address=request.url.path)
+
+
+def _parameters(request: Request) -> dict[str, list[str]]:
+    return {name: request.query_params.getlist(name) for name in request.query_params}
+
+
+def _record(request: Request, adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord | None:
+    """Return the record of an intent; while ZooKeeper is away, the last known one without former instances."""
+    records = last_known(request).read(Known.INTENTS, adapters.feed.intents, _NO_RECORDS)
+    known = next((record for record in records if record.intent.subject == subject), None)
+    return read_or(lambda: adapters.feed.intent(subject), known)
+
+
+def _reports(request: Request, adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:
+    return last_known(request).read(Known.REPORTS, lambda: read_reports(adapters, *instances), _NO_REPORTS)
+
+
+def _job(adapters: ServerAdapters, commit: str) -> Job | None:
+    """Return what became of the act after which this page is shown; ``None`` if that is not known."""
+    if not commit:
+        return None
+    try:
+        return read_or(lambda: acts.find_job(adapters, commit), None)
+    except (RefusedError, SourceError):
+        return None

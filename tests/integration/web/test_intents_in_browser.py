@@ -1,0 +1,211 @@
+"""The pages of intents in a real Chromium: the list, the matrix, acts, live updates, without JavaScript."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from support.branches import Branch
+from support.browser import serious_faults
+from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, recorded
+from support.service import running_service
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from support.zookeeper import connected
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import IntentState
+from zkdeployment.errors import UnreachableError
+from zkdeployment.intents.instances import IntentRecord
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.user import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    from support.service import RunningService
+
+PAGE = "/intents/p1/store/v1/shop"
+TREE = """
+/p1
+  /shop
+    /front : shop-front
+      version = '1.3'
+      /providers
+      /deploy
+        /web
+          n = 2
+    /db : shop-db
+      version = '1'
+      /deploy
+        /db
+/net
+  /vlan12 : net-vlan
+    version = '1'
+    /deploy
+      /web
+"""
+HOSTILE = "<b>jane</b>\u202e"
+
+#: The published intents: one that is deployed, one that changed since its approval, one that waits, and a cluster.
+SHOP = recorded(
+    replace(GROUP, state=IntentState.INSTANTIATED, approval=APPROVAL),
+    IntentState.INSTANTIATED,
+    replace(begun(5), terminated=900.0, final=()),
+    begun(),
+)
+NEWS = replace(GROUP, name="news", state=IntentState.APPROVED, approval=replace(APPROVAL, by=HOSTILE))
+CHANGED_NEWS = IntentRecord(NEWS, IntentState.CREATED, (), CHANGED, CONTENT)
+RECORDS = (SHOP, CHANGED_NEWS, recorded(CLUSTER, IntentState.CREATED))
+
+
+@dataclass
+class Stage:
+    """A fleet with intents, a service with a repository, and a browser."""
+
+    browser: Browser
+    service: RunningService
+    fleet: WrittenFleet
+    branch: Branch
+    operator: tuple[str, str]
+
+    @contextmanager
+    def page(self, path: str, **options: object) -> Iterator[Page]:
+        """Yield the page at ``path`` for an operator who has logged in."""
+        context = self.browser.new_context(base_url=self.service.url, **options)
+        page = context.new_page()
+        page.goto(f"/login?next={path}")
+        page.get_by_label("User name").fill(self.operator[0])
+        page.get_by_label("Key").fill(self.operator[1])
+        page.get_by_role("button", name="Log in").click()
+        yield page
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    chroot = f"/browser-{uuid.uuid4().hex[:12]}"
+    with connected(zookeeper_server.address) as client:
+        client.create(chroot)
+    directory: Path = tmp_path_factory.mktemp("branch")
+    branch, address = Branch(directory), f"{zookeeper_server.address}{chroot}"
+    branch.push({"a.zk": TREE, "cluster.yaml": render_document(intent_document(CLUSTER))})
+    with WrittenFleet(address) as fleet, running_service(address, commits=branch.commits()) as service:
+        hosts = [Host(Identity(f"w{n}", f"web{n}.example.com", "web"), "r1") for n in range(3)]
+        fleet.register(*hosts)
+        fleet.publish("r1", TREE)
+        fleet.report(*(host.identity for host in hosts[:2]))
+        fleet.record(*RECORDS)
+
+        def is_read() -> bool:
+            try:
+                return len(service.adapters.feed.intents()) == len(RECORDS)
+            except UnreachableError:
+                return False
+
+        wait_until(is_read, "the service has read the intents")
+        yield Stage(browser, service, fleet, branch, service.add_user(Role.OPERATOR, "ann"))
+
+
+PAGES = (
+    "/intents",
+    "/intents?state=Created&sort=-since",
+    "/intents?text=nothing",
+    PAGE,
+    f"{PAGE}?app=front&cluster=web",
+    f"{PAGE}?text=nothing",
+    f"{PAGE}?instance=5",
+    "/intents/p1/store/v1/news",
+    "/intents/ams/web",
+    "/acts/intent-terminate?subject=p1/store/v1/shop",
+    "/acts/intent-approve?subject=p1/store/v1/shop",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_are_accessible_and_show_hostile_texts_as_text(stage: Stage, axe_source: str, scheme: str):
+    faults, messages = [], []
+    with stage.page("/intents", color_scheme=scheme, viewport={"width": 390, "height": 844}) as page:
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        for path in PAGES:
+            page.goto(path)
+            faults += [f"{path}: {fault}" for fault in serious_faults(page, axe_source)]
+            too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert too_wide <= 0, (path, too_wide)
+        page.goto("/intents/p1/store/v1/news")
+        expect(page.locator("#intent")).to_contain_text("has changed since <b>jane</b>\\u202e approved it")
+        expect(page.locator("#changes pre")).to_have_text("/p1/shop/db change property version from '1' to '2'")
+    assert (faults, messages) == ([], [])
+
+
+def test_a_cell_of_the_matrix_opens_without_loading_the_page_again(stage: Stage):
+    with stage.page("/intents") as page:
+        row = page.get_by_role("row", name="store/v1/shop")
+        expect(row).to_contain_text("4 Present")
+        row.get_by_role("link").click()
+        expect(page.locator("#matrix")).to_contain_text("6 Pending")
+        page.evaluate("window.loadedOnce = true")
+        page.locator("#matrix a.cell").click()
+        expect(page.locator("#cell h2")).to_have_text("front on web")
+        expect(page.locator("#cell tbody tr")).to_have_count(6)
+        assert page.url.endswith(f"{PAGE}?app=front&cluster=web")
+        page.locator("#matrix a.filter", has_text="2 Unknown").click()
+        expect(page.locator("#matrix .cell")).to_contain_text("2 Pending")
+        page.go_back()
+        expect(page.locator("#cell tbody tr")).to_have_count(6)
+        page.locator("#text").fill("nothing")
+        expect(page.locator("#matrix")).to_contain_text("No resource matches")
+        assert page.evaluate("window.loadedOnce") is True
+
+
+def test_everything_works_without_javascript(stage: Stage):
+    with stage.page("/intents", java_script_enabled=False) as page:
+        page.get_by_role("link", name="Created").click()
+        expect(page.locator("#list tbody tr")).to_have_count(2)
+        page.goto(PAGE)
+        page.locator("#matrix a.cell").click()
+        expect(page.locator("#cell tbody tr")).to_have_count(6)
+        page.locator("#cell").get_by_role("link", name="Close").click()
+        expect(page.locator("#cell")).to_be_hidden()
+        page.get_by_label("Find an app or a cluster").fill("front")
+        page.get_by_role("button", name="Find").click()
+        expect(page.locator("#matrix tbody tr")).to_have_count(1)
+
+
+def test_an_operator_acts_with_a_reason_and_sees_what_became_of_the_act(stage: Stage):
+    with stage.page("/intents/ams/web") as page:
+        expect(page.locator("#intent-details")).to_contain_text("nothing of it is deployed")
+        page.get_by_role("link", name="Apply").click()
+        page.get_by_label("Reason").fill("the switch is ready")
+        page.get_by_role("button", name="Apply").click()
+        expect(page.locator("#intent .job")).to_contain_text("The syncer has not published it yet")
+        assert "state: Applied" in stage.branch.files()["cluster.yaml"]
+        assert stage.branch.ask("log", "-1", "--format=%an|%s", "main") == (
+            "ann|Apply ams/web: the switch is ready"
+        )
+        page.evaluate("window.loadedOnce = true")
+        applied = replace(CLUSTER, state=IntentState.APPLIED)
+        instance = replace(begun(9), target="web", apps=CLUSTER.apps, services=())
+        stage.fleet.record(*RECORDS[:2], recorded(applied, IntentState.APPLIED, instance))
+        expect(page.locator("h1")).to_have_text("ams/web is Applied")
+        expect(page.locator("#instances tbody tr")).to_have_count(1)
+        expect(page).to_have_title("ams/web is Applied · zkdeployment")
+        assert page.evaluate("window.loadedOnce") is True
+
+
+def test_a_viewer_sees_no_acts_and_an_unknown_intent_is_not_found(stage: Stage):
+    with stage.service.browser(stage.service.add_user(Role.VIEWER)) as browser:
+        page = browser.get(PAGE)
+        assert (page.status_code, "/acts/intent-" in page.text) == (200, False)
+        for path in ("/intents/p1/store/v1/none", "/intents/none", f"{PAGE}?instance=99"):
+            assert browser.get(path).status_code == 404
+        assert browser.get("/acts/intent-apply?subject=ams/web").status_code == 403
