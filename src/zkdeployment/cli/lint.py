@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,13 +14,16 @@ from zkdeployment.intents.revisions import change_problems, has_intents
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, lifting_problems, review
 from zkdeployment.tree.lint import sort_problems
+from zkdeployment.wiring.approvals import local_approvals
 from zkdeployment.wiring.repository import read_documents_of, read_local_revision, read_push, read_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.approvals import ApprovalVerifier
 
 
 @click.command("lint")
@@ -43,7 +47,28 @@ if TYPE_CHECKING:
     metavar="REV",
     help="Check the change from REV, too, as the hooks do. Without PATH, the commit HEAD is checked.",
 )
-def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | None, since: str | None) -> None:
+@click.option(
+    "--approvers",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --hook or --since: the keys whose signatures approve intents, in ssh-keygen's format.",
+)
+@click.option(
+    "--allowed-signers",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --approvers: the keys that sign commits. Nobody approves what the same person signed.",
+)
+def command(
+    paths: tuple[str, ...],
+    *,
+    strict: bool,
+    hook: bool,
+    branch: str | None,
+    since: str | None,
+    approvers: Path | None,
+    allowed_signers: Path | None,
+) -> None:
     """Check tree files and documents, such as strategies, quarantines and intents.
 
     PATH is a file, a directory with *.zk and *.zkx files (and documents in *.yaml and *.yml files), or a revision
@@ -69,20 +94,32 @@ def command(paths: tuple[str, ...], *, strict: bool, hook: bool, branch: str | N
         raise click.UsageError("expected a PATH, found none")
     if branch is not None and not hook:
         raise click.UsageError("expected --hook with --branch")
+    if approvers is not None and not hook and (since is None or paths):
+        raise click.UsageError("expected --hook, or --since without PATH, with --approvers")
+    if allowed_signers is not None and approvers is None:
+        raise click.UsageError("expected --approvers with --allowed-signers")
+    approvals = None if approvers is None else local_approvals(approvers, allowed_signers)
     if hook:
-        valid = _check_hook(branch, strict=strict)
+        valid = _check_hook(branch, approvals, strict=strict)
+    elif paths:
+        valid = _check(read_trees(paths), strict, () if since is None else read_local_revision(since))
     else:
-        before = () if since is None else read_local_revision(since)
-        valid = _check(read_trees(paths) if paths else read_local_revision("HEAD"), strict, before)
+        before = read_local_revision(since or "HEAD")
+        valid = _check(read_local_revision("HEAD"), strict, before, _objection(approvals, "HEAD"))
     if not valid:
         raise click.exceptions.Exit(1)
 
 
-def _check(files: Sequence[SourceFile], strict: bool, before: Sequence[SourceFile] = ()) -> bool:
+def _check(
+    files: Sequence[SourceFile],
+    strict: bool,
+    before: Sequence[SourceFile] = (),
+    objection: Callable[[IntentSnapshot], str | None] | None = None,
+) -> bool:
     """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
     reviewed = review(files)
     advice = reviewed.documents.advice if strict else ()
-    changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed))
+    changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
     problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
     for problem in problems:
         echo(str(problem))
@@ -90,7 +127,12 @@ def _check(files: Sequence[SourceFile], strict: bool, before: Sequence[SourceFil
     return not (problems if strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
-def _check_hook(branch: str | None, *, strict: bool) -> bool:
+def _objection(approvals: ApprovalVerifier | None, commit: str) -> Callable[[IntentSnapshot], str | None] | None:
+    """Return the function that objects to approvals in a commit; ``None`` if they need no signature."""
+    return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
+
+
+def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, *, strict: bool) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
@@ -105,7 +147,8 @@ def _check_hook(branch: str | None, *, strict: bool) -> bool:
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
             before = () if push.before is None else _files_before(push.before)
-            valid = _check(read_local_revision(push.commit), strict, before) and valid
+            files, objection = read_local_revision(push.commit), _objection(approvals, push.commit)
+            valid = _check(files, strict, before, objection) and valid
     return valid
 
 

@@ -26,7 +26,8 @@ class SyncSettings:
 
     ``history`` is the number of publications that the history keeps, ``metrics`` the file for the syncer's
     metrics. Acts that are commits are pushed to ``push_url`` (``None``: ``url``) with the SSH key ``push_key``,
-    and signed with ``signing_key``.
+    and signed with ``signing_key``. ``approvers`` are the keys that may approve intents; without them, approvals
+    need no signature.
     """
 
     url: str
@@ -34,6 +35,7 @@ class SyncSettings:
     branch: str | None = None
     interval: float | None = None
     allowed_signers: Path | None = None
+    approvers: Path | None = None
     push_url: str | None = None
     push_key: Path | None = None
     signing_key: Path | None = None

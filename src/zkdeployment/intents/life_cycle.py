@@ -117,16 +117,17 @@ _CLUSTER_ACTS = frozenset({IntentAct.APPLY})
 
 @dataclass(frozen=True, slots=True)
 class IntentSnapshot:
-    """An intent and its content in one revision."""
+    """An intent and its content in one revision; ``objection`` is why the approval does not count, if so."""
 
     intent: Intent
     content: IntentContent
+    objection: str | None = None
 
     @property
     def is_approved(self) -> bool:
         """Whether the content is the approved one."""
         approval = self.intent.approval
-        return approval is not None and approval.content == self.content.digest
+        return approval is not None and approval.content == self.content.digest and self.objection is None
 
     @property
     def state(self) -> IntentState:
@@ -181,7 +182,7 @@ def perform(
     else:
         # A group whose document says Approved is Created if its content differs.
         is_changed = state is not intent.state and act is IntentAct.INSTANTIATE
-        reason = _changed_since(intent) if is_changed else step
+        reason = _not_approved(snapshot) if is_changed else step
     is_beginning = act is IntentAct.INSTANTIATE and not state.is_active
     paths = changed_paths(approved, snapshot.content) if is_beginning and approved is not None else ()
     approver = None if intent.approval is None else intent.approval.by
@@ -195,13 +196,16 @@ def _guard_reason(
     if guard is IntentGuard.TERMINATION_COMPLETE and is_terminating:
         return "hosts still undeploy its last instance; wait until they are done"
     if guard is IntentGuard.APPROVED_CONTENT and not snapshot.is_approved:
-        if act is IntentAct.UPDATE:
+        if act is IntentAct.UPDATE and snapshot.objection is None:
             return "its new content must be approved in the same change, or it must be terminated first"
-        return _changed_since(snapshot.intent)
+        return _not_approved(snapshot)
     return None
 
 
-def _changed_since(intent: Intent) -> str:
+def _not_approved(snapshot: IntentSnapshot) -> str:
+    intent = snapshot.intent
     if intent.approval is None:
         return "it must be approved first"
+    if snapshot.objection is not None:
+        return f"its approval does not count: {snapshot.objection}"
     return f"its content has changed since it was approved by {intent.approval.by}; approve it again"

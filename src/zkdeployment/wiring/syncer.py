@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.approvals import GitApprovals
+from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.process_lock import check_owner, sole_process
 from zkdeployment.adapters.sources import open_source
@@ -21,17 +24,19 @@ from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.config.settings import Settings
+    from zkdeployment.config.settings import Settings, SyncSettings
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import SyncerReport
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.publication import TreeSource
 
 _SYNCER_SESSION = 10.0  # seconds
@@ -127,8 +132,20 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
 
 def _syncer(settings: Settings, store: ZooKeeperPublications, source: TreeSource) -> Syncer:
     """Return the syncer, which records its publications beside its configured mirror."""
-    mirror = settings.require_sync().tree_directory
-    return Syncer(source, store, SystemClock(), PublishedFile(mirror.with_name(f".{mirror.name}.published")))
+    sync = settings.require_sync()
+    memory = PublishedFile(sync.tree_directory.with_name(f".{sync.tree_directory.name}.published"))
+    return Syncer(source, store, SystemClock(), memory, _approvals(sync, source))
+
+
+def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | None:
+    """Return the verifier of approvals in the mirror; ``None`` if approvals need no signature."""
+    if sync.approvers is None:
+        return None
+    if not isinstance(source, GitSource):
+        raise ConfigurationError(
+            "approvers: expected a git repository, found another one; remove the key approvers"
+        )
+    return GitApprovals(lambda: source.reader, sync.approvers, sync.allowed_signers, time.time)
 
 
 def _publications(settings: Settings, session: Session) -> ZooKeeperPublications:

@@ -16,6 +16,10 @@ from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
+from zkdeployment.documents.intents.values import DeploymentIntentGroup
+from zkdeployment.intents.content import intent_content
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +87,13 @@ class Server:
         """Return the commit of each branch by branch name."""
         listed = self.clone.git("ls-remote", "--heads", str(self.bare)).splitlines()
         return {name.removeprefix("refs/heads/"): tip for tip, name in (line.split("\t") for line in listed)}
+
+
+def digest(tree: str) -> str:
+    """Return the digest of the content of the group in a tree."""
+    reviewed = review([SourceFile("a.zk", tree.encode()), SourceFile("i.yaml", GROUP.encode())])
+    group = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/who/web",)})
+    return intent_content(group, reviewed.linted.tree).digest
 
 
 def lint(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -159,6 +170,13 @@ class TestPreReceive:
         terminated = group.replace("Instantiated", "Terminated")
         server.clone.commit({"a.zk": GOOD.replace("1.0", "2.0"), "i.yaml": terminated})
         assert lint(server, "--since", good).returncode == 0
+        (server.clone.directory / "approvers").write_text("")
+        assert lint(server, "--since", good, "--approvers", "approvers").returncode == 0
+        server.clone.commit({"a.zk": GOOD, "i.yaml": group.replace(f"sha256:{'0' * 64}", digest(GOOD))})
+        unsigned = lint(server, "--since", "HEAD~1", "--approvers", "approvers")
+        assert "its approval does not count: it has no signature by one of the approvers" in unsigned.stdout
+        assert lint(server, "--since", "HEAD~1").returncode == 0
+        server.clone.git("reset", "--hard", "HEAD~1")
         assert server.push("main")[0]
 
     def test_faults_of_the_governance_of_intents_are_rejected_with_their_places(self, server: Server):

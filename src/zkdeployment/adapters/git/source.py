@@ -116,6 +116,11 @@ class GitSource:
         """A git in the mirror that contacts the repository, as ``origin``."""
         return self._mirror(self._directory)
 
+    @property
+    def reader(self) -> Git:
+        """A git that reads the mirror, and ignores the configuration of the system and the user."""
+        return self._mirror(self._directory, alone=True)
+
     def verify(self, commit: str) -> None:
         """Raise ``SourceError`` if signatures are required and a fetched commit has no valid one."""
         self._verify(self.mirror, commit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError
+from zkdeployment.intents.approvals import with_objections
 from zkdeployment.intents.publication import awaiting_reports, change_intents, with_final_status
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.log import get_logger
@@ -18,14 +19,19 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.publication import Published
     from zkdeployment.planning.publishing import Draft
+    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.publication import PublicationStore
 
 
 class IntentJudge:
-    """Reads records of intents from ``store``, and reports of hosts where the decision needs them."""
+    """Reads records of intents from ``store``, and reports of hosts where the decision needs them.
 
-    def __init__(self, store: PublicationStore) -> None:
+    With ``approvals``, only approvals without an objection count.
+    """
+
+    def __init__(self, store: PublicationStore, approvals: ApprovalVerifier | None = None) -> None:
         self._store = store
+        self._approvals = approvals
         self._settled: int | None = None
 
     def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
@@ -40,6 +46,9 @@ class IntentJudge:
             before = {record.intent.subject: record for record in self._store.intents()}
         reviewed = draft.reviewed
         after = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+        if self._approvals is not None:
+            verify = self._approvals.objection
+            after = with_objections(after, before or {}, lambda one: verify(one, draft.revision))
         services = governed_services(read_intents(reviewed.documents), draft.compilation.whole)
         awaiting = awaiting_reports(before or {}, after)
         reports = self._reports(awaiting) if awaiting else None

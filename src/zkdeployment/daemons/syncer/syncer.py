@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.origin import Origin
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.planning.publishing import Draft, PreparedPublication
+    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationStore, TreeSource
@@ -72,12 +73,18 @@ class _Candidate:
 class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
-    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. ``fetched`` is
+    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
+    ``approvals``, approvals of intents need a valid signature. ``fetched`` is
     the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(
-        self, source: TreeSource, store: PublicationStore, clock: Clock, memory: PublicationMemory | None = None
+        self,
+        source: TreeSource,
+        store: PublicationStore,
+        clock: Clock,
+        memory: PublicationMemory | None = None,
+        approvals: ApprovalVerifier | None = None,
     ) -> None:
         self._source = source
         self._store = store
@@ -85,7 +92,7 @@ class Syncer:
         self._watermark = Watermark(memory)
         self._builder = PublicationBuilder(source, store)
         self._guards = PublicationGuards(source, store)
-        self._intents = IntentJudge(store)
+        self._intents = IntentJudge(store, approvals)
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
 

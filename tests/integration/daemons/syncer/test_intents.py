@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.repository import make_key, public
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.approvals import GitApprovals
 from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.deployment import Deployment
@@ -18,6 +24,7 @@ from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
+from zkdeployment.wiring.approvals import approval_signer
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -213,6 +220,31 @@ def test_a_group_that_changed_since_its_approval_is_created_again_and_instantiat
         "p1/store/v1/shop is Created, approved by alice@example.com: its content has changed since it was approved"
         " by alice@example.com; approve it again (changed: /p1/db)"
     ) in str(refused.value)
+
+
+def test_with_approvers_only_their_signatures_approve(publishing: Publishing):
+    key = make_key(publishing.directory, "ann")
+    approvers = publishing.directory / "approvers"
+    approvers.write_text(f"ann@example.com {public(key)}\n")
+
+    def sync() -> None:
+        source = publishing.source()
+        approvals = GitApprovals(lambda: source.reader, approvers, None, time.time)
+        with Session(publishing.zookeeper) as session:
+            store = ZooKeeperPublications(session)
+            Syncer(source, store, SystemClock(), publishing.memory(), approvals).sync()
+
+    publishing.push(TREE, i_yaml=group("Approved"))
+    sync()
+    assert record(publishing).state.value == "Created"
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    with pytest.raises(RefusedError, match="its approval does not count: it has no signature by one of the appro"):
+        sync()
+    signature = approval_signer(key)(SHOP, content(TREE)).replace("\n", "\n\n")
+    signed = group("Instantiated").replace("the launch}", f"the launch, signature: '{signature}'}}")
+    publishing.push(TREE, i_yaml=signed)
+    sync()
+    assert record(publishing).state.value == "Instantiated"
 
 
 def test_faults_of_governance_are_errors_with_their_places(publishing: Publishing):

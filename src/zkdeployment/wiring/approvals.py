@@ -1,0 +1,35 @@
+"""Composition of what verifies and makes signatures of approvals."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.ports.approvals import ApprovalVerifier
+
+
+def local_approvals(approvers: Path, allowed_signers: Path | None) -> ApprovalVerifier:
+    """Return the verifier of approvals in the repository around this directory, also for commits being pushed."""
+    from zkdeployment.adapters.git.approvals import GitApprovals  # noqa: PLC0415  it imports GitPython
+    from zkdeployment.adapters.git.command import Git  # noqa: PLC0415
+
+    git = Git(directory=Path.cwd(), inherit=True)
+    return GitApprovals(
+        lambda: git, approvers.absolute(), allowed_signers and allowed_signers.absolute(), time.time
+    )
+
+
+def approval_signer(key: Path) -> Callable[[IntentSubject, str], str]:
+    """Return the function that signs a subject and the digest of its content with a key."""
+    from zkdeployment.adapters.ssh_signatures import sign_text  # noqa: PLC0415  other commands start faster
+
+    sign = partial(sign_text, key, APPROVAL_NAMESPACE)
+    return lambda subject, content: sign(approval_statement(subject, content))

@@ -1,0 +1,126 @@
+"""Signed approvals of intents, with real keys and commits."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.repository import Repository, make_key, public
+from zkdeployment.adapters.git.approvals import GitApprovals
+from zkdeployment.adapters.git.command import Git
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.intents.content import intent_content
+from zkdeployment.intents.life_cycle import IntentSnapshot
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
+from zkdeployment.wiring.approvals import approval_signer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
+GROUP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/shop/web",)})
+
+
+class Site:
+    """A repository whose commits people sign, and keys of two approvers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.repository = Repository(directory / "repository")
+        self.keys = {name: make_key(directory, name) for name in ("ann", "bob", "eve")}
+        self.signers = self._allow("signers", "ann", "bob", "eve")
+        self.approvers = self._allow("approvers", "ann", "bob")
+
+    def _allow(self, file: str, *names: str) -> Path:
+        path = self.directory / file
+        path.write_text("".join(f"{name}@example.com {public(self.keys[name])}\n" for name in names))
+        return path
+
+    def commit(
+        self, signer: str | None, version: str, group: DeploymentIntentGroup = GROUP, more: str = ""
+    ) -> str:
+        """Commit the tree and the group, signed by a person if one is named."""
+        files = {"a.zk": TREE.format(version), "i.yaml": render_document(intent_document(group)), "b.zk": more}
+        if signer is None:
+            return self.repository.commit(files)
+        config = ("gpg.format=ssh", f"user.signingkey={self.keys[signer]}")
+        return self.repository.commit(files, "-S", config=config)
+
+    def approved(self, version: str, approver: str | None) -> IntentSnapshot:
+        """Return the group with an approval of its content, signed by a person if one is named."""
+        tree = review([SourceFile("a.zk", TREE.format(version).encode())]).linted.tree
+        content = intent_content(GROUP, tree)
+        signature = (
+            None if approver is None else approval_signer(self.keys[approver])(GROUP.subject, content.digest)
+        )
+        approval = Approval(content.digest, f"{approver}@example.com", "go", signature)
+        return IntentSnapshot(replace(GROUP, state=IntentState.APPROVED, approval=approval), content)
+
+    def objection(self, snapshot: IntentSnapshot, *, signers: bool = True) -> str | None:
+        tip = self.repository.git("rev-parse", "HEAD")
+        git = Git(directory=self.repository.directory, alone=True)
+        return GitApprovals(lambda: git, self.approvers, self.signers if signers else None, time.time).objection(
+            snapshot, tip
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_an_approval_counts_if_an_approver_signed_it_who_did_not_sign_the_content(site: Site) -> None:
+    site.commit("eve", "0")
+    site.commit("ann", "1")
+    site.commit("bob", "1", more="/b\n")
+    by_bob, by_ann = site.approved("1", "bob"), site.approved("1", "ann")
+    site.commit("bob", "1", by_bob.intent, more="/b\n")
+    assert site.objection(by_bob) is None
+    objection = site.objection(by_ann)
+    assert objection is not None
+    assert "ann@example.com signed the approval and also the commit that brought the content" in objection
+    # Where commits need no signature, nobody is the verified signer of a content.
+    assert site.objection(by_ann, signers=False) is None
+
+
+def test_the_next_signed_commit_vouches_for_content_that_nobody_signed(site: Site) -> None:
+    site.commit("eve", "0")
+    site.commit(None, "1")
+    by_bob = site.approved("1", "bob")
+    site.commit("bob", "1", by_bob.intent)
+    assert "bob@example.com signed the approval and also" in str(site.objection(by_bob))
+
+
+def test_other_signatures_do_not_count(site: Site) -> None:
+    site.commit("eve", "1")
+    assert site.objection(site.approved("1", None)) == "it has no signature by one of the approvers"
+    assert "not by one of the approvers" in str(site.objection(site.approved("1", "eve")))
+    good, other = site.approved("1", "bob"), site.approved("2", "bob")
+    assert good.intent.approval is not None
+    assert other.intent.approval is not None
+    for signature in (other.intent.approval.signature, "rubbish", "x" * 20_000):
+        forged = replace(good.intent, approval=replace(good.intent.approval, signature=signature))
+        assert site.objection(replace(good, intent=forged)) is not None
+    renamed = replace(good.intent, name="another")
+    assert "not valid for this subject" in str(site.objection(replace(good, intent=renamed)))
+    assert site.objection(good) is None
+
+
+def test_a_missing_file_of_approvers_is_an_error(site: Site) -> None:
+    site.commit("eve", "1")
+    site.approvers.unlink()
+    with pytest.raises(ConfigurationError, match="cannot read approvers"):
+        site.objection(site.approved("1", "bob"))
+
+
+def test_a_key_that_cannot_sign_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("rubbish")
+    with pytest.raises(ConfigurationError, match="cannot sign with"):
+        approval_signer(tmp_path / "key")(GROUP.subject, "sha256:0")
