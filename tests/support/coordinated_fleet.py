@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from zkdeployment.daemons.checks.check_health import CheckHealth
     from zkdeployment.model.strategy import Facts, Strategy
     from zkdeployment.ports.commits import TreeCommits
 
@@ -144,10 +145,11 @@ class CoordinatedFleet:
         connect: Callable[[], None] | None = None,
         metrics: Path | None = None,
         commits: TreeCommits | None = None,
+        health: CheckHealth | None = None,
     ) -> Iterator[CoordinatorHandle]:
         """Yield a coordinator with a session of its own; a ``live`` coordinator uses the system's clock.
 
-        With ``commits`` the coordinator rolls back where the strategy says so.
+        With ``commits`` the coordinator rolls back where the strategy says so; ``health`` reads checks.
         """
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
@@ -168,6 +170,7 @@ class CoordinatedFleet:
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
                 recovery=recovery,
+                health=health,
             )
             yield CoordinatorHandle(coordinator, store, control)
 

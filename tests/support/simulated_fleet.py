@@ -27,7 +27,8 @@ NOON = 1_800_000_000.0
 class SimulatedFleet:
     """The observable state of a fleet.
 
-    ``failing`` pairs of phase and host report an error, ``silent`` hosts report nothing. ``entered`` lists group,
+    ``failing`` pairs of phase and host report an error, ``silent`` hosts report nothing. ``unhealthy`` and
+    ``unchecked`` are the hosts with failing checks, and with checks without results. ``entered`` lists group,
     phase and host of every executed grant, in order.
     """
 
@@ -42,6 +43,8 @@ class SimulatedFleet:
     reports: dict[tuple[Phase, str], PhaseReport] = field(default_factory=dict)
     acts: list[RolloutAct] = field(default_factory=list)
     entered: list[tuple[str, Phase, str]] = field(default_factory=list)
+    unhealthy: dict[str, str] = field(default_factory=dict)
+    unchecked: dict[str, str] = field(default_factory=dict)
     active: bool = True
     now: float = NOON
 
@@ -58,6 +61,8 @@ class SimulatedFleet:
             failing=frozenset(self.erring),
             reports=dict(self.reports),
             acts=tuple(self.acts),
+            unhealthy=dict(self.unhealthy),
+            unchecked=dict(self.unchecked),
         )
 
     def start(self, strategy: Strategy, before: RolloutState | None = None) -> RolloutState:

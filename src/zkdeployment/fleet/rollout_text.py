@@ -68,6 +68,8 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
     if active_phase is not None and active_phase.task.group == group.name:
         if active_phase.baking_since is not None:
             left = active_phase.baking_since + group.pace.bake_time - now
+            if left <= 0 and group.pace.healthy_checks:
+                return "all hosts are done; their checks have no results since the deployment yet"
             return f"all hosts are done; bake time ends in {age(left)}"
         task = active_phase.task
         return f"{len(active_phase.reports)} of {len(task.hosts)} hosts finished {task.phase.value}"

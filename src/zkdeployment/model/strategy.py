@@ -69,7 +69,10 @@ class ParallelLimit:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The pace of a group. Times are in seconds; a timeout of ``None`` is the strategy's default."""
+    """The pace of a group. Times are in seconds; a timeout of ``None`` is the strategy's default.
+
+    With ``healthy_checks`` the checks of a host must be OK at the end of the bake time.
+    """
 
     max_parallel: ParallelLimit | None = None
     bake_time: float = 0.0
@@ -78,6 +81,7 @@ class Pace:
     progress_deadline: float | None = None
     manual: bool = False
     windows: tuple[Window, ...] = ()
+    healthy_checks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Group
     from zkdeployment.rollout.state import ActivePhase, RolloutObservation, RolloutState
 
+#: Seconds after all hosts of a group are done in which their checks must have results.
+CHECKS_TIMEOUT = 900.0
+
 #: Characters of an error that are kept: the state fits into one node even if thousands of hosts fail.
 _LONGEST_ERROR = 200
 
@@ -44,16 +47,16 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
     return state if active is state.active_phase else replace(state, active_phase=active)
 
 
-def moments(state: RolloutState, active: ActivePhase) -> Iterator[float]:
+def moments(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> Iterator[float]:
     """Return when the passage of time changes the state, in seconds since the epoch."""
     group = state.rollout.strategy.group(active.task.group)
     halted = state.halted_since is not None
     if active.baking_since is not None:
         away = {host for host in state.absent.keys() & proving(state) if not _is_gone_for_good(state, host)}
         if not (halted and away):
-            yield max(
-                [active.baking_since + group.pace.bake_time, *(absence.moment(state, host) for host in away)]
-            )
+            unchecked = not proving(state).isdisjoint(observation.unchecked)
+            baked = max(group.pace.bake_time, CHECKS_TIMEOUT if unchecked else 0.0)
+            yield max([active.baking_since + baked, *(absence.moment(state, host) for host in away)])
     elif not halted:
         yield from (moment for moment, _ in _limits(state, active))
     if not halted:
@@ -79,6 +82,18 @@ def proving(state: RolloutState) -> frozenset[str]:
     """Return the hosts that have to prove themselves now, during the bake time of the active phase."""
     active = state.active_phase
     return frozenset() if active is None or active.baking_since is None else _proving(state, active)
+
+
+def checked(state: RolloutState, now: float) -> Mapping[str, float]:
+    """Return the hosts whose checks decide now, after the bake time, each with the time of its deployment."""
+    active = state.active_phase
+    if active is None or active.baking_since is None:
+        return {}
+    pace = state.rollout.strategy.group(active.task.group).pace
+    if not pace.healthy_checks or now < active.baking_since + pace.bake_time:
+        return {}
+    deployed = {host: report.time for host, report in active.reports.items()}
+    return {host: deployed.get(host, state.begun) for host in sorted(proving(state))}
 
 
 def tolerated(state: RolloutState) -> Mapping[str, Grant]:
@@ -164,7 +179,9 @@ def _finish(
         for host in hosts
         if host not in observation.present and not absence.is_gone(state, host, observation.now)
     ]
-    if restarting or observation.now < active.baking_since + group.pace.bake_time:
+    unchecked = hosts & observation.unchecked.keys()
+    baked = max(group.pace.bake_time, CHECKS_TIMEOUT if unchecked else 0.0)
+    if restarting or observation.now < active.baking_since + baked:
         return state if active is state.active_phase else replace(state, active_phase=active)
     spoiled = _spoiled(state, hosts, observation)
     state = replace(state, proven=state.proven | (hosts - spoiled.keys()))
@@ -186,6 +203,8 @@ def _spoiled(state: RolloutState, hosts: frozenset[str], observation: RolloutObs
         sorted(observation.failing & hosts), "the host showed an error or lost the revision after its deployment"
     )
     gone = sorted(hosts - observation.present.keys())
+    checks = {**observation.unchecked, **observation.unhealthy}
+    failing |= {host: brief(checks[host]) for host in sorted(hosts & checks.keys())}
     return failing | dict.fromkeys(gone, f"{absence.error(state)}, since its deployment")
 
 

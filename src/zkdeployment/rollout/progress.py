@@ -92,7 +92,7 @@ def seconds_until_change(state: RolloutState, observation: RolloutObservation) -
     """Return the seconds until the passage of time changes the state; ``None`` if it never does."""
     moments = [*late_joiners.moments(state)]
     if state.active_phase is not None:
-        moments += phases.moments(state, state.active_phase)
+        moments += phases.moments(state, state.active_phase, observation)
     elif state.ended is None and state.halted_since is None:
         moments += _openings(state, observation.now)
     return max(0.0, min(moments) - observation.now) if moments else None

@@ -177,7 +177,9 @@ class RolloutObservation:
     ``current`` those of them that have the revision. ``outdated`` are the hosts that the rollout counts as
     successful but that do not have the revision. ``failing`` are the hosts that have to prove themselves but show
     an error or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` is when
-    they left, if that was observed. ``reports`` are by phase and host. Times are in seconds since the epoch.
+    they left, if that was observed. ``reports`` are by phase and host. ``unhealthy`` are the hosts with a check
+    that is not OK, ``unchecked`` those with a check that has no result since the deployment, both with the reason.
+    They are observed only when a group's checks are to be judged. Times are in seconds since the epoch.
     """
 
     now: float
@@ -190,6 +192,8 @@ class RolloutObservation:
     failing: frozenset[str] = frozenset()
     reports: Mapping[tuple[Phase, str], PhaseReport] = field(default_factory=dict)
     acts: tuple[RolloutAct, ...] = ()
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    unchecked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

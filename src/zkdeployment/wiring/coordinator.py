@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.checks.check_daemon import CheckDaemon
+from zkdeployment.daemons.checks.check_health import CheckHealth
 from zkdeployment.daemons.checks.check_job import CheckJob
 from zkdeployment.daemons.checks.pokes import CheckPokes
 from zkdeployment.daemons.control import Control
@@ -48,6 +49,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             open_commits=partial(open_commits, settings),
             author=user_author("coordinator"),
         )
+        checks, health = build_checks(session, lambda: store.lead_node, interval=settings.checks.interval)
         coordinator = Coordinator(
             store,
             clock,
@@ -56,17 +58,21 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             notifier=notifier,
             probe=probe,
             recovery=recovery,
-            checks=build_checks(session, lambda: store.lead_node, interval=settings.checks.interval),
+            checks=checks,
+            health=health,
         )
         yield coordinator, control
     finally:
         session.close()
 
 
-def build_checks(session: Session, lead: Callable[[], str | None], *, interval: float) -> CheckDaemon:
-    """Return what runs the checks while ``lead`` returns the lock node of this coordinator."""
+def build_checks(
+    session: Session, lead: Callable[[], str | None], *, interval: float
+) -> tuple[CheckDaemon, CheckHealth]:
+    """Return what runs the checks while ``lead`` returns this coordinator's lock node, and what reads them."""
     clock, systems = SystemClock(), ZooKeeperMonitoringSystems(session)
     instances = ZooKeeperCheckInstances(session, lead, reach=failpoints.reach)
     job = CheckJob(instances, ZooKeeperCheckSources(session), clock)
     pokes = CheckPokes(instances, systems, HttpPokeSender(), clock)
-    return CheckDaemon(instances, systems, job, pokes, clock, lead=lead, interval=interval)
+    daemon = CheckDaemon(instances, systems, job, pokes, clock, lead=lead, interval=interval)
+    return daemon, CheckHealth(job, instances, systems)

@@ -51,7 +51,8 @@ PACES = st.builds(
     progress_deadline=SECONDS,
     manual=st.booleans(),
     windows=st.lists(WINDOWS, max_size=2).map(tuple),
-)
+    healthy_checks=st.booleans(),
+).filter(lambda pace: not pace.healthy_checks or pace.bake_time > 0)
 
 
 @st.composite

@@ -146,6 +146,7 @@ def test_the_pace_of_a_group():
         "deploy_timeout": "2h",
         "progress_deadline": "1d",
         "manual": "true",
+        "healthy_checks": "true",
         "windows": "[{days: [mon, fri], from: '22:30', to: '04:00', zone: Europe/Berlin},"
         " {from: 12:00, to: 13:00}]",
     }
@@ -161,6 +162,7 @@ def test_the_pace_of_a_group():
             Window(frozenset({0, 4}), 22 * 60 + 30, 4 * 60, "Europe/Berlin"),
             Window(frozenset(range(7)), 720, 780, "UTC"),
         ),
+        healthy_checks=True,
     )
 
 
@@ -185,6 +187,10 @@ def test_the_pace_of_a_group():
         (group_line(selectors="[{node_labels: ['a: ']}]"), "expected a label as in 'tier: web', with one colon"),
         (group_line(selectors="[{node_labels: [{a: b, c: d}]}]"), "expected a label as in 'tier: web'"),
         (group_line(bake_time="soon"), "as in 15m, of at most 99999d, found 'soon'"),
+        (group_line(healthy_checks="true"), "data.groups[0].healthy_checks: expected a bake_time, in which"),
+        (group_line(healthy_checks="true", bake_time="0s"), "healthy_checks: expected a bake_time"),
+        (group_line(healthy_checks="true", bake_time="0.0"), "healthy_checks: expected a bake_time"),
+        (group_line(healthy_checks="perhaps"), "healthy_checks: 'perhaps' is not of type 'boolean'"),
         (group_line(max_parallel="0"), "expected a number of hosts, or a share as in '25%', found 0"),
         (group_line(windows="[{from: '1:00', to: '04:00'}]"), "expected a time of day as in 22:30, found '1:00'"),
         (group_line(windows="[{from: '04:00', to: '04:00'}]"), "the window ends when it starts"),

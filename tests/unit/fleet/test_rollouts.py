@@ -76,6 +76,12 @@ def test_a_baking_group_shows_the_remaining_bake_time():
     assert groups(state)["a"] == (GroupState.BAKING, "all hosts are done; bake time ends in 9 min")
 
 
+def test_a_group_whose_bake_time_is_over_waits_for_its_checks():
+    state = active_rollout(paced(bake_time=5, healthy_checks=True), done=["x"], baking=BEGUN)
+    expected = "all hosts are done; their checks have no results since the deployment yet"
+    assert groups(state)["a"] == (GroupState.BAKING, expected)
+
+
 def test_a_manual_group_waits_until_it_is_promoted():
     state = paced(manual=True)
     assert groups(state)["a"][1] == "the group is manual and waits to be promoted"

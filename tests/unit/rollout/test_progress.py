@@ -12,6 +12,7 @@ from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, Pa
 from zkdeployment.rollout.absence import RESTART
 from zkdeployment.rollout.lifecycle import has_failed, is_superseded, next_attempt, supersede
 from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.phases import CHECKS_TIMEOUT, checked
 from zkdeployment.rollout.progress import advance, grants, seconds_until_change
 from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutSnapshot
 from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
@@ -330,6 +331,50 @@ class TestPace:
         assert state.active_phase is not None
         fleet.register("b", Facts())
         assert fleet.step(state).rollout.result is RolloutResult.SUCCESS
+
+    def test_the_checks_of_a_group_decide_at_the_end_of_its_bake_time(self):
+        fleet = fleet_of("ab")
+        groups = strategy(
+            paced("x", bake_time=60.0, healthy_checks=True, critical=True, criteria={"percent_successful": 100}),
+        )
+        state = fleet.run(fleet.start(groups), until=is_baking)
+        baking = state.active_phase.baking_since
+        fleet.unhealthy = {"a": "check http of /web 0 is critical: down"}
+        assert checked(state, baking + 59) == {}
+        deployed = {host: report.time for host, report in state.active_phase.reports.items()}
+        assert checked(state, baking + 60) == deployed
+        assert deployed.keys() == {"a", "b"}
+        over = fleet.wait(state, 60)
+        assert over.rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.SUCCESS}
+        assert over.errors == {"a": "check http of /web 0 is critical: down"}
+        assert has_failed(over)
+
+    def test_a_check_that_recovers_within_the_bake_time_is_no_failure(self):
+        fleet = fleet_of("ab", unhealthy={"a": "critical"})
+        groups = strategy(paced("x", bake_time=60.0, healthy_checks=True, criteria={"percent_successful": 100}))
+        state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 30)
+        fleet.unhealthy = {}
+        assert verdicts(fleet.wait(state, 30)) == {"x": SUCCESS}
+
+    def test_a_group_waits_for_the_results_of_its_checks_for_fifteen_minutes(self):
+        fleet = fleet_of("ab", unchecked={"b": "check http of /web 0 has no result"})
+        groups = strategy(paced("x", bake_time=60.0, healthy_checks=True, criteria={"percent_successful": 100}))
+        state = fleet.run(fleet.start(groups), until=is_baking)
+        assert look(state, fleet) == CHECKS_TIMEOUT
+        state = fleet.wait(state, CHECKS_TIMEOUT - 1)
+        assert verdicts(state) == {"x": None}
+        checks = dict(fleet.unchecked)
+        fleet.unchecked = {}
+        assert verdicts(fleet.advance(state)) == {"x": SUCCESS}
+        fleet.unchecked = checks
+        over = fleet.wait(state, 1)
+        assert verdicts(over) == {"x": FAILED}
+        assert over.errors == checks
+
+    def test_checks_do_not_matter_to_a_group_without_healthy_checks(self):
+        fleet = fleet_of("ab")
+        state = fleet.run(fleet.start(strategy(paced("x", bake_time=60.0))), until=is_baking)
+        assert checked(state, fleet.now + 60) == {}
 
     def test_a_group_in_which_no_host_deployed_does_not_bake(self):
         fleet = fleet_of("a", failing={(PREPARE, "a")})

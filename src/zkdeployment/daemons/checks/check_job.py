@@ -54,6 +54,11 @@ class CheckJob:
         """The number of instances whose deployment was not reported yet."""
         return len(self._awaited)
 
+    @property
+    def computed(self) -> CheckSnapshot | None:
+        """The sources of the instances as they were written last; other threads may ask for them."""
+        return self._computed
+
     def forget(self) -> None:
         """Read and compare all instances in the next run: others, or a run that failed, may have changed them."""
         self._computed = None

@@ -6,6 +6,7 @@ reads it. The decisions are in ``zkdeployment.rollout``; this module reads, deci
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
@@ -27,6 +28,7 @@ from zkdeployment.model.cluster import short
 from zkdeployment.model.stop import COORDINATOR, Stop
 from zkdeployment.rollout.lifecycle import has_failed, is_superseded, next_attempt, start, supersede
 from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.phases import checked
 from zkdeployment.rollout.progress import advance, grants, seconds_until_change
 from zkdeployment.rollout.recovery import is_recovery_pending
 from zkdeployment.rollout.state import Ending
@@ -35,12 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.daemons.checks.check_daemon import CheckDaemon
+    from zkdeployment.daemons.checks.check_health import CheckHealth
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
     from zkdeployment.daemons.telemetry.probe import Probe
     from zkdeployment.ports.process import Clock, Notifier
     from zkdeployment.ports.rollout import RolloutStore
-    from zkdeployment.rollout.state import RolloutSnapshot, RolloutState
+    from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot, RolloutState
 
 #: Seconds in the queue for the lead before the watchdog is served again.
 _QUEUE = 2.0
@@ -54,7 +57,8 @@ class Coordinator:
     """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open.
 
     ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``checks``
-    runs in a thread of its own for as long as the coordinator runs.
+    runs in a thread of its own for as long as the coordinator runs. ``health`` reads the checks of groups with
+    ``healthy_checks``; without it such groups do not wait for checks.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
@@ -68,6 +72,7 @@ class Coordinator:
         probe: Probe,
         recovery: RecoverySteps | None = None,
         checks: CheckDaemon | None = None,
+        health: CheckHealth | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -76,6 +81,7 @@ class Coordinator:
         self._notifier = notifier
         self._recovery = recovery
         self._checks = checks
+        self._health = health
         self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
         self._leads = False
@@ -182,11 +188,19 @@ class Coordinator:
         log_unmatched_selectors(state, {**observation.absent, **observation.present})
 
     def _advance(self, snapshot: RolloutSnapshot, state: RolloutState, now: float) -> float:
-        observation = self._store.observation(snapshot, state, now=now)
+        observation = self._with_health(self._store.observation(snapshot, state, now=now), state)
         after = advance(state, observation)
         self._write(state, after)
         pause = seconds_until_change(after, observation)
         return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
+
+    def _with_health(self, observation: RolloutObservation, state: RolloutState) -> RolloutObservation:
+        """Return an observation with the health of the hosts whose checks decide now."""
+        since = checked(state, observation.now)
+        if self._health is None or not since:
+            return observation
+        health = self._health.read(since, state.sequence)
+        return replace(observation, unhealthy=health.unhealthy, unchecked=health.unchecked)
 
     def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
         """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""

@@ -79,6 +79,7 @@ def _group(value: Mapping[str, Any]) -> Group:
             progress_deadline=_optional_seconds(value.get("progress_deadline")),
             manual=value.get("manual", False),
             windows=tuple(_window(window) for window in value.get("windows", ())),
+            healthy_checks=value.get("healthy_checks", False),
         ),
         require_hosts=_optional_count(value.get("require_hosts")),
     )
@@ -156,6 +157,7 @@ def _group_to_json(group: Group) -> dict[str, object]:
         "progress_deadline": pace.progress_deadline,
         "manual": pace.manual or None,
         "windows": [_window_to_json(window) for window in pace.windows] or None,
+        "healthy_checks": pace.healthy_checks or None,
     }
     return _given(values)
 

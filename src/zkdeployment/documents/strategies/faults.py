@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
-    """Return faults of valid groups: names given twice, unknown or circular dependencies, impossible windows."""
+    """Return the faults of groups of a valid form.
+
+    These are names given twice, unknown or circular dependencies, impossible windows, checks without bake time.
+    """
     times = Counter(group["name"] for group in groups)
     for number, group in enumerate(groups):
         way: Way = ("data", "groups", number)
@@ -27,6 +30,8 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
         for position, parent in enumerate(group["depends_on"]):
             if parent not in times:
                 yield (*way, "depends_on", position), f"there is no group {parent}; expected {one_of(times)}"
+        if group.get("healthy_checks") and not _lasts(group.get("bake_time", 0)):
+            yield (*way, "healthy_checks"), "expected a bake_time, in which the checks must become OK; found none"
         for position, window in enumerate(group.get("windows", ())):
             yield from _window_faults((*way, "windows", position), window)
     try:
@@ -48,6 +53,11 @@ def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
                 way,
                 f"critical group {group.name} may be empty; add require_hosts: N, the hosts that it waits for",
             )
+
+
+def _lasts(duration: float | str) -> bool:
+    """Return whether a duration, in seconds or with a unit, is longer than 0."""
+    return float(duration.rstrip("smhd") if isinstance(duration, str) else duration) > 0
 
 
 def _window_faults(way: Way, window: Mapping[str, str]) -> Iterator[Fault]:

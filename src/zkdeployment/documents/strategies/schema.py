@@ -103,6 +103,7 @@ _GROUP = {
         "progress_deadline": _DURATION,
         "require_hosts": {"type": "integer", "minimum": 1},
         "manual": {"type": "boolean"},
+        "healthy_checks": {"type": "boolean"},
         "windows": {"type": "array", "minItems": 1, "items": _WINDOW},
     },
 }
