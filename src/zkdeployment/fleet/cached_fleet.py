@@ -12,6 +12,7 @@ from zkdeployment.fleet.status import FleetStatus, fleet_status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.checks.changes import LastCheckChanges
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.publication import SyncerReport
@@ -25,6 +26,7 @@ class FleetReading:
     reading started and when it was finished: the reading contains every change up to ``started`` and none after
     ``finished``. ``sequence`` is that of the last publication, 0 before the first one. ``number`` counts the
     readings of this service in which something changed. ``intents`` is what publications recorded of each intent.
+    ``checks`` are the last changes of check instances.
     """
 
     fleet: FleetSnapshot = field(default_factory=FleetSnapshot)
@@ -34,6 +36,7 @@ class FleetReading:
     sequence: int = 0
     syncer: SyncerReport | None = None
     intents: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
+    checks: LastCheckChanges | None = None
 
     @cached_property
     def status(self) -> FleetStatus:

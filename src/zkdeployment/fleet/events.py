@@ -30,6 +30,9 @@ MOST_AT_ONCE = 500
 #: How many events are kept for clients that resume.
 KEPT = 5000
 
+#: The subject of an event that stands for changes of many check instances: load them again.
+MANY_CHECKS = "many"
+
 #: The most characters of a text in an event.
 _LONGEST = 300
 
@@ -42,6 +45,7 @@ class EventKind(Enum):
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
     INTENT = "intent"  # the state, the document or the newest instance of an intent changed
+    CHECK = "check"  # a check instance came into another state
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
     RESET = "reset"  # events were lost, or were too many: load everything again
 
@@ -50,7 +54,7 @@ class EventKind(Enum):
 class FleetEvent:
     """One event: its kind, the id of its subject, and a small body.
 
-    Subjects are host ids, sequences, ids of rollouts, and subjects of intents.
+    Subjects are host ids, sequences, ids of rollouts, subjects of intents, and ids of check instances.
     """
 
     kind: EventKind
@@ -215,6 +219,18 @@ def _intents(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
         )
 
 
+def _checks(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    """Yield an event for each check instance that changed, or one for many if they are not all known."""
+    old, new = before.checks, after.checks
+    if new is None or new == old:
+        return
+    if new.number - (-1 if old is None else old.number) != 1 or new.total > len(new.changes):
+        yield FleetEvent(EventKind.CHECK, MANY_CHECKS)
+        return
+    for change in new.changes:
+        yield FleetEvent(EventKind.CHECK, change.instance, change.to_json())
+
+
 def _compared(record: IntentRecord | None) -> object:
     return None if record is None else (record.state, record.intent, _newest(record))
 
@@ -269,6 +285,7 @@ _DIFFERENCES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]
     _stops,
     _rollouts,
     _intents,
+    _checks,
     _hosts,
     _absences,
 )

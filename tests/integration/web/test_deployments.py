@@ -14,6 +14,7 @@ from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.checks.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.ordering import WantedConfiguration, want
+from zkdeployment.fleet.events import EventKind
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
@@ -156,3 +157,20 @@ class TestWork:
         wait_until(lambda: len(service.adapters.feed.snapshot().fleet.hosts) == 3, "all hosts are read")
         answer = monitor.request("GET", "monitoring/nagios1/work")
         assert answer.json() == {"hosts": ["h1"]}
+
+
+class TestEvents:
+    def test_a_changed_instance_is_an_event(self, service: RunningService, monitor: ScriptedMonitor):
+        feed = service.adapters.feed
+        (own,) = add_instances(service, 1)
+        wait_until(lambda: feed.recent_events().last, "the first reading")
+        monitor.fetch(own)
+        wait_until(
+            lambda: any(
+                event.subject == own and event.body["state"] == "rollout_in_progress"
+                for batch in feed.recent_events().batches
+                for event in batch.events
+                if event.kind is EventKind.CHECK
+            ),
+            "the event",
+        )

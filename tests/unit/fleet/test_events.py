@@ -1,5 +1,6 @@
 import pytest
 
+from zkdeployment.checks.changes import CheckChange, LastCheckChanges
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState
 from zkdeployment.fleet.cached_fleet import FleetReading
 from zkdeployment.fleet.events import (
@@ -186,3 +187,26 @@ def test_too_many_events_at_once_are_replaced_by_a_reset():
 def test_a_connected_client_gets_the_batches_after_its_last_one(number: int, expected: list[int]):
     log = EventLog().appended(1, 2, (EVENT,)).appended(3, 4, (EVENT,))
     assert [batch.number for batch in log.after(number) or ()] == expected
+
+
+DOWN = CheckChange("id-1", "tcp", "/shop/web", 0, "h1", "nagios1", "active", "awaiting_deprovision")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "subjects"),
+    [
+        (None, LastCheckChanges(0, 1, (DOWN,)), ["id-1"]),
+        (LastCheckChanges(4, 0), LastCheckChanges(5, 1, (DOWN,)), ["id-1"]),
+        (LastCheckChanges(5, 1, (DOWN,)), LastCheckChanges(5, 1, (DOWN,)), []),
+        (LastCheckChanges(4, 0), LastCheckChanges(6, 1, (DOWN,)), ["many"]),
+        (LastCheckChanges(4, 0), LastCheckChanges(5, 30, (DOWN,)), ["many"]),
+        (LastCheckChanges(9, 0), LastCheckChanges(0, 1, (DOWN,)), ["many"]),
+    ],
+)
+def test_check_instances_that_changed_are_events_and_many_are_one(
+    before: LastCheckChanges | None, after: LastCheckChanges, subjects: list[str]
+):
+    events = events_between(FleetReading(checks=before), FleetReading(checks=after))
+    assert [(event.kind, event.subject) for event in events] == [(EventKind.CHECK, found) for found in subjects]
+    if subjects == ["id-1"]:
+        assert events[0].to_json() == {"id": "id-1", **DOWN.to_json()}

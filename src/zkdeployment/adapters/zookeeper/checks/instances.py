@@ -1,8 +1,8 @@
 """The check instances in buckets, with their entries in the indexes (a ``CheckInstances``).
 
-An instance and its entries change in one transaction, which fails unless the bucket is as it was read. The indexes
+An instance and its entries change in one transaction, which fails unless the bucket is as it was read. Entries
 are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID``, ``systems/SYSTEM/failed/ID`` and
-``due/ID``.
+``due/ID``. The node ``changed`` has the last changes of states.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from zkdeployment.adapters.zookeeper.checks.buckets import (
     decode_instances,
     encode_instances,
 )
+from zkdeployment.adapters.zookeeper.checks.last_changes import encode_changes
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.checks.changes import state_changes
 from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.overview import is_failed
 from zkdeployment.checks.requests import list_open
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.ports.checks import ChangedInstance, InstanceChange
+
+_DIRECTORIES = (paths.CHECK_INSTANCES, paths.CHECKS_CHANGED)
 
 #: Buckets that are read, and then written, at a time.
 _WINDOW = 32
@@ -59,7 +63,7 @@ class ZooKeeperCheckInstances:
         self._session = session
         self._lead = lead
         self._reach = reach
-        self._parents: set[str] = set()
+        self._existing: set[str] = set()
 
     def find(self, instances: Collection[str]) -> Mapping[str, CheckInstance]:
         grouped = by_bucket(instances)
@@ -132,12 +136,14 @@ class ZooKeeperCheckInstances:
         if not changed:
             return changes, _nothing
         kept = {instance: after for instance, after in (held | changed).items() if after is not None}
-        entries = [
+        entries: list[Operation] = [
             operation
             for instance in changed
             for operation in self._entries(*changes[instance], instance, verify=verify)
         ]
-        self._ensure_parents([paths.CHECK_INSTANCES, *(entry.path.rpartition("/")[0] for entry in entries)])
+        states = state_changes(changes[instance] for instance in changed)
+        entries += [Set(paths.CHECKS_CHANGED, encode_changes(states))] if states else []
+        self._ensure([*_DIRECTORIES, *(entry.path.rpartition("/")[0] for entry in entries)])
         return changes, self._begin(_replacing(_path(bucket), node, kept), *entries)
 
     def _entries(
@@ -152,10 +158,10 @@ class ZooKeeperCheckInstances:
         yield from (Delete(f"{index}/{instance}") for index in sorted(former - wanted))
         yield from (Create(f"{index}/{instance}") for index in sorted(wanted - former))
 
-    def _ensure_parents(self, directories: Collection[str]) -> None:
-        for directory in {*directories} - self._parents:
+    def _ensure(self, directories: Collection[str]) -> None:
+        for directory in {*directories} - self._existing:
             self._session.ensure(directory)
-            self._parents.add(directory)
+            self._existing.add(directory)
 
     def _begin(self, *operations: Operation) -> Callable[[], None]:
         if self._lead is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
+from zkdeployment.adapters.zookeeper.checks.last_changes import decode_changes
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+    from zkdeployment.checks.changes import LastCheckChanges
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.inventory import KnownHost
@@ -36,7 +38,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NODES = (paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.ROLLOUTS, paths.SYNCER, paths.REFUSALS)
+_NODES = (
+    paths.HOSTS,
+    paths.TARGETS,
+    paths.REQUEST,
+    paths.ROLLOUTS,
+    paths.SYNCER,
+    paths.REFUSALS,
+    paths.CHECKS_CHANGED,
+)
 _LISTS = (
     paths.HOSTS,
     paths.TARGETS,
@@ -102,6 +112,7 @@ class FleetAssembly:
             sequence=last.sequence,
             syncer=None if syncer is None else report_of(syncer),
             intents=self._intent_summaries(),
+            checks=self._value(paths.CHECKS_CHANGED, "", _last_check_changes),
         )
         self._forget()
         return reading
@@ -169,6 +180,10 @@ class FleetAssembly:
             if node is not None:
                 return contender(path, node).identity
         return None
+
+
+def _last_check_changes(_name: str, node: Node) -> LastCheckChanges:
+    return decode_changes(node)
 
 
 def _host(name: str, node: Node) -> Host:

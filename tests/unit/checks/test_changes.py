@@ -1,0 +1,36 @@
+"""Changes of check instances, as events tell them."""
+
+from dataclasses import replace
+
+from zkdeployment.checks.changes import CheckChange, state_changes
+from zkdeployment.checks.instance import CheckInstance, InstanceKey
+from zkdeployment.checks.ordering import WantedConfiguration, want
+from zkdeployment.checks.requests import fetch
+
+KEY = InstanceKey("tcp", "/shop/web", 0, "h1")
+NEW = want(CheckInstance(KEY), WantedConfiguration({"port": 80}, "nagios1", 1), 5.0, is_reported=True)
+
+
+def changed(former: str | None, state: str | None) -> CheckChange:
+    return CheckChange(KEY.id, "tcp", "/shop/web", 0, "h1", "nagios1", former, state)
+
+
+def test_a_new_a_moved_and_a_removed_instance_are_changes():
+    outcome = fetch(NEW, 6.0)
+    assert outcome is not None
+    assert state_changes([(None, NEW), (NEW, outcome[0]), (NEW, None)]) == (
+        changed(None, "awaiting_rollout"),
+        changed("awaiting_rollout", "rollout_in_progress"),
+        changed("awaiting_rollout", None),
+    )
+
+
+def test_another_flag_is_no_change_of_state():
+    assert state_changes([(NEW, replace(NEW, update_available=False)), (None, None)]) == ()
+
+
+def test_a_change_is_stored_and_read_back_and_malformed_ones_are_none():
+    change = changed(None, "active")
+    assert CheckChange.from_json(KEY.id, change.to_json()) == change
+    assert CheckChange.from_json(KEY.id, {**change.to_json(), "path": 5}) is None
+    assert CheckChange.from_json(KEY.id, []) is None

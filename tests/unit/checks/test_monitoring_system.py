@@ -1,0 +1,21 @@
+"""Results and contacts of monitoring systems."""
+
+import pytest
+
+from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
+
+
+def test_a_result_is_stored_and_read_back():
+    result = CheckResult(ResultState.WARNING, "slow", 12.5, 13.0)
+    assert CheckResult.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize("change", [{"state": "fine"}, {"output": 1}, {"since": "x"}, {"reported": None}])
+def test_a_malformed_result_is_none(change: dict[str, object]):
+    assert CheckResult.from_json({**CheckResult(ResultState.OK, "", 1.0, 1.0).to_json(), **change}) is None
+
+
+def test_a_contact_keeps_the_times_that_a_later_one_does_not_have():
+    assert SystemContact(1.0, 2.0).merged(SystemContact(reported=5.0)) == SystemContact(1.0, 5.0)
+    assert SystemContact.from_json(SystemContact(1.0).to_json()) == SystemContact(1.0)
+    assert SystemContact.from_json({"fetched": True, "reported": "x"}) == SystemContact()
