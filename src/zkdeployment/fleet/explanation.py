@@ -7,6 +7,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.tree import Value
 
@@ -44,6 +46,10 @@ class Explanation:
     def with_output(self, output: FailureOutput | None) -> Explanation:
         """Return the explanation of a failure with the output of its script."""
         return replace(self, output=output) if self.cause is Cause.FAILED else self
+
+    def with_facts(self, facts: Iterable[str]) -> Explanation:
+        """Return the explanation with further facts."""
+        return replace(self, facts=(*self.facts, *facts))
 
     def to_json(self) -> dict[str, Value]:
         """Return the explanation as ``-o json`` prints it."""

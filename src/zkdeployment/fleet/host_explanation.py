@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zkdeployment.fleet.snapshot import FleetSnapshot
-    from zkdeployment.model.host import Host
+    from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.stop import Stop
@@ -52,6 +52,13 @@ def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, n
 def find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
     """Return the registered host with this id or name, if there is one."""
     return next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
+
+
+def find_identity(snapshot: FleetSnapshot, name: str) -> Identity | None:
+    """Return the identity of the known host, registered or absent, with this id or name, if there is one."""
+    registered = [host.identity for host in snapshot.hosts]
+    identities = [*registered, *(host.identity for host in snapshot.absent)]
+    return next((identity for identity in identities if name in {identity.id, identity.name}), None)
 
 
 def _out_of_service(role: str) -> str:

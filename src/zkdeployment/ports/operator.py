@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis
+    from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.ports.intents import IntentReader
     from zkdeployment.rollout.state import Directive, RolloutState
     from zkdeployment.tree.links import Lookup
@@ -99,9 +100,18 @@ class LiveTreeStore(Protocol):
     def lookup(self) -> Lookup:
         """Return the function with which ``tree.links`` follows links."""
 
-    def import_tree(self, change: TreeChange, *, roles: Collection[str], versions: Mapping[str, int]) -> None:
+    def import_tree(
+        self,
+        change: TreeChange,
+        *,
+        roles: Collection[str],
+        versions: Mapping[str, int],
+        withheld: Collection[ServiceTarget] | None = None,
+    ) -> None:
         """Apply ``change`` to the tree without publishing a version, and create the lock nodes of ``roles``.
 
+        ``withheld`` are the services that are not deployed after the change because of the state of their intents
+        (``None``: those that were not deployed before).
         The compiled targets become invalid; with an empty change they stay valid. Raises ``ConflictError`` if a
         node changed since it was read at ``versions`` (path → version).
         """

@@ -11,7 +11,14 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.fleet.services.service_status import InstanceState, paths_of_services, services_status
+from zkdeployment.errors import NotFoundError
+from zkdeployment.fleet.services.service_status import (
+    InstanceState,
+    ServicesStatus,
+    paths_of_services,
+    services_status,
+)
+from zkdeployment.fleet.services.withheld_services import withheld_below, withheld_sentences
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.listing import listing
 from zkdeployment.wiring.operator import open_operator
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from zkdeployment.fleet.services.service_status import ServiceHost, ServicesStatus, ServiceStatus
+    from zkdeployment.fleet.services.service_status import ServiceHost, ServiceStatus
     from zkdeployment.model.servers import Servers
 
 _NOT_AS_WANTED = 4
@@ -45,7 +52,8 @@ _COLOURS = {
 def command(connection: Servers, path: str, output: str) -> None:
     """Show the services at and below PATH: version wanted, hosts, and version and state of each deployment.
 
-    Without PATH, all services are shown. The state of a deployment is known from the inventory that its host
+    Without PATH, all services are shown. A line says which services are not deployed because of the state of their
+    intents. The state of a deployment is known from the inventory that its host
     reports. The exit code is 0 if all deployments are as wanted, else 4; 3 if there is no service at PATH.
 
     \b
@@ -58,7 +66,17 @@ def command(connection: Servers, path: str, output: str) -> None:
         snapshot, known = operator.fleet.snapshot(), operator.fleet.known_hosts()
         targets = operator.fleet.targets()
         providers = operator.tree.providers(paths_of_services(targets, above))
-    found = services_status(fleet_status(snapshot), snapshot, targets, known, providers, path=above)
+        withheld = withheld_below(operator.intents.withheld(), above)
+        sentences = [*withheld_sentences(withheld, operator.intents.records())] if withheld else []
+    for sentence in sentences:
+        echo(sentence, err=True)
+    status = fleet_status(snapshot)
+    try:
+        found = services_status(status, snapshot, targets, known, providers, path=above)
+    except NotFoundError:
+        if not sentences:
+            raise
+        found = ServicesStatus(status.wanted, ())
     if output != "table":
         emit(found.to_json(), output, schema="services")
     elif found.services:

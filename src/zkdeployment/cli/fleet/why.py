@@ -11,7 +11,8 @@ from zkdeployment.cli.shared.options import emit, output_option, zookeeper_optio
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host, find_host
+from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
+from zkdeployment.fleet.services.withheld_services import withheld_from_host
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ _UNKNOWN = RefusedError.exit_code
 def command(connection: Servers, host: str, output: str) -> None:
     """Explain why HOST (id or name) is not at the cluster version.
 
-    The first line is the cause; facts and advice follow. The exit code is 3 if HOST is unknown.
+    The first line is the cause; facts and advice follow. Among the facts are the services that the host does not
+    deploy because of the state of their intents. The exit code is 3 if HOST is unknown.
 
     \b
     Example:
@@ -41,6 +43,9 @@ def command(connection: Servers, host: str, output: str) -> None:
         explanation = explain_host(snapshot, locks, host, now=time.time())
         if (registered := find_host(snapshot, host)) is not None and explanation.cause is Cause.FAILED:
             explanation = explanation.with_output(operator.fleet.failure_output(registered.identity.id))
+        if (identity := find_identity(snapshot, host)) is not None:
+            withheld = withheld_from_host(identity, operator.intents.withheld(), operator.intents.records)
+            explanation = explanation.with_facts(withheld)
     if output != "table":
         emit(explanation.to_json(), output, schema="why")
     else:

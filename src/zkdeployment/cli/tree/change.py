@@ -10,6 +10,7 @@ from zkdeployment.cli.shared.files import read_files
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.tree.files import check_files
+from zkdeployment.planning.targets.compilation import withheld_after
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.edits import link_change, removal_change
 from zkdeployment.tree.layers import desired_tree, lock_roles
@@ -34,7 +35,8 @@ def import_(connection: Servers, files: tuple[str, ...], dry_run: bool) -> None:
 
     Top-level nodes of *.zk files are replaced by the content of the files; *.zkx files only add and change
     properties and nodes. An import makes no host deploy. The live tree then differs from the published tree, so a
-    plain resume is refused until the next publication. For daily work push to the tree's repository instead. A
+    plain resume is refused until the next publication. What the published intents do not let be deployed stays so,
+    also for targets that the import adds. For daily work push to the tree's repository instead. A
     large import holds the fleet while it runs; if it is killed, until the next publication.
 
     \b
@@ -95,4 +97,5 @@ def _apply(
     for line in describe_change(change, live.tree):
         echo(line)
     if not dry_run:
-        operator.tree.import_tree(change, roles=roles, versions=live.versions)
+        withheld = withheld_after(live.tree, change, operator.fleet.documents())
+        operator.tree.import_tree(change, roles=roles, versions=live.versions, withheld=withheld)

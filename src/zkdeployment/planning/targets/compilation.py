@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.planning.targets.conflicts import target_conflicts
-from zkdeployment.planning.targets.governance import governed_services, withheld_services
+from zkdeployment.planning.targets.governance import (
+    governed_services,
+    published_intents,
+    withheld_services,
+)
 from zkdeployment.planning.targets.withheld import without_withheld
+from zkdeployment.tree.diff import apply_change
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.problem import Problem
-    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publication import Targets, TreeChange
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.targets.withheld import ServiceTarget
 
@@ -60,3 +66,11 @@ def compile_tree(
     if not checks_conflicts:
         problems = (*problems, *target_conflicts(targets, targets))
     return Compilation(whole, targets, problems, withheld)
+
+
+def withheld_after(
+    tree: Tree, change: TreeChange, documents: PublishedDocuments
+) -> frozenset[ServiceTarget] | None:
+    """Return the services that published intents withhold in a tree after a change; ``None`` without intents."""
+    intents = published_intents(documents)
+    return compile_tree(apply_change(tree, change), intents).withheld if intents else None

@@ -8,10 +8,11 @@ from fastapi.responses import JSONResponse
 
 from zkdeployment.errors import NotFoundError
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host, find_host
+from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import by_urgency, to_json
 from zkdeployment.fleet.services.service_status import hosts_of_services, paths_of_services, services_status
+from zkdeployment.fleet.services.withheld_services import withheld_from_host
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.output_schema import with_schema
 from zkdeployment.web.access.rights import Reader
@@ -65,6 +66,9 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
         raise NotFoundError(explanation.sentence)
     if (registered := find_host(fleet, host)) is not None and explanation.cause is Cause.FAILED:
         explanation = explanation.with_output(adapters.operator.fleet.failure_output(registered.identity.id))
+    if (identity := find_identity(fleet, host)) is not None:
+        feed = adapters.feed
+        explanation = explanation.with_facts(withheld_from_host(identity, feed.withheld(), feed.intents))
     return JSONResponse(with_schema("why", explanation.to_json()))
 
 

@@ -5,7 +5,8 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.host_explanation import explain_host, find_identity
+from zkdeployment.fleet.services.withheld_services import withheld_from_host
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.last_known import Known
@@ -28,6 +29,11 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     if explanation.cause is Cause.FAILED:
         output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
         explanation = explanation.with_output(output)
+    if (identity := find_identity(cached.fleet, status.id)) is not None:
+        withheld: frozenset[tuple[str, str]] = last.read(Known.WITHHELD, feed.withheld, frozenset())
+        explanation = explanation.with_facts(
+            withheld_from_host(identity, withheld, lambda: read_or(feed.intents, ()))
+        )
     view = host_view(
         status,
         explanation,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.commands import invoke
 from support.repository import make_key, public
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.approvals import GitApprovals
@@ -15,13 +17,15 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
+from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import RefusedError, TreeError
+from zkdeployment.errors import RefusedError, ShutdownError, TreeError
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.model.publication import SyncOptions
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
 from zkdeployment.wiring.approvals import approval_signer
@@ -316,3 +320,76 @@ def test_a_fleet_without_intents_has_no_nodes_of_intents(publishing: Publishing)
     publishing.sync()
     assert {"intents", "withheld"}.isdisjoint(publishing.client.get_children("/zkdeployment"))
     assert "intents" not in publishing.get("/zkdeployment/targets")
+
+
+def test_verbs_say_what_is_not_deployed_because_of_its_intent(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Approved"))
+    publishing.sync()
+    publishing.register("h1", publishing.version)
+    why = invoke("why", "h1", "-z", publishing.zookeeper)
+    assert "  /p1/front is not deployed to h1: p1/store/v1/shop is Approved\n" in why.stdout
+    services = invoke("services", "/p1/front", "-z", publishing.zookeeper)
+    assert (services.returncode, services.stdout) == (0, "")
+    assert "/p1/front is not deployed to h2: p1/store/v1/shop is Approved\n" in services.stderr
+
+
+def test_an_import_by_hand_deploys_nothing_that_is_withheld(publishing: Publishing):
+    publishing.push(TREE, i_yaml=group("Approved"))
+    publishing.sync()
+    more = publishing.directory / "p1.zk"
+    more.write_text(TREE.replace("      /h2\n        n = 2\n", "      /h2\n      /h3\n"))
+    assert invoke("tree", "import", str(more), "-z", publishing.zookeeper).returncode == 0
+    publishing.put("/hosts", {"version": "by-hand"})
+    with Session(publishing.zookeeper) as session:
+        fleet = ZooKeeperFleet(session)
+        wanted = {name: fleet.wanted(Identity(name, name), "by-hand").assignments for name in ("h1", "h2", "h3")}
+    assert {name: [one.path for one in found] for name, found in wanted.items()} == {
+        "h1": ["/other"],
+        "h2": [],
+        "h3": [],
+    }
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_syncer_that_is_killed_at_any_write_loses_and_doubles_no_instance(
+    publishing: Publishing, number: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Publications in several transactions, killed after each of them, with another act before the repetition."""
+    monkeypatch.setattr(builder, "OPERATIONS_LIMIT", 6)
+    report(publishing, "h1")
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+
+    def killed() -> None:
+        commits = 0
+
+        def reach(place: str) -> None:
+            nonlocal commits
+            commits += place == "after:commit"
+            if commits == number:
+                raise ShutdownError("killed")
+
+        with Session(publishing.zookeeper) as session, contextlib.suppress(ShutdownError):
+            store = ZooKeeperPublications(session, reach=reach)
+            Syncer(publishing.source(), store, SystemClock(), publishing.memory()).sync(SyncOptions(force=True))
+
+    killed()
+    publishing.push(TREE, b_zk="/b\n  x = 1\n")
+    publishing.sync()
+    (begun,) = record(publishing).instances
+    assert [one.assignment.path for one in begun.services] == ["/p1/db", "/p1/front", "/p1/front"]
+    assert publishing.targets["h2"] == ["/p1/front"]
+    publishing.push(TREE, i_yaml=group("Terminated"))
+    killed()
+    publishing.sync()
+    publishing.sync()
+    (ended,) = record(publishing).instances
+    assert (ended.id, ended.terminated is None, ended.final is None) == (begun.id, False, False)
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    killed()
+    publishing.push(TREE, b_zk="/b\n  x = 2\n")
+    publishing.sync()
+    first, second = record(publishing).instances
+    assert (first, second.terminated) == (ended, None)
+    (node,) = publishing.client.get_children("/zkdeployment/intents")
+    parts = publishing.client.get_children(f"/zkdeployment/intents/{node}")
+    assert sorted(part.split("-")[0] for part in parts) == ["content", "final", "instance", "instance"]

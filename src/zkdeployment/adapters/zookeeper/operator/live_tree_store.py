@@ -8,13 +8,16 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.lookup import lookup
 from zkdeployment.adapters.zookeeper.publication.builder import import_transactions
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree, read_providers, read_subtree
+from zkdeployment.adapters.zookeeper.publication.withheld import withheld_operations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.model.publication import LiveTree, TreeChange
     from zkdeployment.model.tree import Properties
+    from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.tree.links import Lookup
 
 
@@ -36,9 +39,20 @@ class ZooKeeperLiveTree:
     def lookup(self) -> Lookup:
         return lookup(self._session)
 
-    def import_tree(self, change: TreeChange, *, roles: Collection[str], versions: Mapping[str, int]) -> None:
+    def import_tree(
+        self,
+        change: TreeChange,
+        *,
+        roles: Collection[str],
+        versions: Mapping[str, int],
+        withheld: Collection[ServiceTarget] | None = None,
+    ) -> None:
         nodes = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
-        for operations in import_transactions(change, versions, nodes, self._session.acl_size):
+        withholding: tuple[Operation, ...] = ()
+        if withheld is not None:
+            withholding = tuple(withheld_operations(withheld, self._session.get(paths.WITHHELD)))
+        acl = self._session.acl_size
+        for operations in import_transactions(change, versions, nodes, acl, withholding):
             self._session.commit(*operations)
         for role in sorted(roles):
             self._session.ensure(f"{paths.ROLE_LOCKS}/{role}")

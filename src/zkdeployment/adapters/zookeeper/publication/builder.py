@@ -156,11 +156,16 @@ def sequence_of(publication: Publication, snapshot: StoredPublication) -> int:
 
 
 def import_transactions(
-    change: TreeChange, versions: Mapping[str, int], nodes: Sequence[Node | None], acl: int = 0
+    change: TreeChange,
+    versions: Mapping[str, int],
+    nodes: Sequence[Node | None],
+    acl: int = 0,
+    withholding: Sequence[Operation] = (),
 ) -> Sequence[Sequence[Operation]]:
     """Return the transactions that change the tree without publishing; one if it fits, none for an empty change.
 
-    ``nodes`` are ``/hosts``, the targets' node and the node of managed names. The first transaction invalidates
+    ``nodes`` are ``/hosts``, the targets' node and the node of managed names; ``withholding`` writes the services
+    that are withheld. The first transaction invalidates
     the targets, which no longer match the tree: agents then read the tree itself. If there are several
     transactions, the first one also sets the mark ``importing`` and lists the new top-level nodes, and the last
     one reverts that. After a crash in between, the next publication removes those nodes.
@@ -170,7 +175,7 @@ def import_transactions(
         return []
     check_data(work)
     hosts, targets, managed = nodes
-    first = [] if targets is None else [_invalidation(targets)]
+    first = [*withholding, *([] if targets is None else [_invalidation(targets)])]
     pieces = list(chunks([*first, *work], acl))
     if len(pieces) < 2 or hosts is None:
         return pieces
