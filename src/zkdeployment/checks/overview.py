@@ -132,6 +132,12 @@ def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dic
     }
 
 
+def waiting_since(instances: Iterable[CheckInstance]) -> float | None:
+    """Return when the first of these instances entered its state; ``None`` without instances."""
+    shown = (shown_configuration(instance) for instance in instances)
+    return min((found.changed for found in shown if found is not None), default=None)
+
+
 def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
     """Return how many instances are in each state; states without instances are left out."""
     counts = dict.fromkeys(CheckState, 0)
@@ -145,8 +151,9 @@ class SystemBacklog:
     """A monitoring system: its callback, its last contacts, and the instances that wait for it.
 
     ``flagged`` are those with an update that the system was not notified of, ``open`` those that wait to be
-    deployed or undeployed, and ``failed`` those that the system could not deploy or undeploy. Times are in seconds
-    since the epoch.
+    deployed or undeployed, and ``failed`` those that the system could not deploy or undeploy. ``waiting_since`` is
+    when the first of the waiting ones entered its state; ``None`` if none waits. Times are in seconds since the
+    epoch.
     """
 
     name: str
@@ -156,11 +163,18 @@ class SystemBacklog:
     flagged: frozenset[str] = frozenset()
     open: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    waiting_since: float | None = None
 
     @property
-    def backlog(self) -> int:
-        """The number of instances that wait for the system."""
-        return len(self.flagged | self.open)
+    def waiting(self) -> frozenset[str]:
+        """The instances that wait for the system."""
+        return self.flagged | self.open
+
+    def silent_for(self, now: float) -> float:
+        """Return for how many seconds instances have waited without a fetch; 0 if none waits."""
+        if self.waiting_since is None:
+            return 0.0
+        return max(0.0, now - max(self.waiting_since, self.fetched or 0.0))
 
     def to_json(self) -> dict[str, Value]:
         """Return the system as ``checks summary -o json`` prints it."""
@@ -169,10 +183,11 @@ class SystemBacklog:
             "callback": self.callback,
             "fetched": self.fetched,
             "reported": self.reported,
-            "backlog": self.backlog,
+            "backlog": len(self.waiting),
             "flagged": len(self.flagged),
             "open": len(self.open),
             "failed": len(self.failed),
+            "waiting_since": self.waiting_since,
         }
 
 

@@ -29,6 +29,7 @@ from zkdeployment.rollout.tasks import ready_tasks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zkdeployment.checks.overview import CheckSummary
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
@@ -49,12 +50,14 @@ def fleet_health(
     *,
     now: float,
     limits: HealthLimits,
+    checks: CheckSummary | None = None,
 ) -> HealthVerdict:
     """Judge the fleet: return the most severe state, and one line with all problems, the most severe first.
 
     ``limits`` are in minutes and apply to the time that the slowest host has been behind, a lock was held, the
-    syncer has been silent, or the repository could not be read. ``now`` is in seconds since the epoch. ``syncer``
-    is the last report of a syncer; ``None``, if no syncer ever reported, is not a problem.
+    syncer has been silent, the repository could not be read, or a monitoring system fetched nothing. ``now`` is in
+    seconds since the epoch. ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a
+    problem. ``checks`` are the monitoring systems to which checks are rolled out.
     """
     status = fleet_status(snapshot)
     cluster = snapshot.cluster
@@ -75,6 +78,7 @@ def fleet_health(
         *_silent_syncer(syncer, now, limits),
         *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),
+        *(() if checks is None else _checks(checks, now, limits)),
     ]
     health = max((severity for severity, _ in findings), default=Health.OK)
     findings.sort(key=lambda finding: -finding[0])
@@ -227,6 +231,22 @@ def _unread_repository(
     health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.last_message}"
+
+
+def _checks(checks: CheckSummary, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+    """Yield the monitoring systems that fetch nothing while checks wait for them, and those that failed."""
+    for system in checks.systems:
+        silent = system.silent_for(now)
+        health, _ = limits.judge(silent / 60)
+        waiting = _number(len(system.waiting), "check instance")
+        if health is not Health.OK:
+            yield (
+                health,
+                f"monitoring system {system.name} has fetched nothing for {age(silent)}: {waiting} waiting",
+            )
+        if system.failed:
+            failed = _number(len(system.failed), "check instance")
+            yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"
 
 
 def _number(count: int, noun: str) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from zkdeployment.checks.overview import CheckSummary, InstanceFilter, SystemBacklog, is_failed, selected
+from zkdeployment.checks.overview import (
+    CheckSummary,
+    InstanceFilter,
+    SystemBacklog,
+    is_failed,
+    selected,
+    waiting_since,
+)
 from zkdeployment.checks.requests import CheckRefusal, retry
 from zkdeployment.documents.checks.kinds import CHECK
 from zkdeployment.errors import NotFoundError, RefusedError
@@ -25,6 +32,10 @@ if TYPE_CHECKING:
 
     #: An instance before and after a change.
     ChangedInstance: TypeAlias = tuple[CheckInstance | None, CheckInstance | None]
+
+
+#: How many instances that wait for a monitoring system are read to know since when they wait.
+_SAMPLE = 100
 
 
 class CheckInstances(Protocol):
@@ -139,18 +150,22 @@ class CheckAdapters:
         callbacks, contacts = self.systems.callbacks(), self.systems.contacts()
         return CheckSummary(
             tuple(
-                SystemBacklog(
-                    name,
-                    callback,
-                    contact.fetched if (contact := contacts.get(name)) is not None else None,
-                    contact.reported if contact is not None else None,
-                    frozenset(self.instances.flagged(name)),
-                    frozenset(self.instances.open(name)),
-                    frozenset(self.instances.failed(name)),
-                )
-                for name, callback in sorted(callbacks.items())
+                self._backlog(name, callback, contacts.get(name)) for name, callback in sorted(callbacks.items())
             )
         )
+
+    def _backlog(self, name: str, callback: str | None, contact: SystemContact | None) -> SystemBacklog:
+        found = SystemBacklog(
+            name,
+            callback,
+            None if contact is None else contact.fetched,
+            None if contact is None else contact.reported,
+            frozenset(self.instances.flagged(name)),
+            frozenset(self.instances.open(name)),
+            frozenset(self.instances.failed(name)),
+        )
+        some = sorted(found.waiting)[:_SAMPLE]
+        return replace(found, waiting_since=waiting_since(self.instances.find(some).values()))
 
     def select(self, wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
         """Return the instances that a filter selects, by check, service, host and number."""

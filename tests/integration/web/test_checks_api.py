@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -129,7 +131,7 @@ def site(publishing: Publishing, zookeeper: str) -> Iterator[RolledOut]:
         fleet.report("web")
         with fleet.daemon() as daemon:
             daemon.run_turn()
-            assert site.get("/summary")["monitoring"][0] | {"fetched": 0} == {
+            assert site.get("/summary")["monitoring"][0] | {"fetched": 0, "waiting_since": 1} == {
                 "name": "nagios1",
                 "callback": None,
                 "fetched": 0,
@@ -138,6 +140,7 @@ def site(publishing: Publishing, zookeeper: str) -> Iterator[RolledOut]:
                 "flagged": 2,
                 "open": 2,
                 "failed": 0,
+                "waiting_since": 1,
             }
             site.first, site.second = sorted(monitor.list())
             site.fail()
@@ -184,6 +187,9 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     assert "no such plugin" in site.table("instances", site.first)
     assert "1 rollout_failed" in site.table("show", "tcp")
     assert "nagios1" in site.table("summary")
+    words = [sys.executable, "-m", "zkdeployment", "monitor", "--cluster", "-z", site.zookeeper]
+    alarm = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert "monitoring system nagios1 could not deploy or remove 1 check instance" in alarm.stdout
     assert invoke("checks", "instances", MISSING, "-z", site.zookeeper).returncode == 3
 
 

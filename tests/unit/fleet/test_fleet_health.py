@@ -5,6 +5,7 @@ from nagiosplugin import Range
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
+from zkdeployment.checks.overview import CheckSummary, SystemBacklog
 from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.snapshot import FleetSnapshot
@@ -38,10 +39,10 @@ def role(number, minutes):
     return Lock(LockKind.ROLE, "db", "/role-locks/db", (contender(number, minutes),))
 
 
-def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, **more):
+def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, checks=None, **more):
     snapshot = FleetSnapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
     limits = HealthLimits(Range("15"), Range("30"))
-    return fleet_health(snapshot, locks, syncer, now=NOW, limits=limits)
+    return fleet_health(snapshot, locks, syncer, now=NOW, limits=limits, checks=checks)
 
 
 RUNNING = Cluster("r2")
@@ -294,3 +295,46 @@ def test_hosts_in_no_group_leave_a_finished_rollout_healthy():
     )
     measures = {measure.name: measure.value for measure in verdict.measures}
     assert measures == {"hosts": 1, "converged": 1, "behind": 0, "failed": 0, "absent": 0, "lag": 0}
+
+
+def systems(fetched, since, failed=0):
+    waiting = frozenset({"a", "b"}) if since is not None else frozenset()
+    failures = frozenset(map(str, range(failed)))
+    backlog = SystemBacklog(
+        "nagios1",
+        None,
+        None if fetched is None else NOW - 60 * fetched,
+        open=waiting,
+        failed=failures,
+        waiting_since=None if since is None else NOW - 60 * since,
+    )
+    return CheckSummary((backlog,))
+
+
+@pytest.mark.parametrize(
+    ("checks", "health", "line"),
+    [
+        (systems(None, None), Health.OK, CONVERGED),
+        (systems(1000, None), Health.OK, CONVERGED),  # nothing waits
+        (systems(1000, 14), Health.OK, CONVERGED),  # it is not late yet
+        (systems(1, 1000), Health.OK, CONVERGED),  # it works at them
+        (
+            systems(1000, 20),
+            Health.WARNING,
+            "monitoring system nagios1 has fetched nothing for 20 min: 2 check instances waiting",
+        ),
+        (
+            systems(None, 40),
+            Health.CRITICAL,
+            "monitoring system nagios1 has fetched nothing for 40 min: 2 check instances waiting",
+        ),
+        (
+            systems(1, None, failed=1),
+            Health.WARNING,
+            "monitoring system nagios1 could not deploy or remove 1 check instance",
+        ),
+    ],
+)
+def test_a_monitoring_system_that_does_not_fetch_or_that_failed_is_a_problem(checks, health, line):
+    verdict = judge(RUNNING, host(), checks=checks)
+    assert (verdict.health, verdict.line) == (health, line)

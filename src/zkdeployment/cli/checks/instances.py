@@ -232,7 +232,7 @@ def _system_cells(system: SystemBacklog, now: float) -> tuple[Text | str, ...]:
         system.name,
         _age(system.fetched, now),
         _age(system.reported, now),
-        str(system.backlog),
+        str(len(system.waiting)),
         str(len(system.flagged)),
         styled(str(len(system.failed)), "red" if system.failed else ""),
     )

@@ -199,8 +199,8 @@ def _judge_host(config: Path | None, zookeeper: str | None, limits: HealthLimits
 def _judge_fleet(connection: Servers, limits: HealthLimits, timeout: float) -> HealthVerdict:
     from zkdeployment.fleet.fleet_health import fleet_health  # noqa: PLC0415  a host's check starts faster without it
 
-    snapshot, locks, syncer = read_fleet(connection, timeout=timeout)
-    return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits)
+    snapshot, locks, syncer, checks = read_fleet(connection, timeout=timeout)
+    return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits, checks=checks)
 
 
 def _read_status(file: Path) -> str | None:

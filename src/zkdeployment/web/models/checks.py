@@ -117,6 +117,7 @@ class SystemBacklogBody(Described):
     flagged: int
     open: int
     failed: int
+    waiting_since: float | None
 
 
 class CheckSummaryBody(Described):
