@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.checks import check_change
-from zkdeployment.documents.intents.values import Approval, UpdateRule, subject_text
+from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, UpdateRule, subject_text
 from zkdeployment.errors import RefusedError
 from zkdeployment.intents.content import changed_keys
 from zkdeployment.intents.edits import (
@@ -81,11 +81,33 @@ def approve_intent(
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
         _require_published(placed.intent, order)
-        signature = None if sign is None else sign(order.subject, digest)
-        approval = Approval(digest, order.author.email, order.reason, signature)
-        return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
+        return _message(_written(placed, step, _approval(order, digest, sign)), IntentAct.APPROVE, order)
 
     return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def approve_files(
+    files: Sequence[SourceFile], order: IntentOrder, *, sign: Callable[[IntentSubject, str], str] | None = None
+) -> dict[str, bytes | None]:
+    """Return the files that change when the content that they have is approved before they are pushed.
+
+    So an instantiated group with ``update: approve`` gets the approval of its new content in the same change.
+    """
+    placed = find_intent(files, order.subject)
+    snapshot, approval = placed.snapshot, _approval(order, placed.snapshot.content.digest, sign)
+    intent = snapshot.intent
+    if (
+        isinstance(intent, DeploymentIntentGroup)
+        and intent.update is UpdateRule.APPROVE
+        and intent.state.is_active
+    ):
+        if snapshot.is_approved:
+            return {}
+        approved = replace(snapshot, intent=replace(intent, approval=approval))
+        step = _step(snapshot, IntentAct.UPDATE, order, changed=approved)
+    else:
+        step = _step(snapshot, IntentAct.APPROVE, order)
+    return _written(placed, step, approval) if step.effects else {}
 
 
 def change_state(
@@ -165,14 +187,24 @@ def _commit(
     return commits.commit(CommitOrder(author=order.author, compute=compute, check=check_change), dry_run=dry_run)
 
 
+def _approval(order: IntentOrder, content: str, sign: Callable[[IntentSubject, str], str] | None) -> Approval:
+    signature = None if sign is None else sign(order.subject, content)
+    return Approval(content, order.author.email, order.reason, signature)
+
+
 def _step(
-    snapshot: IntentSnapshot, act: IntentAct, order: IntentOrder, *, is_terminating: bool = False
+    snapshot: IntentSnapshot,
+    act: IntentAct,
+    order: IntentOrder,
+    *,
+    changed: IntentSnapshot | None = None,
+    is_terminating: bool = False,
 ) -> LifeCycleStep:
     """Return what an act does; raises ``RefusedError`` with the changes since the approval, if there are any."""
     approval, approved = snapshot.intent.approval, None if order.record is None else order.record.approved
     if approval is None or approved is None or approved.digest != approval.content:
         approved = None  # the approved content was never published
-    outcome = perform(snapshot, act, is_terminating=is_terminating, approved=approved)
+    outcome = perform(snapshot, act, changed=changed, is_terminating=is_terminating, approved=approved)
     if isinstance(outcome, IntentRefusal):
         keys = () if approved is None or not outcome.paths else changed_keys(approved, snapshot.content)
         raise RefusedError(str(replace(outcome, paths=(*keys, *outcome.paths))))

@@ -177,8 +177,8 @@ def perform(
         if reason is None:
             return step
     elif step is None:
-        kind = "clusters" if is_cluster else "groups"
-        reason = f"there is no act '{act.value}' for {kind}"
+        kind, instead = ("clusters", "apply it") if is_cluster else ("groups", "approve and instantiate it")
+        reason = f"there is no act '{act.value}' for {kind}; {instead}"
     else:
         # A group whose document says Approved is Created if its content differs.
         is_changed = state is not intent.state and act is IntentAct.INSTANTIATE

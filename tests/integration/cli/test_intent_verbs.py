@@ -20,6 +20,7 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.publication import SyncOptions
 
 if TYPE_CHECKING:
@@ -248,6 +249,34 @@ def test_a_wait_ends_with_a_timeout_that_names_what_it_waited_for(site: Site) ->
     assert done.returncode == 5
     assert "waiting for h2.example.com:/p1/shop/db.0 (its host is absent), h1.example.com:" in done.stderr
     assert site.run("instantiate", SHOP, "--timeout", "1").returncode == 2
+
+
+def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(site: Site, tmp_path: Path) -> None:
+    site.branch.push(
+        {"intents.yaml": INTENTS.replace("  state: Created  #", "  update: approve\n  state: Created  #")}
+    )
+    site.publish()
+    site.act("approve")
+    site.act("instantiate")
+    tree = tmp_path / "clone"
+    site.branch.clone.git("pull", "--quiet", "--ff-only", "origin", "main")
+    (tree / "a.zk").write_text(TREE.format(greeting="good day"))
+    done = site.run("approve", SHOP, "--reason", "friendlier", "--work-tree", str(tree))
+    assert (done.returncode, done.stdout) == (0, f"{tree / 'intents.yaml'}\n")
+    assert site.run("approve", SHOP, "--work-tree", str(tree)).stdout == ""
+    changed = {name: (tree / name).read_text() for name in ("a.zk", "intents.yaml")}
+    site.branch.clone.git("checkout", "--quiet", "--", ".")
+    unapproved = site.branch.push({"a.zk": changed["a.zk"]}, message="without the approval")
+    with pytest.raises(ZkdeploymentError, match="its new content must be approved in the same change"):
+        site.publish()
+    assert unapproved == site.branch.tip()
+    site.branch.push({"intents.yaml": changed["intents.yaml"]}, message="with the approval")
+    site.publish()
+    body = site.json("status", "--output", "detail")
+    front = body["resources"][1]["clusters"][0]["resources"][0]
+    assert (body["state"], front["spec"]["properties"]["greeting"]) == ("Instantiated", "good day")
+    assert len(site.json("instances")["instances"]) == 1
+    assert site.run("approve", SHOP, "--work-tree", str(tree), "--wait").returncode == 2
 
 
 def test_an_intent_that_was_never_published_is_shown_from_the_tip(site: Site) -> None:

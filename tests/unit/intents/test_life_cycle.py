@@ -107,7 +107,7 @@ def test_services_are_deployed_by_acts_that_begin_an_instance_and_undeployed_by_
         (
             group(IntentState.CREATED, approved=None),
             IntentAct.APPLY,
-            "is Created: there is no act 'apply' for groups",
+            "is Created: there is no act 'apply' for groups; approve and instantiate it",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_refusal_names_subject_state_approver_and_nodes(snapshot, act, message
 @pytest.mark.parametrize("act", [IntentAct.APPROVE, IntentAct.INSTANTIATE])
 def test_clusters_are_neither_approved_nor_instantiated(act):
     refused = perform(cluster(IntentState.TERMINATED), act)
-    assert str(refused) == f"ams/web is Terminated: there is no act '{act.value}' for clusters"
+    assert str(refused) == f"ams/web is Terminated: there is no act '{act.value}' for clusters; apply it"
 
 
 def test_an_approved_group_with_another_content_is_created_until_the_content_is_back():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.acts.intents import IntentOrder, approve_intent
+from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent
 from zkdeployment.cli.intent.reading import subject_argument
 from zkdeployment.cli.intent.waiting import WaitOptions, report, wait_options
 from zkdeployment.cli.plan import short_lines
+from zkdeployment.cli.shared.files import read_files
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
@@ -40,9 +42,22 @@ if TYPE_CHECKING:
 @subject_argument
 @reason_option(required=False)
 @wait_options
+@click.option(
+    "--work-tree",
+    metavar="DIRECTORY",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Write the approval into the documents of this directory instead of a commit.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation, which is asked only at a terminal.")
 @zookeeper_options
-def command(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, yes: bool) -> None:
+def command(
+    connection: Servers,
+    subject: IntentSubject,
+    reason: str,
+    waits: WaitOptions,
+    work_tree: Path | None,
+    yes: bool,
+) -> None:
     """Approve the content of a group: its apps, its profile and the governed nodes, with all links resolved.
 
     At a terminal, the command first shows what changed since the last approval and what hosts would do after the
@@ -51,11 +66,21 @@ def command(connection: Servers, subject: IntentSubject, reason: str, waits: Wai
     repository has accepted it. Repeated with the same content, it changes nothing. The exit code is 3 if the state
     does not allow the act, or if an earlier act on the group is not published yet.
 
+    With --work-tree, the content of the tree in a directory is approved before it is pushed. So the new content of
+    an instantiated group with update: approve gets its approval in the same push. The command prints the name of
+    the file with the document if it changed; commit that file with the change.
+
     \b
     Example:
       zkdeployment intent approve p1/store/v1/shop --reason 'tested in the laboratory'
       zkdeployment intent approve p1/store/v1/shop --yes --wait --timeout 60
+      zkdeployment intent approve p1/store/v1/shop --reason 'fixes the greeting' --work-tree .
     """
+    if work_tree is not None:
+        if waits.waits:
+            raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
+        _approve_work_tree(work_tree, subject, reason)
+        return
     settings = configured_repository(click.get_current_context().params["config"])
     with open_operator(connection) as operator, open_commits(settings) as commits:
         order = IntentOrder(
@@ -70,6 +95,18 @@ def command(connection: Servers, subject: IntentSubject, reason: str, waits: Wai
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
+
+
+def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str) -> None:
+    """Write the approval of the content in a directory into its document, and print the name of the file."""
+    order = IntentOrder(subject=subject, author=terminal_author(current_user()), record=None, reason=reason)
+    changed = approve_files(read_files([str(directory)]), order)
+    for name, text in changed.items():
+        if text is not None:
+            Path(name).write_bytes(text)
+            echo(name)
+    if not changed:
+        echo("nothing changes: this content is approved already", err=True)
 
 
 def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters) -> str:

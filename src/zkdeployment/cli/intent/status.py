@@ -126,7 +126,10 @@ def _show(body: dict[str, Any], subject: IntentSubject, query: StatusQuery) -> N
         for name in ("rsync-status", "cluster-status")
         if name in body
     ]
-    echo(f"{subject_text(subject)} is {body['state']}; {'; '.join(counts) or 'it was never instantiated'}")
+    shown = f"{subject_text(subject)} is {body['state']}"
+    if query.instance is not None:
+        shown += f"; its instance {query.instance}"
+    echo(f"{shown}; {'; '.join(counts) or 'it was never instantiated'}")
     if not body.get("resources"):
         return
     more = {StatusOutput.DETAIL: ("PACKAGE", "ERROR OR STEP"), StatusOutput.RSYNC: ("PACKAGE",)}.get(

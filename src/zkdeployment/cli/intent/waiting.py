@@ -151,5 +151,8 @@ class _Wait:
     def _pause(self, awaited: str) -> None:
         """Sleep until the next reading; raises ``WaitTimeoutError`` after the end of the wait."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
-            raise WaitTimeoutError(f"timed out after {self._timeout:g} s, waiting for {awaited}")
+            raise WaitTimeoutError(
+                f"timed out after {self._timeout:g} s, waiting for {awaited}; 'zkdeployment intent status"
+                f" {subject_text(self._subject)}' shows the progress"
+            )
         time.sleep(_INTERVAL)
