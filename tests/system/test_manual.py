@@ -17,7 +17,7 @@ from zkdeployment.sandbox.process_cleanup import sandbox_processes
 SANDBOX = ".local/state/zkdeployment/sandbox"
 
 #: The pages that continue with the tutorial's sandbox, in this order.
-SEQUELS = ["script"]
+SEQUELS = ["script", "approval"]
 
 #: The pages whose commands only read the sandbox's state.
 LOOKING = [page for page in PAGES if page not in {"tutorial", *SEQUELS}]
