@@ -417,6 +417,7 @@ def test_a_script_gets_its_directory_and_exactly_the_documented_environment(flee
         "ZC_ZK_CONNECTION_STRING": fleet.connection,
         "ZKDEPLOYMENT_ROOT": str(host.root),
         "ZKDEPLOYMENT_HOST_ID": "h1",
+        "ZKDEPLOYMENT_DEPLOYMENT": "/who/myfoo 0",
         "ZKDEPLOYMENT_HOST_NAME": "h1.example.com",
         "ZKDEPLOYMENT_ROLE": "web",
         "ZKDEPLOYMENT_VERSION": "r1",
