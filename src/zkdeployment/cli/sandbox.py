@@ -19,6 +19,7 @@ from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import read_hosts
 from zkdeployment.sandbox.layout import default_directory
+from zkdeployment.sandbox.nagios import find_nagios
 from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 if TYPE_CHECKING:
@@ -72,9 +73,18 @@ def command() -> None:
 @click.option(
     "--server", is_flag=True, help="Start the service, with pages and an HTTP API, and add an admin to it."
 )
+@click.option("--nagios", is_flag=True, help="Start a Nagios with its bridge and a user for it; implies --server.")
 @output_option
 def up(
-    sandbox: Sandbox, *, hosts: str, servers: str, syncer: bool, samples: bool, server: bool, output: str
+    sandbox: Sandbox,
+    *,
+    hosts: str,
+    servers: str,
+    syncer: bool,
+    samples: bool,
+    server: bool,
+    nagios: bool,
+    output: str,
 ) -> None:
     """Start a fleet, and return when every agent is registered, and the service answers.
 
@@ -83,15 +93,20 @@ def up(
       zkdeployment sandbox up -d /tmp/fleet --hosts 5 --samples --server
     """
     requested = read_hosts(hosts)
+    if nagios:
+        find_nagios()  # before anything is started
     with _progress() as report, _interrupted_by_signals(), service_libraries():
         sandbox.up(
             requested,
             servers=int(servers),
             syncer=syncer,
             with_samples=samples,
-            service=server,
+            service=server or nagios,
             report=report,
         )
+        if nagios:
+            report("starting Nagios")
+            sandbox.add_nagios()
     _show(sandbox.status(), output)
 
 
@@ -155,7 +170,7 @@ def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
-    """Start agents (by host id), syncer, coordinator, server (the service) or ZooKeeper servers (zookeeper1).
+    """Start agents (by host id), syncer, coordinator, server, nagios or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -169,7 +184,7 @@ def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--kill", is_flag=True, help="End them with SIGKILL, like a crash.")
 def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
-    """Stop agents (by host id), syncer, coordinator, server (the service) or ZooKeeper servers (zookeeper1).
+    """Stop agents (by host id), syncer, coordinator, server, nagios or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -203,6 +218,9 @@ def _show(status: dict[str, Any], output: str) -> None:
     if (service := status["server"]) is not None:
         login = f"service: user {service['user']}, key {service['key']}"
         table.add_row("server", _pid(service["pid"]), login, service["url"])
+    if (nagios := status["nagios"]) is not None:
+        table.add_row("nagios", _pid(nagios["pid"]), "Nagios: monitoring system nagios1", "")
+        table.add_row("", _pid(nagios["bridge"]), "the bridge of Nagios", "")
     for host_id, host in status["hosts"].items():
         name = host["name"] + (f" ({host['role']})" if host["role"] else "")
         table.add_row(host_id, _pid(host["pid"]), styled(name), str(Path(host["config"]).parent))

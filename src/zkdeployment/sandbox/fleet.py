@@ -18,8 +18,9 @@ from zkdeployment.sandbox.branch import Branch
 from zkdeployment.sandbox.ensemble import servers, start_ensemble
 from zkdeployment.sandbox.layout import Layout, SandboxDescription
 from zkdeployment.sandbox.members import SandboxDaemon, SandboxMember, plain_environment
+from zkdeployment.sandbox.nagios_member import SandboxNagios
 from zkdeployment.sandbox.rpms import RpmRepository
-from zkdeployment.sandbox.starting import wait_answering, wait_published, wait_registered
+from zkdeployment.sandbox.starting import wait_answering, wait_published, wait_registered, wait_synchronized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,6 +91,18 @@ class Sandbox:
             self.down()
             raise
 
+    def add_nagios(self) -> None:
+        """Start a Nagios with a bridge to the service, and its user; after an error the sandbox is removed."""
+        service = self._require_service()
+        try:
+            with self._exclusive():
+                self._nagios.create(service.url, self._description().zookeeper)
+                self._nagios.start()
+                wait_synchronized(self._nagios.bridge)
+        except BaseException:
+            self.down()
+            raise
+
     def down(self) -> None:
         """End all processes of the sandbox and remove its directory, also after a crash.
 
@@ -122,7 +135,7 @@ class Sandbox:
             "coordinator": self._coordinator.pid,
             "server": self._service_status(description.service),
             "pools": None,
-            "nagios": None,
+            "nagios": self._nagios.status(),
             "servers": [
                 {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
                 for server in servers(self.layout, description.ports)
@@ -164,18 +177,15 @@ class Sandbox:
         """
         from zkdeployment.sandbox.service import add_viewer  # noqa: PLC0415  as in _new_service
 
-        description = self._description()
-        if description.service is None:
-            raise ConfigurationError(
-                "this sandbox has no service; start one with: zkdeployment sandbox up --server"
-            )
+        service = self._require_service()
         with self._exclusive():
-            return description.service.url, add_viewer(description.zookeeper, name)
+            return service.url, add_viewer(self._description().zookeeper, name)
 
     def revive(self) -> list[str]:
         """Start the daemons that crashed, and return their names."""
         daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
         daemons |= {"syncer": self._syncer, "coordinator": self._coordinator, "server": self._service}
+        daemons["nagios"] = self._nagios.bridge
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
         self.start(crashed)
         return crashed
@@ -232,6 +242,14 @@ class Sandbox:
     def _description(self) -> SandboxDescription:
         return SandboxDescription.load(self.layout.description)
 
+    def _require_service(self) -> SandboxService:
+        service = self._description().service
+        if service is None:
+            raise ConfigurationError(
+                "this sandbox has no service; start one with: zkdeployment sandbox up --server"
+            )
+        return service
+
     def _branch(self, description: SandboxDescription) -> Branch:
         return Branch(self.layout.tree, self.layout.mirror, description.branch)
 
@@ -253,6 +271,10 @@ class Sandbox:
     @property
     def _service(self) -> SandboxDaemon:
         return SandboxDaemon(self.directory, self.layout.service, "server", ["serve", str(self.layout.config)])
+
+    @property
+    def _nagios(self) -> SandboxNagios:
+        return SandboxNagios(self.directory, self.layout.nagios)
 
     def _agent(self, host_id: str) -> SandboxDaemon:
         place = self.layout.host(host_id)
@@ -322,6 +344,8 @@ class Sandbox:
         known |= {"syncer": self._syncer, "coordinator": self._coordinator}
         if description.service is not None:
             known["server"] = self._service
+        if self._nagios.exists:
+            known["nagios"] = self._nagios
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
         for name in names:
             if name not in known:

@@ -86,6 +86,11 @@ class Layout:
         """The directory of the service."""
         return self.directory / "server"
 
+    @property
+    def nagios(self) -> Path:
+        """The directory of Nagios and its bridge."""
+        return self.directory / "nagios"
+
     def server(self, number: int) -> Path:
         """Return the directory of a ZooKeeper server."""
         return self.directory / f"zookeeper{number}"
@@ -217,9 +222,15 @@ def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str
                 "tree-directory": str(layout.directory / "tree"),
                 "interval": "1",
             },
+            "checks": {"interval": "2"},
             "server": {"listen": None if service_port is None else f"127.0.0.1:{service_port}"},
         }
     )
+
+
+def nagios_configuration(values: Mapping[str, str], *, root: Path) -> str:
+    """Return the text of the configuration of a bridge with these values of ``[nagios]``."""
+    return _ini({"zkdeployment": {"root": str(root)}, "nagios": values})
 
 
 def _ini(sections: Mapping[str, Mapping[str, str | None]]) -> str:

@@ -24,6 +24,11 @@ def add_viewer(zookeeper: str, name: str) -> str:
     return _add_user(zookeeper, name, Role.VIEWER)
 
 
+def add_monitoring_system(zookeeper: str, name: str) -> str:
+    """Add the user of a monitoring system, and return its key."""
+    return _add_user(zookeeper, name, Role.MONITORING)
+
+
 def _add_user(zookeeper: str, name: str, role: Role) -> str:
     act = Act("the sandbox", f"user add {name}", "", time.time())
     with open_users(Servers(zookeeper), ()) as users:

@@ -23,6 +23,9 @@ _LIMIT_EACH = 2.0
 
 _INTERVAL = 0.05
 
+#: What the bridge logs.
+_SYNCHRONIZED = b"checks-synchronized"
+
 #: The time limit in seconds for an answer of the service.
 _ANSWER = 5.0
 
@@ -55,6 +58,14 @@ def wait_answering(url: str, daemon: SandboxDaemon) -> None:
     deadline = time.monotonic() + _LIMIT
     while not _is_healthy(url):
         _check(daemon, "the service", "answered", deadline)
+        time.sleep(_INTERVAL)
+
+
+def wait_synchronized(bridge: SandboxDaemon) -> None:
+    """Return when the bridge has compared its files with the service; raises errors like ``wait_registered``."""
+    deadline = time.monotonic() + _LIMIT
+    while not (bridge.log.exists() and _SYNCHRONIZED in bridge.log.read_bytes()):
+        _check(bridge, "the bridge of Nagios", "asked the service", deadline)
         time.sleep(_INTERVAL)
 
 
