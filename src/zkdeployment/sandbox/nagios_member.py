@@ -43,7 +43,7 @@ class SandboxNagios:
         return {"pid": self.pid, "bridge": self.bridge.pid} if self.exists else None
 
     def create(self, url: str, zookeeper: str) -> None:
-        """Write the configuration of Nagios and of a bridge to the service at ``url``, and add the bridge's user."""
+        """Write the configuration of Nagios and of a bridge to the service at ``url``, and add its user."""
         # The libraries of the service are optional.
         from zkdeployment.sandbox.service import add_monitoring_system  # noqa: PLC0415
 
