@@ -187,6 +187,7 @@ class NagiosServer:
         """Start Nagios unless it runs, and return when it checks; raises ``ProgramError`` if it does not start."""
         if self._process.alive:
             return
+        self.objects.mkdir(exist_ok=True)  # without the directory Nagios does not start, and the bridge fills it
         for remains in (self.status_file, self.command_file):
             remains.unlink(missing_ok=True)
         argv = [self._program, str(self._configuration)]
