@@ -61,6 +61,16 @@ class SimulatedMonitoringService:
         current = self.instances[instance].current_configuration
         return "" if current is None else current.reason
 
+    def result(self, instance: str) -> tuple[str, str] | None:
+        """Return the state and the output of the last result."""
+        found = self.results.get(instance)
+        return None if found is None else (found.state, found.output)
+
+    @property
+    def client(self) -> SimulatedMonitoringService:
+        """The port that the bridge uses."""
+        return self
+
     # What the bridge does
 
     def list_flagged(self) -> frozenset[str]:

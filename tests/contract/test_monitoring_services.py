@@ -1,0 +1,109 @@
+"""What the service for monitoring systems does: in memory, and over HTTP with ZooKeeper."""
+
+import pytest
+
+from support.bridged_nagios import make_details, make_key
+from support.served_monitoring import ServedMonitoringService
+from support.service import running_service
+from support.simulated_monitoring import SimulatedMonitoringService
+from zkdeployment.adapters.nagios.service import HttpMonitoringService
+from zkdeployment.errors import ServiceError
+from zkdeployment.nagios.status_file import NagiosResult
+
+UNKNOWN = "01234567-89ab-5cde-8f01-23456789abcd"
+
+
+@pytest.fixture(params=["in memory", "over HTTP"])
+def service(request):
+    if request.param == "in memory":
+        yield SimulatedMonitoringService()
+        return
+    with running_service(request.getfixturevalue("zookeeper")) as running:
+        yield ServedMonitoringService(running)
+
+
+def want(service, command="check_dummy", *arguments):
+    details = make_details("front", "h1", command, *arguments)
+    return service.want(make_key(details), details)
+
+
+def test_an_instance_is_listed_fetched_answered_and_active(service):
+    instance = want(service)
+    client = service.client
+    assert client.list_flagged() == client.list_pending() == {instance}
+    assert client.list_flagged() == frozenset()
+    details = client.fetch(instance)
+    assert (details["task"], details["command"], details["host"]["id"]) == ("rollout", "check_dummy", "h1")
+    assert client.fetch(instance) == details
+    assert (client.list_pending(), client.list_active()) == ({instance}, frozenset())
+    client.answer(instance, success=True, config_id=details["config_id"])
+    assert (client.list_pending(), client.list_active()) == (frozenset(), {instance})
+
+
+def test_an_answer_that_nothing_waits_for_changes_nothing_and_is_no_error(service):
+    instance = want(service)
+    client = service.client
+    client.answer(instance, success=True, config_id=None)
+    assert service.state(instance).value == "awaiting_rollout"
+    client.fetch(instance)
+    client.answer(instance, success=True, config_id=UNKNOWN)
+    assert service.state(instance).value == "rollout_in_progress"
+    client.answer(UNKNOWN, success=True, config_id=None)
+
+
+def test_the_reason_of_a_failure_is_kept(service):
+    instance = want(service)
+    details = service.client.fetch(instance)
+    service.client.answer(instance, success=False, config_id=details["config_id"], reason="no such plugin: ü")
+    assert (service.state(instance).value, service.reason(instance)) == ("rollout_failed", "no such plugin: ü")
+
+
+def test_a_change_and_a_removal_have_their_tasks(service):
+    instance = want(service)
+    client = service.client
+    details = client.fetch(instance)
+    client.answer(instance, success=True, config_id=details["config_id"])
+    want(service, "check_dummy", "1")
+    assert client.list_flagged() == {instance}
+    removed = client.fetch(instance)
+    assert (removed["task"], removed["config_id"]) == ("deprovision", details["config_id"])
+    client.answer(instance, success=True, config_id=removed["config_id"])
+    service.turn()
+    changed = client.fetch(instance)
+    assert (changed["task"], changed["arguments"]) == ("rollout", ["1"])
+    client.answer(instance, success=True, config_id=changed["config_id"])
+    service.delete(instance)
+    service.turn()
+    assert client.fetch(instance)["task"] == "delete"
+    client.answer(instance, success=True, config_id=changed["config_id"])
+    assert client.fetch(instance) is None
+    assert client.list_pending() == client.list_active() == frozenset()
+
+
+def test_an_unknown_instance_has_no_details(service):
+    assert service.client.fetch(UNKNOWN) is None
+
+
+def test_results_are_recorded_and_none_are_a_sign_of_life(service):
+    instance = want(service)
+    service.client.report_results({instance: NagiosResult("critical", "down: ü\\n", 5.0)})
+    service.client.report_results({})
+    assert service.result(instance) == ("critical", "down: ü\\n")
+
+
+def test_no_host_is_in_a_deployment_step_here(service):
+    assert service.client.list_working_hosts() == frozenset()
+
+
+class TestHttp:
+    def test_a_wrong_key_is_an_error_without_the_key(self, zookeeper):
+        with running_service(zookeeper) as running:
+            client = HttpMonitoringService(running.url, "nagios1", "wrong-key")
+            with pytest.raises(ServiceError, match=r"refuses the user nagios1 \(status 401\)") as caught:
+                client.list_active()
+            assert "wrong-key" not in str(caught.value)
+
+    def test_a_service_that_is_away_is_an_error(self):
+        client = HttpMonitoringService("http://127.0.0.1:9", "nagios1", "a-key")
+        with pytest.raises(ServiceError, match=r"cannot reach the service at http://127\.0\.0\.1:9: .*refused"):
+            client.list_active()
