@@ -40,7 +40,7 @@ data:
 schema: zkdeployment/CheckConfiguration/v1
 metadata: {name: greeting}
 data:
-  object: /demo/front
+  object: /demo
   monitoring: nagios1
   interval: 1
   check: {command: check_dummy, arguments: ["1", "{host.name} {property.greeting}"]}

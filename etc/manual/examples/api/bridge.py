@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""A complete bridge, whose monitoring system is itself: it keeps each check in a file and runs the plugins.
+
+bridge.py SERVER USER KEY-FILE CHECKS PLUGINS
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import urllib3
+
+server, user, key_file, checks, plugins = sys.argv[1], sys.argv[2], *map(Path, sys.argv[3:])
+http = urllib3.PoolManager(headers=urllib3.make_headers(basic_auth=f"{user}:{key_file.read_text().strip()}"))
+
+
+def ask(method, path, body=None):
+    """Return the answer of the service; nothing for 404 and 409, because the instance has moved on."""
+    response = http.request(method, f"{server}/deployments/{path}", json=body)
+    if response.status not in (200, 404, 409):
+        raise urllib3.exceptions.HTTPError(f"{method} {path}: status {response.status}")
+    return response.json() if response.status == 200 else None
+
+
+def deploy(instance):
+    """Do the task of an instance and answer. The effect is the same if this is done twice."""
+    details = ask("GET", f"id/{instance}") or {"task": "delete", "config_id": None}
+    problem = ""
+    if details["task"] != "rollout":
+        (checks / instance).unlink(missing_ok=True)
+    elif details["command"] not in {plugin.name for plugin in plugins.iterdir()}:
+        problem = f"there is no plugin {details['command']}"
+    else:
+        (checks / ".new").write_text(json.dumps(details))
+        (checks / ".new").replace(checks / instance)
+    answer = {"config_id": details["config_id"], "reason": problem}
+    ask("PATCH", f"id/{instance}/{'failed' if problem else 'success'}", answer)
+
+
+def synchronize():
+    """Make the files those that the service wants, whatever was lost; return the instances that have changed."""
+    active, waiting = (
+        set(ask("GET", f"monitoring/{user}/{part}")["deploymentsList"]) for part in ("active", "all")
+    )
+    present = {file.name for file in checks.iterdir()}
+    for unknown in present - active - waiting:
+        (checks / unknown).unlink()
+    return waiting | active - present
+
+
+def run(results):
+    """Run each plugin whose interval is over, and report; a report is also a sign of life."""
+    for file in checks.glob("*-*"):
+        details, last = json.loads(file.read_text()), results.get(file.name, {"state": "", "since": 0, "ran": 0})
+        if time.time() >= last["ran"] + details["interval"]:
+            plugin = [plugins / details["command"], *details["arguments"]]
+            ended = subprocess.run(plugin, capture_output=True, text=True, check=False)
+            state = {0: "ok", 1: "warning", 2: "critical"}.get(ended.returncode, "unknown")
+            since = last["since"] if state == last["state"] else time.time()
+            results[file.name] = {
+                "state": state,
+                "output": ended.stdout.strip(),
+                "since": since,
+                "ran": time.time(),
+            }
+    body = {name: {key: result[key] for key in ("state", "output", "since")} for name, result in results.items()}
+    ask("PUT", f"monitoring/{user}/results", body)
+
+
+results, is_synchronized = {}, False
+while True:
+    try:
+        changed = ask("GET", f"monitoring/{user}")["deploymentsList"] if is_synchronized else synchronize()
+        is_synchronized = True
+        for instance in changed:
+            deploy(instance)
+        run(results)
+    except urllib3.exceptions.HTTPError as error:
+        is_synchronized = False
+        print(error, file=sys.stderr, flush=True)
+    time.sleep(1)
