@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,23 @@ SANDBOX = ".local/state/zkdeployment/sandbox"
 SEQUELS = ["script", "approval"]
 
 #: The pages whose commands only read the sandbox's state.
-LOOKING = [page for page in PAGES if page not in {"tutorial", *SEQUELS}]
+LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", *SEQUELS}]
 
 pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
 def shell(place):
-    """Return a shell in which the tutorial was completed, with its own checkout and home directory."""
+    """Return a shell in which the tutorial was completed."""
+    with opened_shell(place) as shell:
+        for command in TUTORIAL:
+            shell.show(command)
+        yield shell
+
+
+@contextmanager
+def opened_shell(place):
+    """Yield a shell with its own checkout and home directory; a sandbox that it started is ended."""
     home = Path(tempfile.mkdtemp(dir=place))
     checkout = home / "checkout"
     checkout.mkdir()
@@ -37,8 +47,6 @@ def shell(place):
     foreign = ("ZKDEPLOYMENT_", "ZC_ZK_", "XDG_")
     shell = Shell(checkout, {name: value for name, value in ours.items() if not name.startswith(foreign)})
     try:
-        for command in TUTORIAL:
-            shell.show(command)
         yield shell
     finally:
         shell.close()
@@ -71,3 +79,11 @@ def test_nothing_is_left_when_the_tutorial_is_over(shell):
     shell.show(EXIT)
     shell.show(DOWN)
     assert (sandbox_processes(sandbox), sandbox.exists()) == ([], False)
+
+
+def test_checks_are_rolled_out_as_documented(place):
+    with opened_shell(place) as shell:
+        for command in commands("monitoring"):
+            if command.prompt == "$":
+                shell.show(command)
+        assert not (shell.directory.parent / SANDBOX).exists()
