@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from zkdeployment.ports.nagios import MonitoringService, NagiosProgram
     from zkdeployment.ports.process import Clock
 
-#: Seconds between reports of results that are still the same after the plugin ran again, and signs of life. Rollouts
-#: with ``healthy_checks`` wait for them.
+#: Seconds between reports of results that are still the same after the plugin ran again, and signs of life.
+#: Rollouts with ``healthy_checks`` wait for them.
 _SIGN_OF_LIFE = 20.0
 
 #: Seconds after which a status file that Nagios has not written again is no sign of life.
