@@ -106,7 +106,8 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
         severity = Severity.WARNING if problem.path in with_warnings else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
     placed += _linked_targets(linted)
-    placed += intent_problems(documents, linted.tree, compilation.whole)
+    if linted.parsed:
+        placed += intent_problems(documents, linted.tree, compilation.whole)
     placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
     placed += check_problems(documents, linted.tree if linted.parsed else None)
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
