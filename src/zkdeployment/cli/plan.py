@@ -12,6 +12,8 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.intents.publication import expected_refusals
+from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.forecast import Forecast, Outlook
@@ -71,7 +73,7 @@ def command(
     around the current directory, pushed or not), of REV, or of the tip of the configured branch. With a strategy,
     the order of its groups is shown, too. The plans are based on the inventories that hosts report; the plan of a
     host without an inventory is unknown. Nothing is changed. The exit code is 0 if nothing would change, 4 if
-    something would change, 1 if the tree has errors or a host would fail.
+    something would change, 1 if the tree has errors, breaks the life cycle of an intent, or a host would fail.
 
     \b
     Example:
@@ -86,8 +88,12 @@ def command(
     reviewed = review(files)
     _refuse(reviewed)
     with open_operator(connection) as operator:
-        basis = operator.prediction_basis()
+        basis, records = operator.prediction_basis(), operator.intents.records()
     keeps_strategy = bool(paths) and not reviewed.documents.files and not is_whole_tree(paths)
+    snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+    refusals = () if keeps_strategy else expected_refusals(records, snapshots)
+    for refusal in refusals:
+        echo(f"the syncer would refuse this: {refusal}", err=True)
     predicted = predict(
         reviewed,
         basis,
@@ -99,7 +105,7 @@ def command(
     for warning in predicted.warnings:
         echo(warning, err=True)
     _print(predicted.forecast, output, short=short, every=bool(hosts))
-    if predicted.forecast.with_outlook(Outlook.FAILS):
+    if refusals or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
     raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes else 0)
 

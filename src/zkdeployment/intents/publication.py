@@ -102,6 +102,20 @@ def change_intents(
     return IntentsChange(published, after, judged.effects, services, finals)
 
 
+def expected_refusals(
+    before: Iterable[IntentRecord], after: Mapping[IntentSubject, IntentSnapshot]
+) -> tuple[IntentRefusal, ...]:
+    """Return why the intents of a revision would be refused over the published records, as far as these tell.
+
+    Signatures of approvals, and whether hosts still undeploy an instance, are not known here.
+    """
+    published = {record.intent.subject: record for record in before}
+    if not published:
+        return ()
+    snapshots = {subject: record.snapshot for subject, record in published.items()}
+    return judge_change(snapshots, after, approved=approved_contents(published.values())).refusals
+
+
 def awaiting_reports(
     before: Mapping[IntentSubject, IntentRecord], after: Mapping[IntentSubject, IntentSnapshot]
 ) -> tuple[IntentRecord, ...]:

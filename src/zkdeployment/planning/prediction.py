@@ -10,6 +10,7 @@ from zkdeployment.planning.forecast import forecast
 from zkdeployment.planning.order import order
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.publishing import Baseline, draft
+from zkdeployment.planning.targets.governance import published_intents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -60,11 +61,13 @@ def predict(
     """Return what hosts would do if a reviewed tree without errors were published.
 
     ``title`` names the tree in messages if it has no ``revision``. ``selected`` are hosts by id or name; without
-    any, all hosts are predicted. ``keeps_strategy``: the files say nothing about documents. Raises ``TreeError``.
+    any, all hosts are predicted. ``keeps_strategy``: the files say nothing about documents, so the
+    published intents stay. Raises ``TreeError``.
     """
     baseline = Baseline.of_live_tree(basis.live, basis.strategy, basis.documents)
     snapshot = PublicationSnapshot(basis.cluster, hosts=basis.hosts)
-    drafted = draft(reviewed, baseline, snapshot, revision=revision or title)
+    intents = published_intents(basis.documents) if keeps_strategy else None
+    drafted = draft(reviewed, baseline, snapshot, revision=revision or title, intents=intents)
     predicted = forecast(
         basis.live.tree,
         drafted.change,

@@ -28,6 +28,7 @@ from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, with
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import SyncOptions, Targets, TreeChange
@@ -170,13 +171,14 @@ def draft(
     *,
     revision: Revision,
     prune: bool = False,
+    intents: Collection[Intent] | None = None,
 ) -> Draft:
     """Return what publishing a reviewed tree without errors would change.
 
     Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
     cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
-    publication created are deleted unless a file has them; with ``prune`` so are all managed ones. Raises
-    ``TreeError`` with all conflicts.
+    publication created are deleted unless a file has them; with ``prune`` so are all managed ones. ``intents`` are
+    those that withhold services (``None``: those of the revision). Raises ``TreeError`` with all conflicts.
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live
@@ -184,8 +186,8 @@ def draft(
     begun = published.begun - text.nodes.keys()
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
     compilation = reviewed.compilation
-    if tree != text:
-        compilation = compile_tree(tree, read_intents(reviewed.documents))
+    if tree != text or intents is not None:
+        compilation = compile_tree(tree, read_intents(reviewed.documents) if intents is None else intents)
     targets = compilation.targets
     quarantines = baseline.documents.of(QUARANTINE).values()
     problems = dict.fromkeys(

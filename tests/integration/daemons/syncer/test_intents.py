@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -331,6 +332,32 @@ def test_verbs_say_what_is_not_deployed_because_of_its_intent(publishing: Publis
     services = invoke("services", "/p1/front", "-z", publishing.zookeeper)
     assert (services.returncode, services.stdout) == (0, "")
     assert "/p1/front is not deployed to h2: p1/store/v1/shop is Approved\n" in services.stderr
+
+
+def test_a_plan_withholds_what_intents_do_not_let_be_deployed_and_says_what_would_be_refused(
+    publishing: Publishing,
+):
+    publishing.push(TREE, i_yaml=group("Approved"))
+    publishing.sync()
+    tree = publishing.directory / "a.zk"
+    tree.write_text(TREE)
+    more = publishing.directory / "more.zk"
+    more.write_text("/more\n  x = 1\n")
+    for paths in ([tree], [tree, more]):
+        planned = invoke("plan", *paths, "-o", "json", "-z", publishing.zookeeper)
+        # Only the service without an intent has a target, h1, which no known host matches.
+        hosts = [host["id"] for host in json.loads(planned.stdout)["hosts"]]
+        assert planned.returncode != 1
+        assert hosts == ["h1"]
+    publishing.push(TREE, i_yaml=group("Instantiated"))
+    publishing.sync()
+    document = publishing.directory / "i.yaml"
+    document.write_text(group("Instantiated"))
+    tree.write_text(TREE.replace("n = 2", "n = 3"))
+    planned = invoke("plan", tree, document, "-z", publishing.zookeeper)
+    assert planned.returncode == 1
+    refusal = f"{DEPLOYED}; terminate it first (changed: /p1/front/deploy/h2)"
+    assert f"the syncer would refuse this: {refusal}\n" in planned.stderr
 
 
 def test_an_import_by_hand_deploys_nothing_that_is_withheld(publishing: Publishing):
