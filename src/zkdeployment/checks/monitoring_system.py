@@ -94,3 +94,12 @@ class SystemContact:
 
 def _time(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+#: Seconds without a sign of life after which nothing is known about the checks of a monitoring system.
+STALE_AFTER = 300.0
+
+
+def is_stale(contact: SystemContact | None, now: float) -> bool:
+    """Return whether a monitoring system has reported nothing for so long that its results say nothing."""
+    return contact is None or contact.reported is None or now - contact.reported > STALE_AFTER

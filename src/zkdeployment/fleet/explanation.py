@@ -1,4 +1,4 @@
-"""The explanation that ``zkdeployment why`` prints: a cause, a sentence, supporting facts and advice."""
+"""The explanation that ``zkdeployment why`` prints: a cause, a sentence, facts, advice and checks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zkdeployment.checks.findings import CheckFinding
     from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.tree import Value
 
@@ -34,7 +35,8 @@ class Cause(Enum):
 class Explanation:
     """The cause, one sentence about it, facts that support the sentence, and what the operator can do.
 
-    ``output`` is the end of the output of the script with which the host failed, if it is kept.
+    ``output`` is the end of the output of the script with which the host failed, if it is kept. ``checks`` is what
+    the checks of the host's services say.
     """
 
     cause: Cause
@@ -42,6 +44,7 @@ class Explanation:
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     output: FailureOutput | None = None
+    checks: tuple[CheckFinding, ...] = ()
 
     def with_output(self, output: FailureOutput | None) -> Explanation:
         """Return the explanation of a failure with the output of its script."""
@@ -51,6 +54,10 @@ class Explanation:
         """Return the explanation with further facts."""
         return replace(self, facts=(*self.facts, *facts))
 
+    def with_checks(self, checks: tuple[CheckFinding, ...]) -> Explanation:
+        """Return the explanation with what the checks of the host's services say."""
+        return replace(self, checks=checks)
+
     def to_json(self) -> dict[str, Value]:
         """Return the explanation as ``-o json`` prints it."""
         return {
@@ -59,4 +66,5 @@ class Explanation:
             "facts": [*self.facts],
             "advice": [*self.advice],
             "output": None if self.output is None else self.output.properties(),
+            "checks": [finding.to_json() for finding in self.checks],
         }

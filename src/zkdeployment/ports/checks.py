@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from zkdeployment.checks.findings import check_findings
 from zkdeployment.checks.overview import (
     CheckSummary,
     InstanceFilter,
@@ -14,12 +15,14 @@ from zkdeployment.checks.overview import (
     waiting_since,
 )
 from zkdeployment.checks.requests import CheckRefusal, retry
+from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.documents.checks.kinds import CHECK
 from zkdeployment.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from zkdeployment.checks.findings import CheckFinding
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.sources import CheckSnapshot
@@ -170,6 +173,20 @@ class CheckAdapters:
     def select(self, wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
         """Return the instances that a filter selects, by check, service, host and number."""
         return selected(self.instances.scan(), wanted)
+
+    def findings(self, hosts: Collection[str], now: float, path: str | None = None) -> tuple[CheckFinding, ...]:
+        """Return what the published checks of these hosts (by id) say, the worst first.
+
+        With ``path`` only those of one service. The number of reads grows with the number of the hosts' checks.
+        """
+        if not self.fleet.documents().of(CHECK):
+            return ()
+        basis = self.sources.read().basis
+        some = {host: found for host, found in basis.hosts.items() if host in hosts}
+        wanted = wanted_instances(replace(basis, hosts=some))
+        instances = self.instances.find([found.id for found in wanted if path in {None, found.key.path}])
+        results = self.results(instances.values())
+        return check_findings(instances.values(), results, self.systems.contacts(), now)
 
     def find(self, instance_id: str) -> CheckInstance:
         """Return an instance; raises ``NotFoundError``."""

@@ -13,6 +13,7 @@ from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
 from zkdeployment.fleet.services.withheld_services import withheld_from_host
+from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ _UNKNOWN = RefusedError.exit_code
 def command(connection: Servers, host: str, output: str) -> None:
     """Explain why HOST (id or name) is not at the cluster version.
 
-    The first line is the cause; facts and advice follow. Among the facts are the services that the host does not
-    deploy because of the state of their intents. The exit code is 3 if HOST is unknown.
+    The first line is the cause; facts, advice and the host's checks follow. Among the facts are the services that
+    the host does not deploy because of the state of their intents. The exit code is 3 if HOST is unknown.
 
     \b
     Example:
@@ -46,6 +47,9 @@ def command(connection: Servers, host: str, output: str) -> None:
         if (identity := find_identity(snapshot, host)) is not None:
             withheld = withheld_from_host(identity, operator.intents.withheld(), operator.intents.records)
             explanation = explanation.with_facts(withheld)
+    if identity is not None:
+        with open_checks(connection) as checks:
+            explanation = explanation.with_checks(checks.findings([identity.id], time.time()))
     if output != "table":
         emit(explanation.to_json(), output, schema="why")
     else:
@@ -64,3 +68,7 @@ def _print(explanation: Explanation) -> None:
         echo(f"The end of the output of {explanation.output.step}:")
         for line in explanation.output.text.splitlines():
             echo(f"  {line}")
+    if explanation.checks:
+        echo("Checks:")
+    for finding in explanation.checks:
+        echo(f"  {finding.word}: {finding.subject}: {finding.detail}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.health import HostHealth, host_health
+from zkdeployment.checks.monitoring_system import is_stale
 from zkdeployment.checks.spawning import wanted_instances
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ class CheckHealth:
         self._instances = instances
         self._systems = systems
 
-    def read(self, since: Mapping[str, float], publication: int) -> HostHealth:
+    def read(self, since: Mapping[str, float], publication: int, now: float) -> HostHealth:
         """Return the health of hosts after a publication; ``since`` is the time of each host's deployment, by id.
 
-        Raises ``UnreachableError``.
+        Results of a monitoring system that is silent do not count. Raises ``UnreachableError``.
         """
         computed = self._job.computed
         if computed is None or computed.publication < publication:
@@ -43,8 +44,9 @@ class CheckHealth:
         for found, instance in instances.items():
             by_system[instance.system].append(found)
         results: dict[str, CheckResult] = {}
+        contacts = self._systems.contacts()
         for system, ids in by_system.items():
-            results |= self._systems.results(system, ids)
+            results |= {} if is_stale(contacts.get(system), now) else self._systems.results(system, ids)
         health = host_health(wanted, instances, results, since)
         unknown = dict.fromkeys(since.keys() - hosts.keys(), "its checks were not computed yet")
         return replace(health, unchecked={**unknown, **health.unchecked})

@@ -199,7 +199,7 @@ class Coordinator:
         since = checked(state, observation.now)
         if self._health is None or not since:
             return observation
-        health = self._health.read(since, state.sequence)
+        health = self._health.read(since, state.sequence, observation.now)
         return replace(observation, unhealthy=health.unhealthy, unchecked=health.unchecked)
 
     def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:

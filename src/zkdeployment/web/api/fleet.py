@@ -19,7 +19,8 @@ from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.encoded_status import encoded_status
 from zkdeployment.web.error_responses import ERRORS
-from zkdeployment.web.models.fleet import LocksBody, ServicesBody, StatusBody, WhyBody
+from zkdeployment.web.models.fleet import LocksBody, ServicesBody, StatusBody
+from zkdeployment.web.models.why import WhyBody
 
 router = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]})
 
@@ -69,6 +70,8 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     if (identity := find_identity(fleet, host)) is not None:
         feed = adapters.feed
         explanation = explanation.with_facts(withheld_from_host(identity, feed.withheld(), feed.intents))
+        findings = adapters.operator_checks.findings([identity.id], time.time())
+        explanation = explanation.with_checks(findings)
     return JSONResponse(with_schema("why", explanation.to_json()))
 
 

@@ -83,26 +83,6 @@ class StatusBody(Described):
     hosts: list[HostStatusBody]
 
 
-class FailureOutputBody(Described):
-    """The end of the output of the script with which a host failed."""
-
-    revision: str | int
-    step: str
-    time: float
-    output: str
-
-
-class WhyBody(Described):
-    """The reason for which a host is not at the cluster version."""
-
-    schema_: Annotated[Literal["zkdeployment/why/v1"], Field(alias="schema")]
-    cause: str
-    answer: str
-    facts: list[str]
-    advice: list[str]
-    output: FailureOutputBody | None
-
-
 class ContenderBody(Described):
     """The holder of a lock, or a host that waits for it."""
 

@@ -34,6 +34,8 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         explanation = explanation.with_facts(
             withheld_from_host(identity, withheld, lambda: read_or(feed.intents, ()))
         )
+    findings = read_or(lambda: adapters.operator_checks.findings([status.id], now), ())
+    explanation = explanation.with_checks(findings)
     view = host_view(
         status,
         explanation,

@@ -1,11 +1,14 @@
 """``/services`` and ``/services/PATH``: the services that the published tree deploys."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from zkdeployment.checks.findings import CheckFinding
+from zkdeployment.fleet.host_status import HostStatus
 from zkdeployment.model.publication import Targets
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.rights import Reader
@@ -52,9 +55,14 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         read_or(lambda: feed.known_hosts([host.id for host in hosts]), ()),
         read_or(lambda: feed.providers([service.path]).get(service.path, {}), {}),
         {} if subtree is None else subtree.get(service.path, {}),
+        checks=read_or(lambda: _findings(adapters, service.path, hosts), ()),
         page=page,
     )
     return show_page(request, adapters, user, "service.html", events=FLEET_EVENTS, view=view)
+
+
+def _findings(adapters: ServerAdapters, path: str, hosts: Sequence[HostStatus]) -> tuple[CheckFinding, ...]:
+    return adapters.operator_checks.findings([host.id for host in hosts], adapters.clock.now(), path)
 
 
 def _targets(request: Request, adapters: ServerAdapters) -> Targets:

@@ -15,6 +15,7 @@ from zkdeployment.web.views.states import SIGNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from zkdeployment.checks.findings import CheckFinding
     from zkdeployment.fleet.host_status import HostStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.fleet.status import FleetStatus
@@ -101,6 +102,7 @@ class ServiceView:
     range: str
     previous: str | None
     next: str | None
+    checks: tuple[CheckFinding, ...] = ()
 
 
 def find_services(snapshot: FleetSnapshot, targets: Targets) -> Mapping[str, ServiceHosts]:
@@ -159,12 +161,13 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
     providers: Mapping[str, Properties],
     properties: Properties,
     *,
+    checks: tuple[CheckFinding, ...] = (),
     page: int = 1,
 ) -> ServiceView:
     """Return the page of a service.
 
     ``hosts`` are those of ``page_hosts``, ``known`` is what they last reported. ``providers`` are the registered
-    instances by name, ``properties`` those of the service's node.
+    instances by name, ``properties`` those of the service's node. ``checks`` are those on ``hosts``.
     """
     deployed = {host.identity.id: _deployed(host, service.path) for host in known}
     address = service_page(service.path)
@@ -177,6 +180,7 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
         range=_range(first, len(hosts), total),
         previous=_page(address, page - 1) if page > 1 else None,
         next=_page(address, page + 1) if total > first + PAGE_SIZE else None,
+        checks=checks,
     )
 
 

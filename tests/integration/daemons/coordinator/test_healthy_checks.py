@@ -20,7 +20,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.checks.instance import CheckInstance
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState
+from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
 from zkdeployment.checks.requests import answer, fetch
 from zkdeployment.daemons.checks.check_health import CheckHealth
 from zkdeployment.daemons.checks.check_job import CheckJob
@@ -89,6 +89,7 @@ class Site:
         self.instances.change(ids, deploy)
         results = {instance: CheckResult(state, "connection refused", now, now + 1) for instance in ids}
         self.systems.record_results("nagios1", results)
+        self.systems.note_contact("nagios1", SystemContact(reported=now + 1))
 
 
 @pytest.fixture

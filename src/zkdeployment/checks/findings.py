@@ -1,0 +1,84 @@
+"""What checks say about a host or a service now, the worst first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.monitoring_system import ResultState, is_stale
+from zkdeployment.checks.overview import host_name, is_failed, overview_to_json, shown_configuration, shown_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
+    from zkdeployment.model.tree import Value
+
+_URGENCY = ("failed", "critical", "unknown", "warning", "pending", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """A check instance with its last result; the result is unknown if its monitoring system is silent."""
+
+    instance: CheckInstance
+    result: CheckResult | None = None
+
+    @property
+    def word(self) -> str:
+        """The finding in a word: the state of the result, ``failed`` if the check cannot run, else ``pending``."""
+        if is_failed(self.instance):
+            return "failed"
+        if self.result is None or shown_state(self.instance) is not CheckState.ACTIVE:
+            return "pending"
+        return self.result.state.value
+
+    @property
+    def subject(self) -> str:
+        """The check and what it checks."""
+        key = self.instance.key
+        chosen = "".join(f", {name} {value}" for name, value in key.attributes)
+        return f"{key.check} of {key.path} {key.number}{chosen}"
+
+    @property
+    def host(self) -> str:
+        """The name of the host."""
+        return host_name(self.instance)
+
+    @property
+    def detail(self) -> str:
+        """The output of the check; the reason of a failure; or what a check without a result waits for."""
+        configuration = shown_configuration(self.instance)
+        if self.word == "failed" and configuration is not None:
+            return f"{configuration.state.value}: {configuration.reason}".removesuffix(": ")
+        if self.word == "pending" or self.result is None:
+            state = shown_state(self.instance)
+            return "no result yet" if state is CheckState.ACTIVE else state.value
+        return self.result.output.partition("\n")[0]
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the finding as one of the instances that ``checks instances -o json`` prints."""
+        return overview_to_json(self.instance, self.result)
+
+
+def check_findings(
+    instances: Iterable[CheckInstance],
+    results: Mapping[str, CheckResult],
+    contacts: Mapping[str, SystemContact],
+    now: float,
+) -> tuple[CheckFinding, ...]:
+    """Return the findings of instances that are wanted, the worst first; ``contacts`` are by monitoring system."""
+    findings = (
+        CheckFinding(found, _known(results.get(found.id), contacts.get(found.system), now))
+        for found in instances
+        if not found.deleted
+    )
+    return tuple(sorted(findings, key=lambda finding: (_URGENCY.index(finding.word), finding.subject)))
+
+
+def _known(result: CheckResult | None, contact: SystemContact | None, now: float) -> CheckResult | None:
+    if result is None or not is_stale(contact, now):
+        return result
+    return replace(result, state=ResultState.UNKNOWN, output="its monitoring system reports no results any more")

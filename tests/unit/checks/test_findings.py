@@ -1,0 +1,67 @@
+"""What checks say: a word, a subject, a detail, the worst first."""
+
+from dataclasses import replace
+
+from support.check_instances import KEY, instance_of, version
+from zkdeployment.checks.findings import check_findings
+from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
+
+NOW = 1000.0
+SPEAKING = {"nagios1": SystemContact(reported=NOW)}
+
+
+def on(host, state, *, reason=""):
+    key = replace(KEY, host=host)
+    return CheckInstance(key, (InstanceConfiguration(0, "c", state, {}, "nagios1", reason=reason),), 0)
+
+
+def findings(instances, results, contacts=None, now=NOW):
+    found = {instance.id: CheckResult(state, "first\nsecond", 1.0, 2.0) for instance, state in results}
+    return [
+        (finding.host, finding.word, finding.detail)
+        for finding in check_findings(instances, found, SPEAKING if contacts is None else contacts, now)
+    ]
+
+
+def test_the_worst_come_first():
+    hosts = {state: on(state.value, CheckState.ACTIVE) for state in ResultState}
+    failed = on("failed", CheckState.ROLLOUT_FAILED, reason="no such plugin")
+    waiting = on("waiting", CheckState.AWAITING_COMPUTATION)
+    silent = on("silent", CheckState.ACTIVE)
+    results = [(instance, state) for state, instance in hosts.items()]
+    assert findings([*hosts.values(), failed, waiting, silent], results) == [
+        ("failed", "failed", "rollout_failed: no such plugin"),
+        ("critical", "critical", "first"),
+        ("unknown", "unknown", "first"),
+        ("warning", "warning", "first"),
+        ("waiting", "pending", "awaiting_computation"),
+        ("silent", "pending", "no result yet"),
+        ("ok", "ok", "first"),
+    ]
+
+
+def test_the_results_of_a_silent_monitoring_system_are_unknown():
+    active = on("h1", CheckState.ACTIVE)
+    expected = [("h1", "unknown", "its monitoring system reports no results any more")]
+    assert findings([active], [(active, ResultState.OK)], now=NOW + STALE_AFTER) == [("h1", "ok", "first")]
+    assert findings([active], [(active, ResultState.OK)], now=NOW + STALE_AFTER + 1) == expected
+    assert findings([active], [(active, ResultState.OK)], {}) == expected
+
+
+def test_deleted_instances_are_not_shown():
+    assert findings([instance_of(version(0, CheckState.ACTIVE, "A"), deleted=True)], []) == []
+
+
+def test_the_subject_names_the_chosen_attributes():
+    key = replace(KEY, attributes=(("port", 80),))
+    (finding,) = check_findings([CheckInstance(key)], {}, {}, NOW)
+    assert finding.subject == "front-http of /p1/shop/front 0, port 80"
+    assert finding.to_json()["attributes"] == {"port": 80}
+
+
+def test_a_change_that_is_under_way_is_pending_whatever_the_old_result_was():
+    instance = instance_of(version(0, CheckState.AWAITING_DEPROVISION, "A"), version(1, CheckState.BLOCKED, "B"))
+    assert findings([instance], [(instance, ResultState.CRITICAL)]) == [
+        ("host1", "pending", "awaiting_deprovision")
+    ]
