@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.checks.arguments import named_properties
 from zkdeployment.errors import LinkError
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
@@ -76,9 +77,12 @@ class CheckScope:
 
 def changed_scope(before: CheckBasis, after: CheckBasis) -> CheckScope:
     """Return the scope of the change from one basis to another; all instances beyond it stay as they are."""
+    kept = [*before.configurations.values(), *after.configurations.values()]
+    named = frozenset(name for configuration in kept for name in named_properties(configuration))
     return CheckScope(
         configurations=_changed(before.configurations, after.configurations),
-        paths=_changed(before.properties, after.properties) | _changed_services(before.targets, after.targets),
+        paths=_changed(_named(before, named), _named(after, named))
+        | _changed_services(before.targets, after.targets),
         hosts=_changed(_host_values(before), _host_values(after)),
     )
 
@@ -135,6 +139,14 @@ def _resolved(lookup: Lookup, path: str, properties: Properties) -> Properties:
 def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
     names = before.keys() | after.keys()
     return frozenset(name for name in names if before.get(name) != after.get(name))
+
+
+def _named(basis: CheckBasis, names: frozenset[str]) -> dict[str, Properties]:
+    """Return the properties of services that configurations name; others, such as the version, do not count."""
+    return {
+        path: {name: properties[name] for name in names & properties.keys()}
+        for path, properties in basis.properties.items()
+    }
 
 
 def _changed_services(before: Targets, after: Targets) -> frozenset[str]:

@@ -11,6 +11,7 @@ from zkdeployment.documents.checks.arguments import (
     HOST_PLACEHOLDERS,
     argument_parts,
     argument_text,
+    named_properties,
     placeholders,
     unknown_placeholder,
     with_values,
@@ -101,7 +102,7 @@ def _service_check(
     configuration: CheckConfiguration, path: str, properties: Properties, combination: Sequence[_Choice]
 ) -> ServiceCheck:
     chosen: dict[str, Value] = {choice.name: choice.value for choice in combination}
-    named = sorted(_named_properties(configuration))
+    named = sorted(named_properties(configuration))
     kept = {name: chosen.get(name, properties.get(name)) for name in named}
     values = _values(configuration, path, kept)
     templates = [argument_parts(template) for template in configuration.arguments]
@@ -117,17 +118,6 @@ def _service_check(
         ),
         tuple(dict.fromkeys(_faults(configuration, values))),
     )
-
-
-def _named_properties(configuration: CheckConfiguration) -> set[str]:
-    names = {name for name, _ in configuration.constraints.properties}
-    names |= {*configuration.constraints.attributes}
-    for template in configuration.arguments:
-        for placeholder in placeholders(template):
-            kind, _, name = placeholder.partition(".")
-            if kind == "property":
-                names.add(name)
-    return names
 
 
 def _values(configuration: CheckConfiguration, path: str, properties: Mapping[str, Value]) -> dict[str, str]:

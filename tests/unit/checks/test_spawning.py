@@ -157,7 +157,8 @@ def test_a_changed_property_concerns_one_service_only():
 
 def test_a_release_of_a_package_concerns_no_check():
     released = Assignment(FRONT.path, 1, "front", "front", version="2")
-    assert not changed_scope(basis(), basis(targets={"host1": (BACK, released)}))
+    after = basis(targets={"host1": (BACK, released)}, properties={FRONT.path: {"port": 80, "version": "2"}})
+    assert not changed_scope(basis(), after)
 
 
 @given(check_bases())

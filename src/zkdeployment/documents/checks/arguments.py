@@ -44,6 +44,18 @@ def placeholders(template: str) -> Iterator[str]:
     return (part.text for part in argument_parts(template) if part.is_placeholder)
 
 
+def named_properties(configuration: CheckConfiguration) -> frozenset[str]:
+    """Return the names of the properties that the constraints and the arguments of a configuration name."""
+    names = {name for name, _ in configuration.constraints.properties}
+    names |= {*configuration.constraints.attributes}
+    for template in configuration.arguments:
+        for placeholder in placeholders(template):
+            kind, _, name = placeholder.partition(".")
+            if kind == "property":
+                names.add(name)
+    return frozenset(names)
+
+
 def with_values(parts: Iterable[ArgumentPart], values: Mapping[str, str]) -> tuple[ArgumentPart, ...]:
     """Return the parts with the values of these placeholders as text; adjacent text is joined."""
     joined: list[ArgumentPart] = []

@@ -1,0 +1,119 @@
+"""Check instances as operators see them: which a filter selects, their states, and systems that wait."""
+
+import pytest
+
+from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
+from zkdeployment.checks.overview import (
+    InstanceFilter,
+    SystemBacklog,
+    host_name,
+    instance_to_view,
+    is_failed,
+    overview_to_json,
+    read_instance_id,
+    read_state,
+    selected,
+    shown_state,
+    state_counts,
+    waiting_since,
+)
+from zkdeployment.errors import ConfigurationError
+
+
+def version(number, state, changed=10.0, reason=""):
+    details = {"host": {"id": "host1", "name": "host1.example.com"}}
+    return InstanceConfiguration(number, f"c{number}", state, details, "nagios1", 7, reason, 5.0, changed)
+
+
+def instance(*versions, current=None, host="host1", path="/p1/shop/front", check="front-http"):
+    return CheckInstance(InstanceKey(check, path, 0, host), versions, current)
+
+
+ACTIVE = instance(version(0, CheckState.ACTIVE), current=0)
+FAILED = instance(version(0, CheckState.ROLLOUT_FAILED, 3.0, "no plugin"), current=0, path="/p1/shop/back")
+NEW = instance(version(0, CheckState.AWAITING_COMPUTATION), check="other")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (InstanceFilter(), [FAILED, ACTIVE, NEW]),
+        (InstanceFilter(state=CheckState.ACTIVE), [ACTIVE]),
+        (InstanceFilter(host="host1"), [FAILED, ACTIVE, NEW]),
+        (InstanceFilter(host="host1.example.com"), [FAILED, ACTIVE, NEW]),
+        (InstanceFilter(host="host2"), []),
+        (InstanceFilter(path="/p1/shop/"), [FAILED, ACTIVE, NEW]),
+        (InstanceFilter(path="/p1/shop/front"), [ACTIVE, NEW]),
+        (InstanceFilter(path="/p1/sh"), []),
+        (InstanceFilter(path="/"), [FAILED, ACTIVE, NEW]),
+        (InstanceFilter(check="other"), [NEW]),
+        (InstanceFilter(system="nagios1", check="front-http"), [FAILED, ACTIVE]),
+        (InstanceFilter(system="nagios2"), []),
+    ],
+)
+def test_a_filter_selects_what_matches_all_of_its_values(wanted, found):
+    assert selected([NEW, ACTIVE, FAILED], wanted) == tuple(found)
+
+
+def test_the_current_version_stands_for_an_instance_while_its_successor_waits():
+    replaced = instance(version(0, CheckState.DEPROVISION_IN_PROGRESS), version(1, CheckState.BLOCKED), current=0)
+    assert shown_state(replaced) is CheckState.DEPROVISION_IN_PROGRESS
+    gone = instance(version(0, CheckState.AWAITING_DELETION))
+    assert shown_state(gone) is CheckState.AWAITING_DELETION
+    assert state_counts([replaced, gone, ACTIVE, ACTIVE]) == {
+        "active": 2,
+        "deprovision_in_progress": 1,
+        "awaiting_deletion": 1,
+    }
+
+
+def test_an_instance_without_versions_has_no_name_of_its_host_yet():
+    empty = instance()
+    assert (host_name(empty), shown_state(empty)) == ("host1", CheckState.AWAITING_COMPUTATION)
+    assert overview_to_json(empty, None)["version"] is None
+
+
+def test_one_instance_is_shown_with_all_its_versions():
+    shown = instance_to_view(FAILED, None)
+    assert (shown["state"], shown["reason"], shown["changed"]) == ("rollout_failed", "no plugin", 3.0)
+    assert shown["configurations"] == [
+        {
+            "version": 0,
+            "config_id": "c0",
+            "state": "rollout_failed",
+            "monitoring": "nagios1",
+            "publication": 7,
+            "reason": "no plugin",
+            "created": 5.0,
+            "changed": 3.0,
+            "details": {"host": {"id": "host1", "name": "host1.example.com"}},
+        }
+    ]
+
+
+def test_only_failed_instances_may_be_retried():
+    assert is_failed(FAILED)
+    assert not is_failed(ACTIVE)
+    assert not is_failed(NEW)
+
+
+def test_a_system_is_silent_since_its_last_fetch_or_since_something_waits():
+    assert waiting_since([ACTIVE, FAILED]) == 3.0
+    assert waiting_since([]) is None
+    assert SystemBacklog("nagios1", fetched=50.0).silent_for(100.0) == 0.0
+    assert SystemBacklog("nagios1", fetched=50.0, waiting_since=10.0).silent_for(100.0) == 50.0
+    assert SystemBacklog("nagios1", fetched=50.0, waiting_since=70.0).silent_for(100.0) == 30.0
+    assert SystemBacklog("nagios1", waiting_since=70.0).silent_for(100.0) == 30.0
+
+
+def test_identifiers_and_states_of_requests_are_checked():
+    assert read_instance_id(ACTIVE.id.upper()) == ACTIVE.id
+    for text in ("x", "", ACTIVE.id.replace("-", ""), f"{{{ACTIVE.id}}}"):
+        with pytest.raises(ConfigurationError, match="expected a UUID, found "):
+            read_instance_id(text)
+    assert read_state(None) is None
+    assert read_state("active") is CheckState.ACTIVE
+    with pytest.raises(
+        ConfigurationError, match=r"expected one of awaiting_computation, computed, .* found 'bad'"
+    ):
+        read_state("bad")
