@@ -1,8 +1,23 @@
-"""Measures the status of an intent: the resources of 200 apps on all hosts, with their statuses and counts."""
+"""Measures the status of an intent: the resources of 200 apps on all hosts, with their statuses and counts.
 
+The requests to ZooKeeper are counted in the client, for all hosts and for 50.
+"""
+
+import json
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+from kazoo.client import KazooClient
+
+from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
+from support.zookeeper import connected, sent_requests
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.host_reports import read_reports
+from zkdeployment.adapters.zookeeper.inventories import encode
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState
 from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.intents.reality import (
@@ -15,13 +30,17 @@ from zkdeployment.intents.reality import (
 from zkdeployment.intents.status_body import status_body
 from zkdeployment.intents.status_query import StatusOutput, StatusQuery
 from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Identity
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 
 _APPS = 200
 
 #: The roles of the fleet, and how many of them each app has.
 _ROLES = 100
 _ROLES_OF_APP = 2
+
+#: The hosts of a small fleet, and of one transaction that writes a fleet.
+_FEW = 50
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -47,6 +66,60 @@ def measure(scale: Scale) -> Iterator[Result]:
             reference=1.0,
             at_most=1,
         )
+    yield from _measure_reading(record, count)
+
+
+def _measure_reading(record: IntentRecord, count: int) -> Iterator[Result]:
+    """Measure the requests and the time that the reports of fleets of two sizes take."""
+    requests, taken = {}, 0.0
+    for hosts in (_FEW, count):
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            running_server(Path(scratch)) as server,
+            connected(server.address) as client,
+            Session(server.address) as session,
+            pytest.MonkeyPatch.context() as patches,
+        ):
+            _write(client, record, hosts)
+            services = {service.assignment.path for service in record.instances[0].services}
+            sent = sent_requests(session, patches)
+            reports = []
+            taken = seconds(lambda: reports.append(read_reports(session, services)))  # noqa: B023
+            requests[hosts] = len(sent)
+            assert len(reports[0].hosts.by_id) == hosts
+    yield Result(
+        work="status of a group: requests to ZooKeeper",
+        size=f"{_APPS} apps, {count:,} hosts",
+        value=requests[count],
+        unit="requests",
+        against=f"with {_FEW} hosts",
+        reference=requests[_FEW],
+        at_most=1.2,
+    )
+    yield Result(work="status of a group: reports read", size=f"{_APPS} apps, {count:,} hosts", value=taken)
+
+
+def _write(client: KazooClient, record: IntentRecord, count: int) -> None:
+    """Write hosts with their inventories, and a provider of each deployment, to ZooKeeper."""
+    hosts = list(_hosts(record, count))
+    for parent in (paths.HOSTS, paths.INVENTORY):
+        client.ensure_path(parent)
+    for service in {service.assignment.path for service in record.instances[0].services}:
+        client.ensure_path(f"{service}/providers")
+    nodes = {}
+    for host in hosts:
+        identity = host.identity
+        markers = tuple(Marker(each, "app", "app", sequence=1) for each in host.deployments or ())
+        nodes[f"{paths.HOSTS}/{identity.id}"] = json.dumps(Host(identity, sequence=1).properties()).encode()
+        nodes[f"{paths.INVENTORY}/{identity.id}"] = encode(KnownHost(identity, Inventory(markers=markers)))
+    for provider in _providers(hosts):
+        nodes[provider.path] = json.dumps({"host": provider.host, "pid": 1}).encode()
+    written = list(nodes.items())
+    for start in range(0, len(written), _FEW):
+        transaction = client.transaction()
+        for path, data in written[start : start + _FEW]:
+            transaction.create(path, data)
+        transaction.commit()
 
 
 def _record() -> IntentRecord:

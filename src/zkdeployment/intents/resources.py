@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.intents.instances import InstanceService, IntentInstance
-    from zkdeployment.intents.reality import FleetReports, ServiceProvider
+    from zkdeployment.intents.reality import FleetReports, RecordedDeployment, ServiceProvider
 
 #: The kinds of resources, as ``GVK`` names them.
 DEPLOYMENT_KIND = "Deployment"
@@ -138,7 +138,7 @@ class _ResourceReader:
             resource_name(host, deployment),
             rsync_status(facts),
             cluster_status(facts),
-            None if wanted is None else self._details(wanted, host, deployment),
+            None if wanted is None else self._details(wanted, host, deployment, marker),
         )
 
     def _wanted_details(self, service: InstanceService) -> ResourceDetails:
@@ -155,11 +155,17 @@ class _ResourceReader:
         labels = {"zkdeployment/instance": self._instance.id, "zkdeployment/app": service.app}
         return ResourceDetails(labels=labels, spec=spec)
 
-    def _details(self, wanted: ResourceDetails, host: ReportedHost, deployment: Deployment) -> ResourceDetails:
+    def _details(
+        self,
+        wanted: ResourceDetails,
+        host: ReportedHost,
+        deployment: Deployment,
+        marker: RecordedDeployment | None,
+    ) -> ResourceDetails:
         if not self._with_reality:
             return wanted
         providers = self._providers.get((host.identity.id, deployment), ())
-        status = _reported(host, deployment)
+        status = _reported(host, marker)
         status["providers"] = [{"path": provider.path, **provider.properties} for provider in providers]
         return ResourceDetails(wanted.labels, host.facts, wanted.spec, status)
 
@@ -167,7 +173,7 @@ class _ResourceReader:
         """Yield the deployments below the paths of the apps that are recorded on hosts, but are no resources."""
         apps: dict[str, str | None] = {}
         for host in self._hosts.by_id.values():
-            for deployment in host.deployments or ():
+            for deployment, marker in (host.deployments or {}).items():
                 if deployment.path not in apps:
                     apps[deployment.path] = self._app_of(deployment.path)
                 app = apps[deployment.path]
@@ -181,7 +187,7 @@ class _ResourceReader:
                         resource_name(host, deployment),
                         None,
                         ClusterStatus.PRESENT,
-                        ResourceDetails(facts=host.facts, status=_reported(host, deployment))
+                        ResourceDetails(facts=host.facts, status=_reported(host, marker))
                         if self._with_details
                         else None,
                     )
@@ -254,9 +260,8 @@ def resource_name(host: ReportedHost, deployment: Deployment) -> str:
     return f"{host.identity.id}:{deployment.path}.{deployment.number}"
 
 
-def _reported(host: ReportedHost, deployment: Deployment) -> dict[str, Any]:
+def _reported(host: ReportedHost, marker: RecordedDeployment | None) -> dict[str, Any]:
     """Return what a host reports about a deployment: its marker, and the step and the error of the host."""
-    marker = (host.deployments or {}).get(deployment)
     recorded = (
         None
         if marker is None

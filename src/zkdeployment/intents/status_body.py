@@ -96,14 +96,14 @@ def _short(row: ResourceRow) -> dict[str, Any]:
 
 def _detailed(row: ResourceRow) -> dict[str, Any]:
     details = row.details or ResourceDetails()
-    return {
-        **_names(row),
-        "metadata": {"labels": details.labels, "host": details.facts},
-        "spec": details.spec,
-        "status": details.status,
-        **_rsync_status(row),
-        "cluster-status": row.exists.value,
-    }
+    resource = _names(row)
+    resource["metadata"] = {"labels": details.labels, "host": details.facts}
+    resource["spec"] = details.spec
+    resource["status"] = details.status
+    if row.rsync is not None:
+        resource["rsync-status"] = row.rsync.value
+    resource["cluster-status"] = row.exists.value
+    return resource
 
 
 def _wanted(row: ResourceRow) -> dict[str, Any]:
