@@ -1,0 +1,155 @@
+"""Turns of the checks on a real ZooKeeper: what they read, failures, and a leader that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from support.checked_fleet import CheckedFleet, PokedSystem, check_document, system_document
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Set
+from zkdeployment.adapters.zookeeper.rollout.records import read_leader
+from zkdeployment.daemons.failpoints import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.publishing import Publishing
+
+
+@pytest.fixture
+def fleet(publishing: Publishing, zookeeper: str) -> Iterator[CheckedFleet]:
+    with Session(zookeeper, session_timeout=6) as session:
+        yield CheckedFleet(publishing, session)
+
+
+@contextmanager
+def counted(session: Session) -> Iterator[Counter[str]]:
+    """Count the reads of single nodes, and the writes, that a session sends."""
+    counts: Counter[str] = Counter()
+    client: Any = session._client
+    call = client._call
+
+    def count(request: Any, result: Any) -> Any:
+        name = type(request).__name__
+        counts["writes" if name == "_Request" else "reads"] += len(getattr(request, "requests", ())) or 1
+        return call(request, result)
+
+    client._call = count
+    try:
+        yield counts
+    finally:
+        client._call = call
+
+
+def test_a_turn_that_changes_nothing_reads_the_same_few_nodes_however_many_instances_there_are(
+    fleet: CheckedFleet,
+):
+    documents = system_document("nagios1", "http://127.0.0.1:1/") + system_document("nagios2")
+    documents += check_document("web", "nagios2", "web")
+    many = {f"s{number}": 80 for number in range(30)}
+    with fleet.daemon() as daemon:
+        seen = []
+        for more, services in (("", {"web": 80}), (check_document("all", "nagios2", "s1"), {"web": 80, **many})):
+            everything = "".join(check_document(f"c-{name}", "nagios2", name) for name in services)
+            fleet.publish(documents + more + everything, **services)
+            fleet.report(*services)
+            for _ in range(3):
+                daemon.run_turn()
+            with counted(fleet.session) as counts:
+                daemon.run_turn()
+            seen.append(counts)
+    assert len(fleet.indexed("nagios2", "flagged")) > 60
+    assert seen[0] == seen[1]
+    assert seen[0]["writes"] == 0
+    assert seen[0]["reads"] <= 6
+
+
+def test_a_push_that_changes_one_service_reads_and_writes_only_its_instances(fleet: CheckedFleet):
+    services = {f"s{number}": 80 for number in range(20)}
+    documents = system_document("nagios1") + "".join(check_document(name, "nagios1", name) for name in services)
+    fleet.publish(documents, **services)
+    fleet.report(*services)
+    with fleet.daemon() as daemon:
+        daemon.run_turn()
+        before = {path: fleet.session.get(path) for path in buckets(fleet)}
+        assert len(before) > 30
+        fleet.publish(documents, **{**services, "s7": 81})
+        daemon.run_turn()
+        changed = [path for path, node in before.items() if fleet.session.get(path) != node]
+        assert len(changed) == 2  # one on each host
+
+
+def buckets(fleet: CheckedFleet) -> list[str]:
+    """Return the paths of all buckets."""
+    return [f"{paths.CHECK_INSTANCES}/{name}" for name in fleet.session.children(paths.CHECK_INSTANCES) or ()]
+
+
+def test_a_turn_that_fails_is_reported_once_and_tried_again_after_growing_pauses(fleet: CheckedFleet):
+    fleet.publish(system_document("nagios1") + check_document("tcp", "nagios1"), web=80)
+    fleet.report("web")
+    with fleet.daemon() as daemon:
+        assert daemon.run_cycle() > 0
+        (bucket, *_) = buckets(fleet)
+        node = fleet.session.get(bucket)
+        assert node is not None
+        fleet.session.commit(Set(bucket, b"garbage"))
+        with capture_logs() as log:
+            daemon._job.forget()
+            assert [daemon.run_cycle() for _ in range(3)] == [2.0, 4.0, 8.0]
+        assert [line["event"] for line in log if line["log_level"] == "error"] == ["checks-failed"]
+        fleet.session.commit(Set(bucket, node.data))
+        assert daemon.run_cycle() == 20.0
+        assert fleet.states() == {"h1": ["awaiting_rollout"], "h2": ["awaiting_rollout"]}
+
+
+def test_a_coordinator_that_does_not_lead_runs_no_turn(fleet: CheckedFleet):
+    fleet.publish(system_document("nagios1") + check_document("tcp", "nagios1"), web=80)
+    with fleet.daemon() as daemon:
+        daemon._lead = lambda: None
+        assert daemon.run_cycle() == 1.0
+    assert fleet.states() == {}
+
+
+def test_a_second_coordinator_goes_on_where_a_killed_one_ended(fleet: CheckedFleet, tmp_path: Path):
+    config = tmp_path / "coordinator.cfg"
+    config.write_text(
+        f"[zkdeployment]\nzookeeper = {fleet.publishing.zookeeper}\nroot = {tmp_path}\n[checks]\ninterval = 0.5\n"
+    )
+    argv = [sys.executable, "-m", "zkdeployment", "coordinate", str(config)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with PokedSystem() as nagios:
+        fleet.publish(system_document("nagios1", nagios.url) + check_document("tcp", "nagios1"), web=80)
+        fleet.report("web")
+        killed = subprocess.Popen(argv, env=os.environ | {VARIABLE: "after:check@2=kill"}, **quiet)
+        try:
+            wait_until(lambda: read_leader(fleet.session) is not None, "a coordinator leads", 60)
+            second = subprocess.Popen(argv, **quiet)
+            try:
+                assert killed.wait(60) == -signal.SIGKILL
+                wait_until(
+                    lambda: {poke["uuid"] for poke in nagios.pokes} == {i.id for i in fleet.instances().values()},
+                    "all instances are poked",
+                    60,
+                )
+                wait_until(lambda: not fleet.indexed("nagios1", "flagged"), "the flags are cleared")
+                assert fleet.states() == {"h1": ["awaiting_rollout"], "h2": ["awaiting_rollout"]}
+                second.send_signal(signal.SIGTERM)
+                assert second.wait(60) == 0
+            finally:
+                second.kill()
+                second.wait()
+        finally:
+            killed.kill()
+            killed.wait()
