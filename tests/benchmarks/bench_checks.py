@@ -113,7 +113,7 @@ def coordinator(address: str) -> Iterator[LeadingCoordinator]:
         session.ensure(paths.COORDINATORS)
         node = f"{paths.COORDINATORS}/bench-{session.id}"
         session.commit(Create(node, ephemeral=True))
-        daemon = build_checks(session, lambda: node, interval=20.0)
+        daemon, _ = build_checks(session, lambda: node, interval=20.0)
         try:
             yield LeadingCoordinator(daemon, session)
         finally:
