@@ -10,7 +10,19 @@ from benchmarks.results import HEADINGS, SCALES, Result
 
 @pytest.mark.parametrize(
     "name",
-    ["parse", "watches", "convergence", "agent", "start", "memory", "rollout", "locks", "service", "intents"],
+    [
+        "parse",
+        "watches",
+        "convergence",
+        "agent",
+        "start",
+        "memory",
+        "rollout",
+        "locks",
+        "service",
+        "intents",
+        "checks",
+    ],
 )
 def test_a_benchmark_of_a_tiny_fleet_yields_results(name):
     check(list(import_module(f"benchmarks.bench_{name}").measure(SCALES["tiny"])))

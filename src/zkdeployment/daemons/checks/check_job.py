@@ -30,6 +30,11 @@ class _Awaited:
     deployment: Deployment
     publication: int
 
+    def is_completed(self, hosts: Mapping[str, CheckedHost]) -> bool:
+        """Whether the host has completed the publication; its deployments may not be read yet."""
+        host = hosts.get(self.host)
+        return host is not None and host.completed >= self.publication
+
     def is_reported(self, hosts: Mapping[str, CheckedHost]) -> bool:
         host = hosts.get(self.host)
         return host is not None and host.has_reported(self.deployment, self.publication)
@@ -48,11 +53,8 @@ class CheckJob:
         self._clock = clock
         self._computed: CheckSnapshot | None = None
         self._awaited: dict[str, _Awaited] = {}
-
-    @property
-    def awaited(self) -> int:
-        """The number of instances whose deployment was not reported yet."""
-        return len(self._awaited)
+        #: The hosts whose deployments are of interest: they have completed a publication that instances await.
+        self._followed: frozenset[str] = frozenset()
 
     @property
     def computed(self) -> CheckSnapshot | None:
@@ -65,18 +67,18 @@ class CheckJob:
 
     def run(self) -> CheckSnapshot:
         """Compute the instances that changes of the sources concern; return the sources."""
-        snapshot = self._sources.read(self._awaited_hosts())
+        snapshot = self._sources.read(self._followed)
         if self._computed is None:
             self._compute_all(snapshot)
         elif snapshot is not self._computed:
             self._compute_changed(self._computed, snapshot)
         self._computed = snapshot
-        snapshot = self._sources.read(self._awaited_hosts())
+        self._followed = frozenset(
+            awaited.host for awaited in self._awaited.values() if awaited.is_completed(snapshot.basis.hosts)
+        )
+        snapshot = self._sources.read(self._followed)
         self._compute_reported(snapshot)
         return snapshot
-
-    def _awaited_hosts(self) -> frozenset[str]:
-        return frozenset(awaited.host for awaited in self._awaited.values())
 
     def _compute_all(self, snapshot: CheckSnapshot) -> None:
         """Compare all instances with the wanted ones, and write those that differ."""
