@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +26,18 @@ def local_approvals(approvers: Path, allowed_signers: Path | None) -> ApprovalVe
     )
 
 
-def approval_signer(key: Path) -> Callable[[IntentSubject, str], str]:
-    """Return the function that signs a subject and the digest of its content with a key."""
-    from zkdeployment.adapters.ssh_signatures import sign_text  # noqa: PLC0415  other commands start faster
+def approval_signer(key: Path, approvers: Path | None = None) -> Callable[[IntentSubject, str], str]:
+    """Return the function that signs a subject and the digest of its content with a key.
 
-    sign = partial(sign_text, key, APPROVAL_NAMESPACE)
-    return lambda subject, content: sign(approval_statement(subject, content))
+    The function raises ``RefusedError`` if the key is not one of the ``approvers``.
+    """
+    from zkdeployment.adapters.ssh_signatures import sign_text, verify_text  # noqa: PLC0415  it runs ssh-keygen
+
+    def sign(subject: IntentSubject, content: str) -> str:
+        statement = approval_statement(subject, content)
+        signature = sign_text(key, APPROVAL_NAMESPACE, statement)
+        if approvers is not None:
+            verify_text(approvers, APPROVAL_NAMESPACE, statement, signature)
+        return signature
+
+    return sign

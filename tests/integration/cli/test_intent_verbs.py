@@ -15,12 +15,16 @@ import pytest
 
 from support.branches import Branch
 from support.commands import Done, invoke
+from support.repository import make_key, public
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.ssh_signatures import verify_text
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.documents.intents.values import parse_subject
 from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
 from zkdeployment.model.publication import SyncOptions
 
 if TYPE_CHECKING:
@@ -277,6 +281,23 @@ def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(s
     assert (body["state"], front["spec"]["properties"]["greeting"]) == ("Instantiated", "good day")
     assert len(site.json("instances")["instances"]) == 1
     assert site.run("approve", SHOP, "--work-tree", str(tree), "--wait").returncode == 2
+
+
+def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_path: Path) -> None:
+    alice, mallory = make_key(tmp_path, "alice"), make_key(tmp_path, "mallory")
+    approvers = tmp_path / "approvers"
+    approvers.write_text(f"alice@example.com {public(alice)}\n")
+    site.config.write_text(f"{site.config.read_text()}approvers = {approvers}\n")
+    unsigned = site.run("approve", SHOP)
+    assert (unsigned.returncode, "give the file of your key with --key" in unsigned.stderr) == (2, True)
+    foreign = site.run("approve", SHOP, "--key", str(mallory))
+    assert (foreign.returncode, "is not by one of the approvers" in foreign.stderr) == (3, True)
+    assert site.run("approve", SHOP, "--key", str(alice)).returncode == 0
+    site.publish()
+    approval = site.json("show")["approval"]
+    statement = approval_statement(parse_subject(SHOP), approval["content"])
+    assert verify_text(approvers, APPROVAL_NAMESPACE, statement, approval["signature"]).name == "alice@example.com"
+    assert ", signed" in site.run("show", SHOP).stdout
 
 
 def test_an_intent_that_was_never_published_is_shown_from_the_tip(site: Site) -> None:

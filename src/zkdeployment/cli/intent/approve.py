@@ -17,6 +17,7 @@ from zkdeployment.cli.shared.operator_options import current_user, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.intents.values import IntentState, subject_text
+from zkdeployment.errors import ConfigurationError
 from zkdeployment.intents.difference import content_difference
 from zkdeployment.intents.edits import find_intent, with_state
 from zkdeployment.intents.instances import EMPTY_CONTENT
@@ -24,18 +25,24 @@ from zkdeployment.intents.overview import IntentOverview
 from zkdeployment.model.commits import FileChanges
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
+from zkdeployment.wiring.approvals import approval_signer
 from zkdeployment.wiring.commits import open_commits, terminal_author
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
+    from zkdeployment.config.settings import Settings
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.edits import PlacedIntent
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.operator import OperatorAdapters
+
+    #: Returns the signature of a subject and the digest of its content.
+    ApprovalSigner: TypeAlias = Callable[[IntentSubject, str], str]
 
 
 @click.command(name="approve")
@@ -48,14 +55,22 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Write the approval into the documents of this directory instead of a commit.",
 )
+@click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The SSH key that signs the approval.  [default: signing-key in [sync], if there are approvers]",
+)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation, which is asked only at a terminal.")
 @zookeeper_options
 def command(
+    *,
     connection: Servers,
     subject: IntentSubject,
     reason: str,
     waits: WaitOptions,
     work_tree: Path | None,
+    key: Path | None,
     yes: bool,
 ) -> None:
     """Approve the content of a group: its apps, its profile and the governed nodes, with all links resolved.
@@ -65,6 +80,10 @@ def command(
     Nothing is deployed before the group is instantiated. The command prints the id of the commit when the
     repository has accepted it. Repeated with the same content, it changes nothing. The exit code is 3 if the state
     does not allow the act, or if an earlier act on the group is not published yet.
+
+    Where approvers are configured, an approval counts only with the signature of one of them, who did not also
+    sign the commit that brought the content. --key is the file of the approver's private key, which has no
+    passphrase, or of the public key whose private key ssh-agent holds.
 
     With --work-tree, the content of the tree in a directory is approved before it is pushed. So the new content of
     an instantiated group with update: approve gets its approval in the same push. The command prints the name of
@@ -79,9 +98,11 @@ def command(
     if work_tree is not None:
         if waits.waits:
             raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
-        _approve_work_tree(work_tree, subject, reason)
+        sign = None if key is None else approval_signer(key, None)
+        _approve_work_tree(work_tree, subject, reason, sign)
         return
     settings = configured_repository(click.get_current_context().params["config"])
+    sign = _signer(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
         order = IntentOrder(
             subject=subject,
@@ -91,16 +112,29 @@ def command(
         )
         asks = not yes and sys.stdin is not None and sys.stdin.isatty()
         content = _confirmed(order, commits, operator) if asks else None
-        outcome = approve_intent(commits, order, content=content)
+        outcome = approve_intent(commits, order, content=content, sign=sign)
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
 
 
-def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str) -> None:
+def _signer(key: Path | None, settings: Settings) -> ApprovalSigner | None:
+    """Return the function that signs the approval; raises ``ConfigurationError`` if a key is missing."""
+    sync = settings.require_sync()
+    if key is None and sync.approvers is not None:
+        key = sync.signing_key
+        if key is None:
+            raise ConfigurationError(
+                f"an approval needs a signature, because [sync] names approvers in {sync.approvers}; give"
+                " the file of your key with --key"
+            )
+    return None if key is None else approval_signer(key, sync.approvers)
+
+
+def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str, sign: ApprovalSigner | None) -> None:
     """Write the approval of the content in a directory into its document, and print the name of the file."""
     order = IntentOrder(subject=subject, author=terminal_author(current_user()), record=None, reason=reason)
-    changed = approve_files(read_files([str(directory)]), order)
+    changed = approve_files(read_files([str(directory)]), order, sign=sign)
     for name, text in changed.items():
         if text is not None:
             Path(name).write_bytes(text)
