@@ -1,0 +1,150 @@
+"""``zkdeployment nagios``: the bridge as a process, with a real service and a real Nagios."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from support.bridged_nagios import BridgedNagios, make_details, make_key
+from support.served_monitoring import ServedMonitoringService
+from support.service import running_service
+from support.waiting import wait_until
+from zkdeployment.sandbox.zookeeper import free_port
+
+CONFIGURATION = """\
+[zkdeployment]
+root = {place}
+[nagios]
+server = {url}
+user = nagios1
+key-file = {place}/key
+objects = {objects}
+plugins = {plugins}
+command-file = {commands}
+status-file = {status}
+verify = {verify}
+reload = {reload}
+listen = 127.0.0.1:{port}
+"""
+
+
+@pytest.fixture
+def service(zookeeper):
+    with running_service(zookeeper) as running:
+        yield ServedMonitoringService(running)
+
+
+@pytest.fixture
+def nagios(tmp_path):
+    return BridgedNagios(tmp_path / "n")
+
+
+@pytest.fixture
+def port():
+    return free_port()
+
+
+@pytest.fixture
+def config(service, nagios, port, tmp_path):
+    key = tmp_path / "key"
+    key.write_text(f"{service.key}\n")
+    key.chmod(0o600)
+    server = nagios.server
+    text = CONFIGURATION.format(
+        place=tmp_path,
+        url=service.url,
+        objects=server.objects,
+        plugins=nagios.plugins,
+        commands=server.command_file,
+        status=server.status_file,
+        verify=server.verify,
+        reload=server.reload,
+        port=port,
+    )
+    (tmp_path / "bridge.cfg").write_text(text)
+    return tmp_path / "bridge.cfg"
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """Return the file with what the bridges print."""
+    return tmp_path / "printed"
+
+
+@pytest.fixture
+def start(config, printed):
+    """Return a function that starts the bridge, with failpoints; all bridges are killed at the end."""
+    started = []
+
+    def begin(failpoints=""):
+        argv = [sys.executable, "-m", "zkdeployment", "nagios", str(config)]
+        environment = os.environ | {"ZKDEPLOYMENT_FAILPOINTS": failpoints}
+        with printed.open("wb") as output:
+            started.append(subprocess.Popen(argv, env=environment, stderr=output))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def want(service, name, *arguments):
+    details = make_details(name, "h1", "check_dummy", *arguments)
+    return service.want(make_key(details), details)
+
+
+def test_a_bridge_killed_before_or_after_the_reload_ends_at_the_same_files_and_follows_pokes(
+    service, nagios, start, port, printed
+):
+    check = want(service, "first", "1", "careful")
+    with nagios.running():
+        for point in ("before:reload", "after:reload"):
+            assert start(f"{point}=kill").wait(30) == -signal.SIGKILL
+            assert service.state(check).value == "rollout_in_progress"
+        killed = nagios.files()
+        bridge = start()
+        wait_until(lambda: service.state(check).value == "active", "the check is active", 30)
+        assert nagios.files() == killed
+        wait_until(lambda: service.result(check) == ("warning", "WARNING: careful"), "the result is reported", 30)
+
+        # The bridge does not poll: only the poke tells it about the next one.
+        other = want(service, "other", "0")
+        assert httpx.post(f"http://127.0.0.1:{port}/poke", json={"uuid": other}).status_code == 204
+        wait_until(lambda: service.state(other).value == "active", "the poke was followed", 30)
+
+        assert start().wait(30) == 3
+        assert f"another bridge uses {nagios.server.objects}; one bridge at a time" in printed.read_text()
+        bridge.terminate()
+        assert bridge.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("objects = /x y", "objects: expected a path of letters from a to z, digits"),
+        ("server = ftp://x", "server: expected http://HOST[:PORT] or https://HOST[:PORT]"),
+        ("host-template = a;b", "host-template: expected the name of a template of Nagios, found 'a;b'"),
+        ("interval = 0", "interval: expected a positive number of seconds"),
+    ],
+)
+def test_mistakes_in_the_configuration_are_reported(config, start, printed, line, message):
+    key = line.partition(" ")[0]
+    kept = [text for text in config.read_text().splitlines() if not text.startswith(f"{key} ")]
+    config.write_text("\n".join([*kept, line]))
+    assert start().wait(30) == 2
+    assert message in printed.read_text()
+
+
+def test_a_configuration_without_the_section_or_its_keys_is_refused(config, start, printed):
+    text = config.read_text()
+    for content, message in (
+        ("[zkdeployment]\n", "the section [nagios] not specified"),
+        (text.replace("verify = ", "# verify = "), "verify: not specified in [nagios]"),
+    ):
+        config.write_text(content)
+        assert start().wait(30) == 2
+        assert message in printed.read_text()
