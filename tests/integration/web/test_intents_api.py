@@ -12,11 +12,18 @@ from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import UnreachableError
+from zkdeployment.fleet.events import EventKind
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publication import SyncOptions
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
@@ -215,6 +222,43 @@ def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):
     publish(service, fleet, recorded(replace(CLUSTER, state=IntentState.TERMINATED), IntentState.TERMINATED))
     removed = client.delete(f"{CLUSTERS}/web", params={"reason": "gone"}, auth=ann)
     assert (removed.status_code, file in branch.files()) == (202, False)
+
+
+def test_a_group_goes_through_its_life_and_each_step_is_seen_at_once(service, zookeeper, branch, tmp_path):
+    ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
+    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    with Session(zookeeper) as session:
+        source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
+        syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+
+        def act(verb: str) -> dict[str, object]:
+            answer = client.post(f"{SHOP}/{verb}", json={"reason": "a test"}, auth=ann)
+            assert answer.status_code == 202, answer.text
+            syncer.sync(SyncOptions(force=True))
+            job = client.get(f"/api/v1/jobs/{answer.json()['job']}", auth=ann).json()
+            assert job["state"] == "processed"
+            status: dict[str, object] = client.get(f"{SHOP}/status", auth=ann).json()
+            return status
+
+        syncer.sync(SyncOptions(force=True))
+        wait_until(lambda: client.get(SHOP, auth=ann).status_code == 200, "the group is published")
+        assert client.post(f"{SHOP}/instantiate", auth=ann).status_code == 409
+        assert act("approve")["state"] == "Approved"
+        assert act("instantiate")["state"] == "Instantiated"
+        assert (
+            client.put(SHOP, json={"data": group_data({"front": ["/p1/shop/front"]})}, auth=ann).status_code == 409
+        )
+        assert client.post(f"{SHOP}/approve", json={"reason": "x"}, auth=ann).status_code == 409
+        assert client.delete(SHOP, auth=ann).status_code == 409
+        ended = act("terminate")
+        (listed,) = client.get(f"{SHOP}/status?instance", auth=ann).json()["instances"]
+        assert (ended["state"], listed["terminated"] is None) == ("Terminated", False)
+    kinds = [event for batch in service.adapters.feed.recent_events().batches for event in batch.events]
+    intents = [event.to_json() for event in kinds if event.kind is EventKind.INTENT]
+    assert {"id": "p1/store/v1/shop", "former": "Approved", "begun": True} in [
+        {key: event[key] for key in ("id", "former", "begun")} for event in intents
+    ]
+    assert any(event["ended"] for event in intents)
 
 
 def test_a_document_that_is_not_valid_is_refused(service, branch):

@@ -103,7 +103,7 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
         fleet.register(*hosts)
         fleet.publish("r1", TREE)
         fleet.report(*(host.identity for host in hosts[:2]))
-        fleet.record(*RECORDS)
+        fleet.record(*RECORDS, withheld={("/net/vlan12", "web")})
 
         def is_read() -> bool:
             try:
@@ -125,6 +125,8 @@ PAGES = (
     f"{PAGE}?instance=5",
     "/intents/p1/store/v1/news",
     "/intents/ams/web",
+    "/services/net/vlan12",
+    "/hosts/w0",
     "/acts/intent-terminate?subject=p1/store/v1/shop",
     "/acts/intent-approve?subject=p1/store/v1/shop",
 )
@@ -200,6 +202,21 @@ def test_an_operator_acts_with_a_reason_and_sees_what_became_of_the_act(stage: S
         expect(page.locator("#instances tbody tr")).to_have_count(1)
         expect(page).to_have_title("ams/web is Applied · zkdeployment")
         assert page.evaluate("window.loadedOnce") is True
+
+
+def test_services_and_hosts_say_what_an_intent_withholds(stage: Stage):
+    stage.fleet.record(*RECORDS, withheld={("/net/vlan12", "web"), ("/p1/gone", "web")})
+    with stage.page("/services") as page:
+        note = "/net/vlan12 for web is withheld until ams/web is applied"
+        for path in ("/services", "/services/net/vlan12"):
+            page.goto(path)
+            expect(page.locator("#withheld li").first).to_have_text(note)
+        page.goto("/hosts/w0")
+        expect(page.locator("#withheld li").first).to_have_text(note.replace(" for web", ""))
+        page.locator("#withheld").get_by_role("link", name="ams/web").click()
+        expect(page.locator("h1")).to_contain_text("ams/web is")
+        page.goto("/services/p1/shop/front")
+        expect(page.locator("#withheld")).to_be_hidden()
 
 
 def test_a_viewer_sees_no_acts_and_an_unknown_intent_is_not_found(stage: Stage):

@@ -80,6 +80,12 @@ def governed_services(
     return {subject: tuple(sorted(services, key=_order)) for subject, services in governed.items()}
 
 
+def governing_intents(intents: Iterable[Intent], services: Iterable[ServiceTarget]) -> dict[ServiceTarget, Intent]:
+    """Return the intent that governs each of some services for a target; services without one are left out."""
+    owners = _Owners(intents)
+    return {(path, target): found[0].intent for path, target in services if (found := owners.of(path, target))}
+
+
 def withheld_services(
     intents: Iterable[Intent], governed: Mapping[IntentSubject, Iterable[GovernedService]]
 ) -> frozenset[ServiceTarget]:

@@ -10,8 +10,9 @@ from zkdeployment.fleet.services.withheld_services import withheld_from_host
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.last_known import Known
-from zkdeployment.web.pages.live_page import FLEET_EVENTS, RECENT, last_known, read_or, show_page
+from zkdeployment.web.pages.live_page import FLEET_EVENTS, RECENT, last_known, read_or, read_withheld, show_page
 from zkdeployment.web.views.host import host_view
+from zkdeployment.web.views.withheld import withheld_from_host
 
 router = APIRouter(include_in_schema=False)
 
@@ -45,4 +46,6 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         last.read(Known.HISTORY, lambda: feed.history(RECENT), ()),
         now=now,
     )
-    return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view)
+    identity = next(each for each in cached.fleet.identities if each.id == status.id)
+    withheld = withheld_from_host(*read_withheld(request, adapters), identity)
+    return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view, withheld=withheld)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from zkdeployment.errors import UnreachableError
 from zkdeployment.web.access import cookies
+from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.rendering import render
 from zkdeployment.web.views.frame import page_frame
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
+    from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.user import User
+    from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.web.pages.last_known import LastKnown
 
@@ -86,6 +89,15 @@ def last_known(request: Request) -> LastKnown:
     """Return the memory of the application for the time when ZooKeeper is away."""
     memory: LastKnown = request.app.state.last_known
     return memory
+
+
+def read_withheld(
+    request: Request, adapters: ServerAdapters
+) -> tuple[frozenset[ServiceTarget], tuple[Intent, ...]]:
+    """Return the services that are withheld, and the published intents."""
+    nothing: frozenset[ServiceTarget] = frozenset()
+    withheld = last_known(request).read(Known.WITHHELD, adapters.feed.withheld, nothing)
+    return withheld, tuple(record.intent for record in adapters.feed.snapshot().reading.intents.values())
 
 
 def read_or(read: Callable[[], T], default: D) -> T | D:

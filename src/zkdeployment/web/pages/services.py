@@ -14,13 +14,15 @@ from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.last_known import Known
-from zkdeployment.web.pages.live_page import FLEET_EVENTS, last_known, read_or, show_page
+from zkdeployment.web.pages.live_page import FLEET_EVENTS, last_known, read_or, read_withheld, show_page
 from zkdeployment.web.views.services import (
+    ServiceHosts,
     find_services,
     page_hosts,
     service_view,
     services_view,
 )
+from zkdeployment.web.views.withheld import withheld_from_service, withheld_services_view
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,7 +37,8 @@ def show_services(
     cached = adapters.feed.snapshot()
     services = find_services(cached.fleet, _targets(request, adapters))
     view = services_view(services, cached.status, text=text.strip(), page=page)
-    return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view)
+    withheld = withheld_services_view(*read_withheld(request, adapters), text.strip())
+    return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view, withheld=withheld)
 
 
 @router.get("/services/{path:path}")
@@ -44,6 +47,9 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
     feed = adapters.feed
     cached = feed.snapshot()
     service = find_services(cached.fleet, _targets(request, adapters)).get(f"/{path}")
+    withheld = withheld_from_service(*read_withheld(request, adapters), f"/{path}")
+    if service is None and withheld.services:
+        service = ServiceHosts(f"/{path}", "", {})
     if service is None:
         raise HTTPException(404, f"the published tree deploys no service /{path}")
     hosts = page_hosts(service, cached.status, page)
@@ -58,7 +64,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         checks=read_or(lambda: _findings(adapters, service.path, hosts), ()),
         page=page,
     )
-    return show_page(request, adapters, user, "service.html", events=FLEET_EVENTS, view=view)
+    return show_page(request, adapters, user, "service.html", events=FLEET_EVENTS, view=view, withheld=withheld)
 
 
 def _findings(adapters: ServerAdapters, path: str, hosts: Sequence[HostStatus]) -> tuple[CheckFinding, ...]:

@@ -1,0 +1,44 @@
+"""Withheld services, with the intents that they wait for."""
+
+from support.intents import CLUSTER, GROUP
+from zkdeployment.model.host import Identity
+from zkdeployment.web.views.withheld import withheld_from_host, withheld_from_service, withheld_services_view
+
+FRONT, DB, VLAN = ("/p1/shop/front/web", "web"), ("/p1/shop/db", "db"), ("/net/vlan12", "web")
+INTENTS = (GROUP, CLUSTER)
+
+
+def shown(view):
+    return [(each.path, each.target, each.subject, each.act) for each in view.services]
+
+
+def test_withheld_services_are_listed_with_their_intents():
+    view = withheld_services_view({FRONT, DB, VLAN, ("/other", "web")}, INTENTS)
+    assert shown(view) == [
+        ("/net/vlan12", "web", "ams/web", "applied"),
+        ("/p1/shop/db", "db", "p1/store/v1/shop", "instantiated"),
+        ("/p1/shop/front/web", "web", "p1/store/v1/shop", "instantiated"),
+    ]
+    assert (view.services[1].href, view.services[1].intent) == (
+        "/services/p1/shop/db",
+        "/intents/p1/store/v1/shop",
+    )
+    assert shown(withheld_services_view({FRONT, DB}, INTENTS, "DB"))[0][0] == "/p1/shop/db"
+    assert shown(withheld_from_service({FRONT, DB}, INTENTS, "/p1/shop/front")) == []
+    assert len(shown(withheld_from_service({FRONT, DB}, INTENTS, "/p1/shop/db"))) == 1
+
+
+def test_a_host_misses_what_is_withheld_from_its_targets():
+    withheld = {FRONT, DB, VLAN, ("/p1/shop/db", "h1")}
+    assert [path for path, *_ in shown(withheld_from_host(withheld, INTENTS, Identity("h1", "h1", "web")))] == [
+        "/net/vlan12",
+        "/p1/shop/front/web",
+    ]
+    assert shown(withheld_from_host(withheld, INTENTS, Identity("h1", "h1.example.com"))) == [
+        ("/p1/shop/db", "h1", "p1/store/v1/shop", "instantiated")
+    ]
+
+
+def test_a_long_list_is_cut():
+    view = withheld_services_view({(f"/p1/shop/front/{n:03}", "web") for n in range(60)}, INTENTS)
+    assert (len(view.services), view.more) == (50, 10)
