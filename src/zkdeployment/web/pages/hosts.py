@@ -5,14 +5,13 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host, find_identity
-from zkdeployment.fleet.services.withheld_services import withheld_from_host
+from zkdeployment.fleet.host_explanation import explain_host
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.live_page import FLEET_EVENTS, RECENT, last_known, read_or, read_withheld, show_page
 from zkdeployment.web.views.host import host_view
-from zkdeployment.web.views.withheld import withheld_from_host
+from zkdeployment.web.views.withheld import withheld_of_host
 
 router = APIRouter(include_in_schema=False)
 
@@ -30,11 +29,6 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     if explanation.cause is Cause.FAILED:
         output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
         explanation = explanation.with_output(output)
-    if (identity := find_identity(cached.fleet, status.id)) is not None:
-        withheld: frozenset[tuple[str, str]] = last.read(Known.WITHHELD, feed.withheld, frozenset())
-        explanation = explanation.with_facts(
-            withheld_from_host(identity, withheld, lambda: read_or(feed.intents, ()))
-        )
     findings = read_or(lambda: adapters.operator_checks.findings([status.id], now), ())
     explanation = explanation.with_checks(findings)
     view = host_view(
@@ -47,5 +41,5 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         now=now,
     )
     identity = next(each for each in cached.fleet.identities if each.id == status.id)
-    withheld = withheld_from_host(*read_withheld(request, adapters), identity)
+    withheld = withheld_of_host(*read_withheld(request, adapters), identity)
     return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view, withheld=withheld)

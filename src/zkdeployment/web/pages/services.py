@@ -22,7 +22,7 @@ from zkdeployment.web.views.services import (
     service_view,
     services_view,
 )
-from zkdeployment.web.views.withheld import withheld_from_service, withheld_services_view
+from zkdeployment.web.views.withheld import withheld_of_service, withheld_services_view
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,7 +47,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
     feed = adapters.feed
     cached = feed.snapshot()
     service = find_services(cached.fleet, _targets(request, adapters)).get(f"/{path}")
-    withheld = withheld_from_service(*read_withheld(request, adapters), f"/{path}")
+    withheld = withheld_of_service(*read_withheld(request, adapters), f"/{path}")
     if service is None and withheld.services:
         service = ServiceHosts(f"/{path}", "", {})
     if service is None:

@@ -48,7 +48,7 @@ def withheld_services_view(
     return _view(chosen[:_MOST], len(chosen) - _MOST, intents)
 
 
-def withheld_from_service(
+def withheld_of_service(
     withheld: Iterable[ServiceTarget], intents: Collection[Intent], path: str
 ) -> WithheldServices:
     """Return the targets from which a service is withheld."""
@@ -56,7 +56,7 @@ def withheld_from_service(
     return _view(chosen[:_MOST], len(chosen) - _MOST, intents)
 
 
-def withheld_from_host(
+def withheld_of_host(
     withheld: Iterable[ServiceTarget], intents: Collection[Intent], identity: Identity
 ) -> WithheldServices:
     """Return the services that are withheld from a host."""

@@ -2,7 +2,7 @@
 
 from support.intents import CLUSTER, GROUP
 from zkdeployment.model.host import Identity
-from zkdeployment.web.views.withheld import withheld_from_host, withheld_from_service, withheld_services_view
+from zkdeployment.web.views.withheld import withheld_of_host, withheld_of_service, withheld_services_view
 
 FRONT, DB, VLAN = ("/p1/shop/front/web", "web"), ("/p1/shop/db", "db"), ("/net/vlan12", "web")
 INTENTS = (GROUP, CLUSTER)
@@ -24,17 +24,17 @@ def test_withheld_services_are_listed_with_their_intents():
         "/intents/p1/store/v1/shop",
     )
     assert shown(withheld_services_view({FRONT, DB}, INTENTS, "DB"))[0][0] == "/p1/shop/db"
-    assert shown(withheld_from_service({FRONT, DB}, INTENTS, "/p1/shop/front")) == []
-    assert len(shown(withheld_from_service({FRONT, DB}, INTENTS, "/p1/shop/db"))) == 1
+    assert shown(withheld_of_service({FRONT, DB}, INTENTS, "/p1/shop/front")) == []
+    assert len(shown(withheld_of_service({FRONT, DB}, INTENTS, "/p1/shop/db"))) == 1
 
 
 def test_a_host_misses_what_is_withheld_from_its_targets():
     withheld = {FRONT, DB, VLAN, ("/p1/shop/db", "h1")}
-    assert [path for path, *_ in shown(withheld_from_host(withheld, INTENTS, Identity("h1", "h1", "web")))] == [
+    assert [path for path, *_ in shown(withheld_of_host(withheld, INTENTS, Identity("h1", "h1", "web")))] == [
         "/net/vlan12",
         "/p1/shop/front/web",
     ]
-    assert shown(withheld_from_host(withheld, INTENTS, Identity("h1", "h1.example.com"))) == [
+    assert shown(withheld_of_host(withheld, INTENTS, Identity("h1", "h1.example.com"))) == [
         ("/p1/shop/db", "h1", "p1/store/v1/shop", "instantiated")
     ]
 
