@@ -47,7 +47,7 @@ class HostResult:
             "time": round(self.time, 1),
             "seconds": round(self.seconds, 1),
             "error": None if self.error is None else self.error[:MAX_ERROR_LENGTH],
-            **({} if self.failed is None else {"failed": self.failed.properties()}),
+            "failed": None if self.failed is None else self.failed.properties(),
         }
 
     @classmethod

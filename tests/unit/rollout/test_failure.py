@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.stop import Stop
 from zkdeployment.rollout.failure import Failure
 from zkdeployment.rollout.state_machine import Phase
@@ -9,7 +10,18 @@ from zkdeployment.rollout.state_machine import Phase
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 
 
-@pytest.mark.parametrize("failure", [Failure(STOP), Failure(STOP, ("3-1", Phase.PREPARE))])
+FAILED = DeploymentFailure(8, "deploy /a 0", "/a", 0)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(STOP),
+        Failure(STOP, ("3-1", Phase.PREPARE)),
+        Failure(STOP, failed=FAILED),
+        Failure(STOP, ("3-1", Phase.PREPARE), FAILED),
+    ],
+)
 def test_a_failure_reads_back(failure):
     assert Failure.from_json(json.loads(json.dumps(failure.to_json()))) == failure
 

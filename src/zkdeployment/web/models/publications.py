@@ -34,6 +34,16 @@ class HistoryBody(Described):
     publications: list[PublicationSummaryBody]
 
 
+class FailureBody(Described):
+    """What a host failed at: the step of a publication, and the instance ``n`` of a service or the packages."""
+
+    sequence: int
+    step: str
+    path: str | None
+    n: int | None
+    packages: list[str]
+
+
 class ResultBody(Described):
     """The result of a publication on a host."""
 
@@ -42,6 +52,7 @@ class ResultBody(Described):
     time: float
     seconds: float
     error: str | None
+    failed: FailureBody | None
 
 
 class ActBody(Described):

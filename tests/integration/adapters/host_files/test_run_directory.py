@@ -88,6 +88,27 @@ def test_a_written_version_is_read_back(run, revision):
     assert json.loads((run.path / "host_version").read_text()) == revision
 
 
+def test_the_last_complete_publication_is_known_until_the_host_gets_another_identity(run):
+    run.adopt(HOST)
+    assert run.read_completed() is None
+    run.write_version("r1", 5)
+    assert run.read_completed() == 5
+    run.clear_version("r1")
+    run.clear_version(None)
+    assert (run.read_version(HOST), run.read_completed()) == (None, 5)
+    run.write_version("r2", 0)
+    assert run.read_completed() is None, "it was set by hand"
+    run.write_version("r3", 6)
+    run.adopt(Identity("h1", "a.example.com", "db"))
+    assert run.read_completed() is None
+
+
+def test_the_directory_of_the_release_before_has_no_complete_publication(run):
+    (run.path / "host_version").write_text('"r1"')
+    (run.path / "former_version").write_text("null")
+    assert (run.read_version(HOST), run.read_completed()) == ("r1", None)
+
+
 def test_the_sequence_of_a_version_is_right_before_and_after_the_version_is_replaced(run):
     assert run.read_sequence("r1") == 0
     run.write_version("r1", 5)
