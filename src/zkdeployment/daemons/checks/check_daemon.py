@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.checks.life_cycle import life_cycle_turn, prune
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.errors import LockLostError, UnreachableError, ZkdeploymentError, error_message
+from zkdeployment.errors import ConflictError, LockLostError, UnreachableError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class CheckDaemon:
             return _QUEUED
         if message != self._logged:
             log = get_logger()
-            if isinstance(error, UnreachableError):
+            if isinstance(error, UnreachableError | ConflictError):
                 log.warning("checks-paused", reason=message)
             else:
                 defect = None if isinstance(error, ZkdeploymentError) else error

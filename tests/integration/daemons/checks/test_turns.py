@@ -76,6 +76,25 @@ def test_a_turn_that_changes_nothing_reads_the_same_few_nodes_however_many_insta
     assert seen[0]["reads"] <= 6
 
 
+def test_hosts_are_not_followed_in_a_fleet_without_checks(fleet: CheckedFleet):
+    documents = system_document("nagios1") + check_document("tcp", "nagios1")
+    fleet.publish(system_document("nagios1"), web=80)
+    fleet.report("web")
+    with fleet.daemon() as daemon:
+        daemon.run_turn()
+        fleet.report("web")  # every host writes to its node
+        with counted(fleet.session) as counts:
+            daemon.run_turn()
+        assert counts["reads"] <= 6
+        fleet.publish(documents, web=80)
+        fleet.report("web")
+        daemon.run_turn()
+        assert fleet.states() == {"h1": ["awaiting_rollout"], "h2": ["awaiting_rollout"]}
+        fleet.publish(system_document("nagios1"), web=80)
+        daemon.run_turn()
+        assert fleet.states() == {"h1": ["awaiting_deletion"], "h2": ["awaiting_deletion"]}
+
+
 def test_a_push_that_changes_one_service_reads_and_writes_only_its_instances(fleet: CheckedFleet):
     services = {f"s{number}": 80 for number in range(20)}
     documents = system_document("nagios1") + "".join(check_document(name, "nagios1", name) for name in services)

@@ -46,26 +46,32 @@ class ZooKeeperCheckSources:
         self._hosts: Mapping[str, CheckedHost] = {}
         self._published: Node | None = None
         self._outdated = True
+        self._follows_hosts = False
         self._snapshot = CheckSnapshot()
 
     def read(self, awaited: Collection[str] = ()) -> CheckSnapshot:
         self._awaited = frozenset(awaited)
         outdated, self._outdated = self._outdated, True  # unless all of the following succeeds
         changed = self._nodes.refresh(self._wanted)
-        if changed or outdated:
-            self._read_hosts()
         targets = self._nodes.node(paths.TARGETS)
         if targets is not self._published and published_revision(targets) is not None:  # none: one is under way
             self._snapshot = self._read_publication(targets)
             self._published = targets
+        if self._follows_hosts != bool(self._snapshot.basis.configurations):
+            self._follows_hosts, outdated = not self._follows_hosts, True
+            self._nodes.refresh(self._wanted)
+        if changed or outdated:
+            self._read_hosts()
         if self._snapshot.basis.hosts is not self._hosts:
             self._snapshot = self._snapshot.with_hosts(self._hosts)
         self._outdated = False
         return self._snapshot
 
     def _wanted(self) -> Iterator[Read]:
-        """Yield everything that is followed; inventories only of absent hosts and of awaited ones."""
+        """Yield everything that is followed: no hosts without a check, and inventories of few hosts."""
         yield Read(paths.TARGETS)
+        if not self._follows_hosts:
+            return
         yield Read(paths.HOSTS, children=True)
         yield Read(paths.INVENTORY, children=True)
         registered = self._nodes.children(paths.HOSTS)
