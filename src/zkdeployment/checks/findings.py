@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.model.tree import Value
 
-_URGENCY = ("failed", "critical", "unknown", "warning", "pending", "ok")
+#: The words for findings, the worst first.
+FINDING_WORDS = ("failed", "critical", "unknown", "warning", "pending", "ok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def check_findings(
         for found in instances
         if not found.deleted
     )
-    return tuple(sorted(findings, key=lambda finding: (_URGENCY.index(finding.word), finding.subject)))
+    return tuple(sorted(findings, key=lambda finding: (FINDING_WORDS.index(finding.word), finding.subject)))
 
 
 def _known(result: CheckResult | None, contact: SystemContact | None, now: float) -> CheckResult | None:

@@ -188,6 +188,11 @@ class CheckAdapters:
         results = self.results(instances.values())
         return check_findings(instances.values(), results, self.systems.contacts(), now)
 
+    def all_findings(self, now: float) -> tuple[CheckFinding, ...]:
+        """Return what all wanted checks say, the worst first."""
+        instances = [found for found in self.instances.scan() if not found.deleted]
+        return check_findings(instances, self.results(instances), self.systems.contacts(), now)
+
     def find(self, instance_id: str) -> CheckInstance:
         """Return an instance; raises ``NotFoundError``."""
         found = self.instances.find([instance_id]).get(instance_id)

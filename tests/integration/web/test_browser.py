@@ -160,6 +160,7 @@ PAGES = (
     "/services",
     "/services/shop/web",
     "/intents",
+    "/checks",
     "/rollout",
     "/history",
     "/history/{sequence}",

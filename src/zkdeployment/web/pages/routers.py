@@ -1,6 +1,6 @@
 """The routers of all pages.
 
-The pages of a further system (checks, pools) are a module here, a view in ``web/views``, templates, an
+The pages of a further system (pools) are a module here, a view in ``web/views``, templates, an
 entry in this tuple and a tab in ``web/views/frame.py``.
 """
 
@@ -8,6 +8,7 @@ from zkdeployment.web.pages import (
     acts,
     api_docs,
     audit,
+    checks,
     external_logins,
     fleet,
     history,
@@ -28,6 +29,7 @@ PAGE_ROUTERS = (
     hosts.router,
     services.router,
     intents.router,
+    checks.router,
     rollout.router,
     history.router,
     locks.router,

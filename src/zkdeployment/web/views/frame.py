@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import User
     from zkdeployment.web.views.moments import Moment
 
-#: The tabs in their order. Pages of further systems (checks, pools) come before the history.
+#: The tabs in their order. Pages of further systems (pools) come before the history.
 _TABS = (
     ("Fleet", "/"),
     ("Services", "/services"),
     ("Intents", "/intents"),
+    ("Checks", "/checks"),
     ("Rollout", "/rollout"),
     ("History", "/history"),
     ("Locks", "/locks"),

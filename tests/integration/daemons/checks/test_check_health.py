@@ -90,7 +90,7 @@ def test_a_host_is_healthy_when_its_new_check_runs_and_is_ok(
         shown = invoke("why", "h2", "-z", zookeeper).stdout
         assert "Checks:\n  critical: tcp of /shop/web 0: refused\n" in shown
         with service.browser(viewer) as browser:
-            for page in ("hosts/h2", "services/shop/web"):
+            for page in ("hosts/h2", "services/shop/web", "checks", "checks?state=critical"):
                 wait_until(lambda page=page: "critical</span>" in browser.get(f"/{page}").text, page)
         adapters = check_adapters(fleet.session)
         both = adapters.findings(["h1", "h2"], now, "/shop/web")

@@ -1,0 +1,26 @@
+"""``/checks``: the monitoring systems, and what all checks say."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from zkdeployment.checks.overview import CheckSummary
+from zkdeployment.web.access.rights import Reader
+from zkdeployment.web.dependencies import Adapters
+from zkdeployment.web.pages.live_page import read_or, show_page
+from zkdeployment.web.views.checks import checks_view
+
+router = APIRouter(include_in_schema=False)
+
+#: The kinds of events after which this page is no longer current.
+_EVENTS = "check publication"
+
+
+@router.get("/checks")
+def show_checks(request: Request, adapters: Adapters, user: Reader) -> Response:
+    """Return the page that lists the checks."""
+    checks, now = adapters.operator_checks, adapters.clock.now()
+    summary = read_or(checks.summary, CheckSummary())
+    findings = read_or(lambda: checks.all_findings(now), ())
+    query = request.query_params
+    view = checks_view(summary, findings, {name: query.getlist(name) for name in query}, now)
+    return show_page(request, adapters, user, "checks.html", events=_EVENTS, view=view)

@@ -1,0 +1,82 @@
+"""The page of checks: filters, search and pages."""
+
+from dataclasses import replace
+
+from support.check_instances import KEY
+from zkdeployment.checks.findings import check_findings
+from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
+from zkdeployment.checks.overview import CheckSummary, SystemBacklog
+from zkdeployment.web.views.checks import PAGE_SIZE, checks_view
+
+NOW = 1000.0
+
+
+def findings(*states):
+    instances = [
+        (
+            CheckInstance(
+                replace(KEY, host=f"h{number:03}"),
+                (InstanceConfiguration(0, "c", CheckState.ACTIVE, {}, "nagios1"),),
+                0,
+            ),
+            state,
+        )
+        for number, state in enumerate(states)
+    ]
+    results = {found.id: CheckResult(state, f"it is {state.value}", 1.0, 2.0) for found, state in instances}
+    return check_findings(
+        [found for found, _ in instances], results, {"nagios1": SystemContact(reported=NOW)}, NOW
+    )
+
+
+def view(found, **parameters):
+    return checks_view(CheckSummary(), found, {name: [value] for name, value in parameters.items()}, NOW)
+
+
+def test_the_filters_count_the_findings_and_lead_to_them():
+    found = findings(ResultState.OK, ResultState.CRITICAL, ResultState.OK)
+    page = view(found)
+    assert [(link.word, link.count, link.href, link.selected) for link in page.filters] == [
+        ("critical", 1, "/checks?state=critical", False),
+        ("ok", 2, "/checks?state=ok", False),
+    ]
+    assert [each.word for each in page.findings] == ["critical", "ok", "ok"]
+    assert page.range == "1 to 3 of 3"
+
+
+def test_a_selected_filter_leads_back_to_all_checks():
+    page = view(findings(ResultState.OK, ResultState.CRITICAL), state="ok", text="it is")
+    assert [each.host for each in page.findings] == ["h000"]
+    assert [(link.word, link.href, link.selected) for link in page.filters] == [
+        ("critical", "/checks?state=critical&text=it+is", False),
+        ("ok", "/checks?text=it+is", True),
+    ]
+
+
+def test_the_search_finds_hosts_services_and_outputs():
+    found = findings(ResultState.OK, ResultState.CRITICAL)
+    assert [each.host for each in view(found, text="H001").findings] == ["h001"]
+    assert [each.host for each in view(found, text="is crit").findings] == ["h001"]
+    assert len(view(found, text="/p1/shop").findings) == 2
+    assert view(found, text="nothing").findings == ()
+
+
+def test_an_unknown_state_in_the_address_shows_all_checks():
+    assert len(view(findings(ResultState.OK), state="bogus").findings) == 1
+
+
+def test_long_lists_have_pages():
+    found = findings(*[ResultState.OK] * (PAGE_SIZE + 1))
+    first, second = view(found), view(found, page="2")
+    assert (first.range, first.previous, first.next) == ("1 to 50 of 51", None, "/checks?page=2")
+    assert (second.range, second.previous, second.next) == ("51 to 51 of 51", "/checks", None)
+
+
+def test_monitoring_systems_show_their_last_contacts():
+    system = SystemBacklog("nagios1", None, NOW - 60, None, frozenset("ab"), frozenset("bc"), frozenset("d"))
+    summary = CheckSummary((system,))
+    (row,) = checks_view(summary, (), {}, NOW).systems
+    assert row.fetched is not None
+    assert row.reported is None
+    assert (row.name, row.waiting, row.failed) == ("nagios1", 3, 1)
