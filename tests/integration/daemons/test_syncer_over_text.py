@@ -257,11 +257,11 @@ def test_a_change_between_the_read_and_the_write_is_noticed_and_reverted(
     follower.sync()
     publish, times = follower.store.publish, [1]
 
-    def meddled(publication):
+    def meddled(publication, intents):
         if times:
             times.pop()
             meddle(publishing)
-        publish(publication)
+        publish(publication, intents)
 
     follower.store.publish = meddled  # type: ignore[method-assign]
     publishing.push(NEWER)
