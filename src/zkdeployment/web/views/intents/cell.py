@@ -96,7 +96,8 @@ def _details(
 ) -> Mapping[tuple[str, str], ResourceDetails]:
     """Return the details of the resources of a cell by kind and name."""
     services = tuple(service for service in instance.services if (service.app, service.target) == cell)
-    rows = instance_resources(replace(instance, services=services), reports, with_details=True)
+    apps = {app: paths for app, paths in instance.apps.items() if app == cell[0]}
+    rows = instance_resources(replace(instance, apps=apps, services=services), reports, with_details=True)
     return {(row.kind, row.name): row.details for row in rows if row.details is not None}
 
 
