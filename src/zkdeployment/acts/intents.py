@@ -93,7 +93,7 @@ def approve_files(
 
     So an instantiated group with ``update: approve`` gets the approval of its new content in the same change.
     """
-    placed = find_intent(files, order.subject)
+    placed = find_intent(files, order.subject, place="in these files")
     snapshot, approval = placed.snapshot, _approval(order, placed.snapshot.content.digest, sign)
     intent = snapshot.intent
     if (

@@ -50,15 +50,20 @@ class PlacedIntent:
         return self.snapshot.intent
 
 
-def find_intent(files: Sequence[SourceFile], subject: IntentSubject) -> PlacedIntent:
-    """Return the intent of a subject; raises ``NotFoundError`` if the files have no valid document of it."""
+def find_intent(
+    files: Sequence[SourceFile], subject: IntentSubject, *, place: str = "at the tip of the branch"
+) -> PlacedIntent:
+    """Return the intent of a subject; raises ``NotFoundError`` if the files have no valid document of it.
+
+    ``place`` names the files in the error.
+    """
     reviewed = review(files)
     entry = _entry(reviewed.documents, subject)
     if entry is None:
         faulty = sorted({problem.file for problem in reviewed.documents.problems if problem.file})
         hint = f"; documents in {', '.join(faulty)} have errors: see 'zkdeployment lint'" if faulty else ""
         raise NotFoundError(
-            f"there is no intent {subject_text(subject)} at the tip of the branch: expected one of those that"
+            f"there is no intent {subject_text(subject)} {place}: expected one of those that"
             f" 'zkdeployment intent list' shows{hint}"
         )
     text = _content(files, entry.file)
