@@ -282,7 +282,10 @@ def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(s
     assert len(site.json("instances")["instances"]) == 1
     assert site.run("approve", SHOP, "--work-tree", str(tree), "--wait").returncode == 2
     missing = site.run("approve", "p1/store/v1/none", "--work-tree", str(tree))
-    assert (missing.returncode, "there is no intent p1/store/v1/none in these files" in missing.stderr) == (3, True)
+    assert (missing.returncode, "there is no intent p1/store/v1/none in these files" in missing.stderr) == (
+        3,
+        True,
+    )
 
 
 def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_path: Path) -> None:
