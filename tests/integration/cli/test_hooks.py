@@ -189,7 +189,7 @@ class TestPreReceive:
         server.clone.commit({"i.yaml": group.replace("  state:", "  colour: red\n  state:")})
         accepted, output = server.push("main")
         assert not accepted
-        assert "remote: i.yaml:6:3: data.colour: unknown key 'colour'" in output
+        assert "remote: i.yaml:6:11: data.colour: unknown key 'colour'" in output
 
     def test_the_hook_ignores_the_work_tree_of_the_pushing_user(self, server: Server):
         server.clone.commit({"a.zk": GOOD})
