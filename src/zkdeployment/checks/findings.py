@@ -10,7 +10,7 @@ from zkdeployment.checks.monitoring_system import ResultState, is_stale
 from zkdeployment.checks.overview import host_name, is_failed, overview_to_json, shown_configuration, shown_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
@@ -64,22 +64,36 @@ class CheckFinding:
         return overview_to_json(self.instance, self.result)
 
 
-def check_findings(
-    instances: Iterable[CheckInstance],
+def known_results(
+    instances: Mapping[str, CheckInstance],
     results: Mapping[str, CheckResult],
     contacts: Mapping[str, SystemContact],
     now: float,
+) -> dict[str, CheckResult]:
+    """Return the results of instances, all by identifier; those of a silent monitoring system are unknown.
+
+    ``contacts`` are by monitoring system.
+    """
+    systems = {found.system for found in instances.values()}
+    silent = {system for system in systems if is_stale(contacts.get(system), now)}
+    return {
+        instance_id: _unknown(results[instance_id]) if found.system in silent else results[instance_id]
+        for instance_id, found in instances.items()
+        if instance_id in results
+    }
+
+
+def check_findings(
+    instances: Mapping[str, CheckInstance], results: Mapping[str, CheckResult]
 ) -> tuple[CheckFinding, ...]:
-    """Return the findings of instances that are wanted, the worst first; ``contacts`` are by monitoring system."""
+    """Return the findings of instances that are wanted, the worst first; ``results`` are those that are known."""
     findings = (
-        CheckFinding(found, _known(results.get(found.id), contacts.get(found.system), now))
-        for found in instances
+        CheckFinding(found, results.get(instance_id))
+        for instance_id, found in instances.items()
         if not found.deleted
     )
     return tuple(sorted(findings, key=lambda finding: (FINDING_WORDS.index(finding.word), finding.subject)))
 
 
-def _known(result: CheckResult | None, contact: SystemContact | None, now: float) -> CheckResult | None:
-    if result is None or not is_stale(contact, now):
-        return result
+def _unknown(result: CheckResult) -> CheckResult:
     return replace(result, state=ResultState.UNKNOWN, output="its monitoring system reports no results any more")

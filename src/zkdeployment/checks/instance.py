@@ -151,7 +151,10 @@ class CheckInstance:
 
     def configuration(self, version: int) -> InstanceConfiguration | None:
         """Return the configuration with a version; ``None`` if there is none."""
-        return next((found for found in self.configurations if found.version == version), None)
+        for found in self.configurations:  # called so often that a generator would be felt
+            if found.version == version:
+                return found
+        return None
 
 
 def is_kept(configuration: InstanceConfiguration) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.instance import CheckState, is_kept
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.tree import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.checks.instance import CheckInstance, InstanceConfiguration
+    from zkdeployment.checks.instance import CheckDetails, CheckInstance, InstanceConfiguration
     from zkdeployment.checks.monitoring_system import CheckResult
     from zkdeployment.model.tree import Value
 
@@ -98,6 +98,20 @@ def selected(instances: Iterable[CheckInstance], wanted: InstanceFilter) -> tupl
     """Return the instances that a filter selects, by check, service, host and number."""
     found = [instance for instance in instances if wanted.selects(instance)]
     return tuple(sorted(found, key=_order))
+
+
+def listed_part(instance: CheckInstance) -> CheckInstance:
+    """Return an instance as lists of instances need it: of its details only the host, and no former versions."""
+    shown, host = shown_configuration(instance), host_name(instance)
+    details: CheckDetails = {"host": {"name": host}}
+    return replace(
+        instance,
+        configurations=tuple(
+            replace(found, details=details)
+            for found in instance.configurations
+            if is_kept(found) or found is shown
+        ),
+    )
 
 
 def overview_to_json(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:

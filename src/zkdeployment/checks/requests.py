@@ -87,8 +87,13 @@ def list_flagged(instance: CheckInstance, now: float) -> tuple[CheckInstance, bo
 
 def list_open(instance: CheckInstance, now: float) -> tuple[CheckInstance, bool]:
     """Return an instance after a list of all pending deployments, and whether the instance is in the list."""
-    is_open = any(found.state in OPEN for found in instance.configurations)
-    return (_notified(instance, now) if is_open else instance), is_open
+    listed = is_open(instance)
+    return (_notified(instance, now) if listed else instance), listed
+
+
+def is_open(instance: CheckInstance) -> bool:
+    """Whether an instance waits for its monitoring system."""
+    return any(found.state in OPEN for found in instance.configurations)
 
 
 def _notified(instance: CheckInstance, now: float) -> CheckInstance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from zkdeployment.checks.findings import check_findings
+from zkdeployment.checks.findings import check_findings, known_results
 from zkdeployment.checks.overview import (
     CheckSummary,
     InstanceFilter,
@@ -185,13 +185,7 @@ class CheckAdapters:
         some = {host: found for host, found in basis.hosts.items() if host in hosts}
         wanted = wanted_instances(replace(basis, hosts=some))
         instances = self.instances.find([found.id for found in wanted if path in {None, found.key.path}])
-        results = self.results(instances.values())
-        return check_findings(instances.values(), results, self.systems.contacts(), now)
-
-    def all_findings(self, now: float) -> tuple[CheckFinding, ...]:
-        """Return what all wanted checks say, the worst first."""
-        instances = [found for found in self.instances.scan() if not found.deleted]
-        return check_findings(instances, self.results(instances), self.systems.contacts(), now)
+        return check_findings(instances, self.results(instances.values(), now))
 
     def find(self, instance_id: str) -> CheckInstance:
         """Return an instance; raises ``NotFoundError``."""
@@ -202,15 +196,16 @@ class CheckAdapters:
             )
         return found
 
-    def results(self, instances: Collection[CheckInstance]) -> dict[str, CheckResult]:
-        """Return the last results of instances, by their identifiers."""
+    def results(self, instances: Collection[CheckInstance], now: float) -> dict[str, CheckResult]:
+        """Return the last results of instances, by identifier; those of a silent monitoring system are unknown."""
+        by_id = {instance.id: instance for instance in instances}
         by_system: dict[str, list[str]] = {}
-        for instance in instances:
-            by_system.setdefault(instance.system, []).append(instance.id)
+        for instance_id, instance in by_id.items():
+            by_system.setdefault(instance.system, []).append(instance_id)
         found: dict[str, CheckResult] = {}
         for system, ids in by_system.items():
             found |= self.systems.results(system, ids) if system else {}
-        return found
+        return known_results(by_id, found, self.systems.contacts(), now) if found else {}
 
     def retry(self, instances: Collection[CheckInstance], act: Act) -> tuple[CheckInstance, ...]:
         """Let monitoring systems try failed deployments and undeployments again; return the changed instances.

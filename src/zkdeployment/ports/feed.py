@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.checks.reading import CheckReading
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.fleet.cached_fleet import CachedFleet
     from zkdeployment.fleet.events import EventLog
@@ -104,6 +105,12 @@ class FleetFeed(Protocol):
 
     def intent(self, subject: IntentSubject) -> IntentRecord | None:
         """Return the whole record of an intent; ``None`` if none was published."""
+
+    def checks(self) -> CheckReading:
+        """Return all check instances with what is known of their results.
+
+        The first call reads them all; later ones read only what changed, at most once a second.
+        """
 
     def withheld(self) -> frozenset[ServiceTarget]:
         """Return the services and targets that are not deployed because of the state of their intents."""

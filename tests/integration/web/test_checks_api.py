@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,18 @@ from support.branches import Branch
 from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.commands import invoke
 from support.service import RunningService, running_service
+from support.waiting import wait_until
+from support.zookeeper import sent_requests
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.checks.monitoring_system import STALE_AFTER
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kazoo.client import KazooClient
 
     from support.publishing import Publishing
 
@@ -191,6 +198,45 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     alarm = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert "monitoring system nagios1 could not deploy or remove 1 check instance" in alarm.stdout
     assert invoke("checks", "instances", MISSING, "-z", site.zookeeper).returncode == 3
+
+
+def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknown(
+    site: RolledOut, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+):
+    adapters = site.service.adapters
+    listed, shown = site.get("/instances"), site.get("/tcp")
+    assert [one["result"] and one["result"]["state"] for one in _by_id(listed, site)] == [None, "critical"]
+    sent = [
+        *(sent_requests(session, monkeypatch) for session in (adapters.feed._session, adapters.checks._session))
+    ]
+    with site.service.browser(site.viewer) as browser:
+        for _ in range(5):
+            assert (site.get("/instances"), site.get("/tcp")) == (listed, shown)
+            page = browser.get("/checks").text
+            assert "rollout_failed: no such plugin" in page
+            assert "refused" in page
+    assert [path for requests in sent for path in _paths(requests) if f"{paths.CHECK_INSTANCES}/" in path] == []
+
+    contact = f"{paths.check_system_path('nagios1')}/contact"
+    reported = time.time() - STALE_AFTER - 1
+    client.set(contact, json.dumps({"fetched": reported, "reported": reported}).encode())
+    wait_until(lambda: _by_id(site.get("/instances"), site)[1]["result"]["state"] == "unknown", "the silence")
+    assert site.get("/instances") == site.verb("instances")
+    one = site.get(f"/instances/{site.second}")
+    assert one == site.verb("instances", site.second)
+    assert one["result"]["output"] == "its monitoring system reports no results any more"
+
+
+def _by_id(listed: Any, site: RolledOut) -> list[Any]:
+    by_id = {one["id"]: one for one in listed["instances"]}
+    return [by_id[site.first], by_id[site.second]]
+
+
+def _paths(requests: list[Any]) -> list[str]:
+    """Return the paths in requests, also of those that were sent together."""
+    return [
+        str(one.path) for sent in requests for one in getattr(sent, "requests", [sent]) if hasattr(one, "path")
+    ]
 
 
 def test_operators_retry_failed_instances_only_and_it_is_recorded(site: RolledOut):

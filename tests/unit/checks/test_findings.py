@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.check_instances import KEY, instance_of, version
-from zkdeployment.checks.findings import check_findings
+from zkdeployment.checks.findings import check_findings, known_results
 from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
 
@@ -18,10 +18,9 @@ def on(host, state, *, reason=""):
 
 def findings(instances, results, contacts=None, now=NOW):
     found = {instance.id: CheckResult(state, "first\nsecond", 1.0, 2.0) for instance, state in results}
-    return [
-        (finding.host, finding.word, finding.detail)
-        for finding in check_findings(instances, found, SPEAKING if contacts is None else contacts, now)
-    ]
+    by_id = {instance.id: instance for instance in instances}
+    known = known_results(by_id, found, SPEAKING if contacts is None else contacts, now)
+    return [(finding.host, finding.word, finding.detail) for finding in check_findings(by_id, known)]
 
 
 def test_the_worst_come_first():
@@ -55,7 +54,7 @@ def test_deleted_instances_are_not_shown():
 
 def test_the_subject_names_the_chosen_attributes():
     key = replace(KEY, attributes=(("port", 80),))
-    (finding,) = check_findings([CheckInstance(key)], {}, {}, NOW)
+    (finding,) = check_findings({key.id: CheckInstance(key)}, {})
     assert finding.subject == "front-http of /p1/shop/front 0, port 80"
     assert finding.to_json()["attributes"] == {"port": 80}
 

@@ -9,6 +9,7 @@ from zkdeployment.checks.overview import (
     host_name,
     instance_to_view,
     is_failed,
+    listed_part,
     overview_to_json,
     read_instance_id,
     read_state,
@@ -71,6 +72,24 @@ def test_an_instance_without_versions_has_no_name_of_its_host_yet():
     empty = instance()
     assert (host_name(empty), shown_state(empty)) == ("host1", CheckState.AWAITING_COMPUTATION)
     assert overview_to_json(empty, None)["version"] is None
+
+
+@pytest.mark.parametrize(
+    ("whole", "versions"),
+    [
+        (ACTIVE, [0]),
+        (instance(version(0, CheckState.DEPROVISIONED), version(1, CheckState.BLOCKED), current=0), [0, 1]),
+        (instance(version(0, CheckState.AWAITING_DELETION), version(1, CheckState.ACTIVE), current=1), [1]),
+        (instance(version(0, CheckState.AWAITING_DELETION), version(1, CheckState.AWAITING_DELETION)), [1]),
+        (instance(), []),
+    ],
+)
+def test_the_listed_part_of_an_instance_is_listed_like_the_whole(whole, versions):
+    listed = listed_part(whole)
+    assert [found.version for found in listed.configurations] == versions
+    assert all(found.details == {"host": {"name": "host1.example.com"}} for found in listed.configurations)
+    assert overview_to_json(listed, None) == overview_to_json(whole, None)
+    assert (listed.system, is_failed(listed)) == (whole.system, is_failed(whole))
 
 
 def test_one_instance_is_shown_with_all_its_versions():

@@ -84,7 +84,7 @@ def instances(
             _show_one(checks, read_instance_id(instance_id), output)
             return
         found = checks.select(wanted)
-        results = checks.results(found)
+        results = checks.results(found, time.time())
     if output != "table":
         shown = [overview_to_json(instance, results.get(instance.id)) for instance in found]
         emit({"instances": shown}, output, schema="check-instances")
@@ -173,7 +173,7 @@ def retry(
 
 def _show_one(checks: CheckAdapters, instance_id: str, output: str) -> None:
     instance = checks.find(instance_id)
-    result = checks.results([instance]).get(instance.id)
+    result = checks.results([instance], time.time()).get(instance.id)
     if output != "table":
         emit(instance_to_view(instance, result), output, schema="check-instance")
     else:

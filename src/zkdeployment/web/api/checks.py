@@ -11,6 +11,7 @@ from zkdeployment.checks.overview import (
     overview_to_json,
     read_instance_id,
     read_state,
+    selected,
     state_counts,
 )
 from zkdeployment.checks.views import check_to_json, configurations_to_json, instances_of
@@ -69,11 +70,13 @@ def list_instances(
     path: Annotated[str | None, Query(description="Only those of services at and below this node.")] = None,
     check: Annotated[str | None, Query(description="Only instances of this check.")] = None,
 ) -> Response:
-    """Return the check instances that match all of the given values, with their last results."""
-    checks = adapters.operator_checks
-    found = checks.select(InstanceFilter(read_state(state), host, path, check))
-    results = checks.results(found)
-    shown = [overview_to_json(instance, results.get(instance.id)) for instance in found]
+    """Return the check instances that match all of the given values, with their last results.
+
+    The results of a monitoring system that reported nothing for five minutes are `unknown`.
+    """
+    wanted, reading = InstanceFilter(read_state(state), host, path, check), adapters.feed.checks()
+    found = selected(reading.instances.values(), wanted)
+    shown = [overview_to_json(instance, reading.results.get(instance.id)) for instance in found]
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
 
 
@@ -82,7 +85,8 @@ def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) 
     """Return a check instance with all its versions, their states, reasons and times."""
     checks = adapters.operator_checks
     instance = checks.find(read_instance_id(uuid))
-    body = instance_to_view(instance, checks.results([instance]).get(instance.id))
+    results = checks.results([instance], adapters.clock.now())
+    body = instance_to_view(instance, results.get(instance.id))
     return JSONResponse(with_schema("check-instance", body))
 
 
@@ -92,8 +96,8 @@ def retry_instance(
 ) -> Response:
     """Let the monitoring system try a failed deployment, or undeployment, again; 409 in any other state."""
     instance = check_acts.retry(adapters, user, uuid, "" if request is None else request.reason)
-    result = adapters.operator_checks.results([instance]).get(instance.id)
-    return JSONResponse(with_schema("check-instance", instance_to_view(instance, result)))
+    results = adapters.operator_checks.results([instance], adapters.clock.now())
+    return JSONResponse(with_schema("check-instance", instance_to_view(instance, results.get(instance.id))))
 
 
 @router.get("/summary", response_model=CheckSummaryBody)
@@ -108,7 +112,7 @@ def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> R
     checks = adapters.operator_checks
     document: dict[str, Any] = dict(checks.document(name))
     wanted = instances_of(checks.sources.read().basis, name)
-    states = state_counts(checks.select(InstanceFilter(check=name)))
+    states = state_counts(selected(adapters.feed.checks().instances.values(), InstanceFilter(check=name)))
     return JSONResponse(with_schema("check", check_to_json(document, wanted, states)))
 
 

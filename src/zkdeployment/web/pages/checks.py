@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from zkdeployment.checks.overview import CheckSummary
+from zkdeployment.checks.reading import CheckReading
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.live_page import read_or, show_page
@@ -18,9 +18,7 @@ _EVENTS = "check publication"
 @router.get("/checks")
 def show_checks(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page that lists the checks."""
-    checks, now = adapters.operator_checks, adapters.clock.now()
-    summary = read_or(checks.summary, CheckSummary())
-    findings = read_or(lambda: checks.all_findings(now), ())
-    query = request.query_params
-    view = checks_view(summary, findings, {name: query.getlist(name) for name in query}, now)
+    reading, query = read_or(adapters.feed.checks, CheckReading()), request.query_params
+    parameters = {name: query.getlist(name) for name in query}
+    view = checks_view(reading.summary, reading.findings, parameters, adapters.clock.now())
     return show_page(request, adapters, user, "checks.html", events=_EVENTS, view=view)

@@ -64,7 +64,7 @@ def checks_view(
     """Return the page that the parameters of its address ask for."""
     state = last_value(parameters, "state")
     state, text = state if state in FINDING_WORDS else "", search_text(parameters)
-    matching = [found for found in findings if _matches(found, text)]
+    matching = [found for found in findings if _matches(found, text)] if text else findings
     counts = Counter(found.word for found in matching)
     shown = [found for found in matching if state in {"", found.word}]
     page = page_number(parameters)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from support.check_instances import KEY
 from zkdeployment.checks.findings import check_findings
 from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
+from zkdeployment.checks.monitoring_system import CheckResult, ResultState
 from zkdeployment.checks.overview import CheckSummary, SystemBacklog
 from zkdeployment.web.views.checks import PAGE_SIZE, checks_view
 
@@ -25,9 +25,7 @@ def findings(*states):
         for number, state in enumerate(states)
     ]
     results = {found.id: CheckResult(state, f"it is {state.value}", 1.0, 2.0) for found, state in instances}
-    return check_findings(
-        [found for found, _ in instances], results, {"nagios1": SystemContact(reported=NOW)}, NOW
-    )
+    return check_findings({found.id: found for found, _ in instances}, results)
 
 
 def view(found, **parameters):

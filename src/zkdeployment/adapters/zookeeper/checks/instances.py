@@ -23,7 +23,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, D
 from zkdeployment.checks.changes import state_changes
 from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.overview import is_failed
-from zkdeployment.checks.requests import list_open
+from zkdeployment.checks.requests import is_open
 from zkdeployment.errors import ConflictError, LockLostError
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _indexes(instance: CheckInstance | None) -> set[str]:
         return set()
     indexes = {
         _flagged(instance.system): instance.update_available,
-        _open(instance.system): list_open(instance, 0.0)[1],
+        _open(instance.system): is_open(instance),
         _failed(instance.system): is_failed(instance),
         paths.CHECKS_DUE: life_cycle_turn(instance, 0.0) != instance,
     }

@@ -21,6 +21,7 @@ from zkdeployment.errors import ConflictError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.tree import Value
 
@@ -41,9 +42,7 @@ class ZooKeeperMonitoringSystems:
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
         nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}" for name in names)
         return {
-            unquote(name): callback if isinstance(callback := node.properties.get("callback"), str) else None
-            for name, node in zip(names, nodes, strict=True)
-            if node is not None
+            unquote(name): callback_in(node) for name, node in zip(names, nodes, strict=True) if node is not None
         }
 
     def set_callback(self, system: str, callback: str | None) -> None:
@@ -83,10 +82,9 @@ class ZooKeeperMonitoringSystems:
         places = [f"{above}/{bucket}" for bucket in buckets]
         found: dict[str, CheckResult] = {}
         for path, node in zip(places, self._session.get_many(places), strict=True):
-            for instance, value in decode_values(path, node).items():
-                result = CheckResult.from_json(value)
-                if result is not None and (grouped is None or instance in grouped[path.rpartition("/")[2]]):
-                    found[instance] = result
+            held = results_in(path, node)
+            wanted = held.keys() if grouped is None else grouped[path.rpartition("/")[2]]
+            found |= {instance: held[instance] for instance in wanted if instance in held}
         return found
 
     def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
@@ -118,6 +116,18 @@ class ZooKeeperMonitoringSystems:
                 continue
             return
         raise ConflictError(f"{path} is changed all the time; try again")
+
+
+def callback_in(node: Node) -> str | None:
+    """Return the callback in the node of a monitoring system; ``None`` for one that polls."""
+    callback = node.properties.get("callback")
+    return callback if isinstance(callback, str) else None
+
+
+def results_in(path: str, node: Node | None) -> dict[str, CheckResult]:
+    """Return the results in a bucket by instance; damaged ones are left out."""
+    found = {instance: CheckResult.from_json(value) for instance, value in decode_values(path, node).items()}
+    return {instance: result for instance, result in found.items() if result is not None}
 
 
 def _is_later(time: float | None, known: float | None) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.clients import call_safely
+from zkdeployment.adapters.zookeeper.feed.check_readings import CheckReadings
 from zkdeployment.adapters.zookeeper.feed.deployed_inventories import DeployedInventories
 from zkdeployment.adapters.zookeeper.feed.fleet_assembly import FleetAssembly
 from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
@@ -20,6 +21,7 @@ from zkdeployment.adapters.zookeeper.publication.history import read_history, re
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
 from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
+from zkdeployment.checks.reading import CheckReading
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.cached_fleet import CachedFleet, FleetReading
 from zkdeployment.fleet.events import RESET_EVENT, EventLog, connection_event, events_between
@@ -68,6 +70,7 @@ class ZooKeeperFeed:
         self._new_session = new_session
         self._session: Session | None = None
         self._inventories: DeployedInventories | None = None
+        self._checks: CheckReadings | None = None
         self._shared = SharedReads()
         self._targets: tuple[object, Targets] | None = None
         self._intents = IntentRecords()
@@ -169,6 +172,10 @@ class ZooKeeperFeed:
     def intent(self, subject: IntentSubject) -> IntentRecord | None:
         return self._intents.one(self._ready(), self.snapshot().reading.intents, subject)
 
+    def checks(self) -> CheckReading:
+        self._ready()
+        return CheckReading() if self._checks is None else self._checks.get(time.time())
+
     def withheld(self) -> frozenset[ServiceTarget]:
         session = self._ready()
         return self._shared.get("withheld", lambda: read_withheld(session))
@@ -228,7 +235,8 @@ class ZooKeeperFeed:
         nodes = FollowedNodes(session, self._wake.set)
         assembly = FleetAssembly(nodes)
         session.on_change(self._wake.set)
-        self._inventories, self._session = DeployedInventories(session), session
+        self._inventories, self._checks = DeployedInventories(session), CheckReadings(session)
+        self._session = session
         while not self._closed.is_set():
             self._wake.clear()
             begun = time.monotonic()

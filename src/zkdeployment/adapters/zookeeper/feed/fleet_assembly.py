@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.checks.last_changes import decode_changes
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
 from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contender, queued
 from zkdeployment.adapters.zookeeper.operator.stops import stop_of
@@ -63,7 +64,7 @@ class FleetAssembly:
 
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
-        self._decoded: dict[str, tuple[Node, Any]] = {}
+        self._decoded = DecodedNodes(nodes)
         self._names: tuple[object, frozenset[str]] = ((), frozenset())
         self._absent: tuple[KnownHost, ...] = ()
         self._intents: Mapping[IntentSubject, IntentRecord] = {}
@@ -112,32 +113,17 @@ class FleetAssembly:
             sequence=last.sequence,
             syncer=None if syncer is None else report_of(syncer),
             intents=self._intent_summaries(),
-            checks=self._value(paths.CHECKS_CHANGED, "", _last_check_changes),
+            checks=self._decoded.value(paths.CHECKS_CHANGED, "", _last_check_changes),
         )
-        self._forget()
+        self._decoded.forget()
         return reading
 
     def _all(self, directory: str, decode: Callable[[str, Node], T]) -> tuple[T, ...]:
         """Return the values of all existing nodes in a directory, in the order of their names."""
-        values = (self._value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory))
+        values = (
+            self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)
+        )
         return tuple(value for value in values if value is not None)
-
-    def _value(self, path: str, name: str, decode: Callable[[str, Node], T]) -> T | None:
-        """Return the value of a node, the same object for as long as the node has not changed."""
-        node = self._nodes.node(path)
-        if node is None:
-            return None
-        known = self._decoded.get(path)
-        if known is None or known[0] is not node:
-            known = self._decoded[path] = node, decode(name, node)
-        value: T = known[1]
-        return value
-
-    def _forget(self) -> None:
-        """Drop the values of nodes that are no longer followed."""
-        gone = [path for path, (node, _) in self._decoded.items() if self._nodes.node(path) is not node]
-        for path in gone:
-            del self._decoded[path]
 
     def _absent_ids(self) -> list[str]:
         registered = set(self._nodes.children(paths.HOSTS))
@@ -145,7 +131,9 @@ class FleetAssembly:
 
     def _absent_hosts(self) -> tuple[KnownHost, ...]:
         """Return the absent hosts: the same tuple if none of them has changed."""
-        found = (self._value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids())
+        found = (
+            self._decoded.value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids()
+        )
         absent = tuple(host for host in found if host is not None)
         if len(absent) != len(self._absent) or any(map(_differ, absent, self._absent)):
             self._absent = absent
@@ -167,7 +155,9 @@ class FleetAssembly:
 
     def _rollout(self, last: Published) -> RolloutState | None:
         current = current_id(self._nodes.node(paths.ROLLOUTS))
-        state = None if current is None else self._value(paths.rollout_path(current), current, _rollout_state)
+        state = (
+            None if current is None else self._decoded.value(paths.rollout_path(current), current, _rollout_state)
+        )
         return state if state is not None and state.sequence == last.effective_since else None
 
     def _leaders(self) -> list[str]:

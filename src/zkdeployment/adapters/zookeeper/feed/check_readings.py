@@ -1,0 +1,112 @@
+"""The check instances and results that clients asked for, read at the first use and again only where they changed.
+
+Of each instance only the listed part is kept. 100,000 instances with results need some 220 MB.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.checks.buckets import decode_instances
+from zkdeployment.adapters.zookeeper.checks.systems import callback_in, results_in
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
+from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+from zkdeployment.checks.monitoring_system import SystemContact
+from zkdeployment.checks.overview import listed_part
+from zkdeployment.checks.reading import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.errors import ZkdeploymentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.checks.monitoring_system import CheckResult
+
+#: Seconds between the end of a reading and the start of the next one.
+PAUSE = 1.0
+
+
+class CheckReadings:
+    """The readings through one session, shared by all clients; any thread may call ``get``."""
+
+    def __init__(self, session: Session) -> None:
+        self._nodes = FollowedNodes(session, lambda: None)  # the next client reads what changed
+        self._decoded = DecodedNodes(self._nodes)
+        self._lock = threading.Lock()
+        self._begun, self._free = -math.inf, -math.inf  # when the last reading began, and the next one may
+        self._outcome: CheckReading | ZkdeploymentError = CheckReading()
+        self._systems: Mapping[str, SystemRecord] = {}
+        self._silent: frozenset[str] = frozenset()
+
+    def get(self, now: float) -> CheckReading:
+        """Return a reading with every change that watches reported before this call.
+
+        Clients that ask meanwhile share a reading, or its failure. ``now`` is in seconds since the epoch.
+        """
+        asked = time.monotonic()
+        with self._lock:
+            if self._begun < asked and self._is_outdated(now):
+                time.sleep(max(0.0, self._free - time.monotonic()))
+                self._begun = time.monotonic()
+                try:
+                    self._outcome = self._read(now)
+                except ZkdeploymentError as error:
+                    self._outcome = error
+                self._free = time.monotonic() + PAUSE
+            if isinstance(self._outcome, ZkdeploymentError):
+                raise self._outcome
+            return self._outcome
+
+    def _is_outdated(self, now: float) -> bool:
+        failed = isinstance(self._outcome, ZkdeploymentError)
+        return failed or self._nodes.are_stale or self._silent != silent_systems(self._systems, now)
+
+    def _read(self, now: float) -> CheckReading:
+        if self._nodes.are_stale:
+            self._nodes.refresh(self._wanted)
+        instances: dict[str, CheckInstance] = {}
+        for bucket in self._buckets(paths.CHECK_INSTANCES):
+            instances |= self._decoded.value(bucket, bucket, _listed_parts) or {}
+        names = self._nodes.children(paths.CHECK_SYSTEMS)
+        self._systems = {unquote(name): self._record(f"{paths.CHECK_SYSTEMS}/{name}") for name in names}
+        self._silent = silent_systems(self._systems, now)
+        self._decoded.forget()
+        return check_reading(instances, self._systems, now)
+
+    def _record(self, path: str) -> SystemRecord:
+        """Return what is recorded of the monitoring system whose node has this path."""
+        node, contact = self._nodes.node(path), self._nodes.node(f"{path}/contact")
+        results: dict[str, CheckResult] = {}
+        for bucket in self._buckets(f"{path}/results"):
+            results |= self._decoded.value(bucket, bucket, results_in) or {}
+        return SystemRecord(
+            None if node is None else callback_in(node),
+            SystemContact() if contact is None else SystemContact.from_json(contact.properties),
+            results,
+        )
+
+    def _buckets(self, directory: str) -> Iterator[str]:
+        """Return the paths of the buckets in a directory."""
+        return (f"{directory}/{bucket}" for bucket in self._nodes.children(directory))
+
+    def _wanted(self) -> Iterator[Read]:
+        """Yield everything that is followed: all instances, and the records of all monitoring systems."""
+        yield Read(paths.CHECK_INSTANCES, children=True)
+        yield Read(paths.CHECK_SYSTEMS, children=True)
+        yield from map(Read, self._buckets(paths.CHECK_INSTANCES))
+        for name in self._nodes.children(paths.CHECK_SYSTEMS):
+            path = f"{paths.CHECK_SYSTEMS}/{name}"
+            yield from (Read(path), Read(f"{path}/contact"), Read(f"{path}/results", children=True))
+            yield from map(Read, self._buckets(f"{path}/results"))
+
+
+def _listed_parts(path: str, node: Node) -> Mapping[str, CheckInstance]:
+    return {instance_id: listed_part(found) for instance_id, found in decode_instances(path, node).items()}
