@@ -164,6 +164,7 @@ class TestEvents:
         feed = service.adapters.feed
         (own,) = add_instances(service, 1)
         wait_until(lambda: feed.recent_events().last, "the first reading")
+        wait_until(lambda: feed.snapshot().reading.checks is not None, "the reading that has the instance")
         monitor.fetch(own)
         wait_until(
             lambda: any(
