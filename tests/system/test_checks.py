@@ -1,9 +1,13 @@
 """Checks in a sandbox: from documents beside the tree to a real Nagios, and its results back to the service."""
 
+import contextlib
 import json
 import re
 import shutil
 import socket
+import socketserver
+import subprocess
+import threading
 
 import httpx
 import pytest
@@ -56,6 +60,56 @@ data:
   check: {command: check_nothing}
 """
 
+#: A service whose version 2 ends what its check connects to; its other check is another one in each version.
+SHOP = """\
+/shop
+  /web : web
+    version = {version!r}
+    socket = {socket!r}
+    /deploy
+      /host1
+"""
+
+SHOP_CHECKS = """\
+schema: zkdeployment/MonitoringSystem/v1
+metadata: {name: nagios1}
+data: {}
+---
+schema: zkdeployment/CheckConfiguration/v1
+metadata: {name: socket}
+data:
+  object: /shop
+  monitoring: nagios1
+  interval: 1
+  check: {command: check_tcp, arguments: ["-H", "{property.socket}"]}
+---
+schema: zkdeployment/CheckConfiguration/v1
+metadata: {name: version}
+data:
+  object: /shop
+  monitoring: nagios1
+  interval: 1
+  check: {command: check_dummy, arguments: ["0", "version {property.version}"]}
+"""
+
+SHOP_STRATEGY = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  on_failure: rollback
+  groups:
+    - name: all
+      critical: true
+      depends_on: []
+      selectors: []
+      success_criteria: {percent_successful_nodes: 100}
+      bake_time: 10
+      healthy_checks: true
+"""
+
+#: The deployment scripts: that of version 2 succeeds, too, but nothing listens then.
+SHOP_SCRIPTS = {"1": 'ln -sfn "$shared/listening" "$shared/service"', "2": 'rm -f "$shared/service"'}
+
 HOSTILE = "!$USER1$;{}`id`'\\"
 
 
@@ -85,6 +139,37 @@ class MonitoredFleet:
 
     def active(self):
         return self.api.get("/deployments/monitoring/nagios1/active").json()["deploymentsList"]
+
+    def json(self, *arguments):
+        """Return what a verb prints with ``-o json``."""
+        done = self.box.zkdeployment(*arguments, "-o", "json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def checks(self):
+        """Return the check instances on host1 by check: their state, the state of the result, and the output."""
+        instances = self.json("checks", "instances", "--host", "host1")["instances"]
+        return {
+            found["check"]: (found["state"], found["result"]["state"], found["result"]["output"])
+            for found in instances
+            if found["result"] is not None and not found["deleted"]
+        }
+
+    def rollout(self, revision):
+        """Return the newest rollout of a revision; ``None`` if there is none."""
+        done = self.box.zkdeployment("history", "show", revision, "-o", "json")
+        rollouts = json.loads(done.stdout)["rollouts"] if done.returncode == 0 else []
+        return rollouts[-1] if rollouts else None
+
+    def ended(self, revision):
+        """Whether the newest rollout of a revision has ended."""
+        found = self.rollout(revision)
+        return found is not None and found["ended"] is not None
+
+    def tip(self):
+        """Return the revision at the tip of the branch."""
+        run = ["git", "--git-dir", self.box.status["tree"], "rev-parse", "main"]
+        return subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip()
 
     def answers(self):
         """Return what the bridge has answered: instance, outcome, and whether the check was removed."""
@@ -168,3 +253,79 @@ def test_the_checks_of_a_service_that_is_removed_are_removed_with_it(fleet):
     fleet.box.push("/demo\n", more={"checks.yaml": CHECKS})
     wait_until(lambda: fleet.active() == [] and fleet.files() == {}, "no check is left")
     wait_until(lambda: fleet.outputs() == [], "Nagios has no check")
+
+
+@pytest.fixture
+def shop(fleet, tmp_path):
+    """Yield a function that pushes a version of a service, which listens on a socket while version 1 runs."""
+    script = '#!/bin/sh\n[ "$1" != -u ] || exit 0\nshared=$ZKDEPLOYMENT_ROOT/../../..\n{}\n'
+    packages = [
+        build_rpm(tmp_path, "web", version, script=script.format(act)) for version, act in SHOP_SCRIPTS.items()
+    ]
+    assert fleet.box.sandbox("rpm", *packages).returncode == 0
+    directory = fleet.box.directory
+
+    def push(version):
+        tree = SHOP.format(version=version, socket=str(directory / "service"))
+        return fleet.box.push(tree, f"web {version}", {"checks.yaml": SHOP_CHECKS, "strategy.yaml": SHOP_STRATEGY})
+
+    with listening(directory / "listening"):
+        yield push
+
+
+@contextlib.contextmanager
+def listening(path):
+    """Accept connections on a Unix socket."""
+    with socketserver.UnixStreamServer(str(path), socketserver.BaseRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def assert_good(checks, service):
+    """Fail unless all checks are active and OK with version 1."""
+    assert {name: found[:2] for name, found in checks.items()} == dict.fromkeys(
+        ("socket", "version"), ("active", "ok")
+    )
+    assert re.fullmatch(rf"TCP OK - .* second response time on socket {service}", checks["socket"][2])
+    assert checks["version"][2] == "OK: version 1"
+
+
+def test_a_check_that_goes_critical_after_a_deployment_holds_its_rollout_and_takes_it_back(fleet, shop):
+    service = fleet.box.directory / "service"
+
+    # The rollout of a good version succeeds once its new checks run and are OK.
+    good = shop("1")
+    wait_until(lambda: fleet.ended(good), "the rollout of the good version ends")
+    assert fleet.rollout(good)["state"] == "success", fleet.rollout(good)
+    assert_good(fleet.checks(), service)
+
+    # The script of the bad version succeeds, but then a check goes critical: the rollout waits.
+    bad = shop("2")
+    critical = ("active", "critical", f"connect to file socket {service}: No such file or directory")
+    wait_until(lambda: fleet.checks().get("socket") == critical, "the check goes critical")
+    why = fleet.box.zkdeployment("why", "host1").stdout
+    assert f"  critical: socket of /shop/web 0: {critical[2]}" in why.splitlines()
+    assert fleet.tip() == bad
+
+    # The rollout fails because of the check, and the coordinator takes the version back.
+    wait_until(lambda: fleet.ended(bad), "the rollout of the bad version ends")
+    failed = fleet.rollout(bad)
+    assert failed["state"] == "failed"
+    (reason,) = failed["errors"].values()
+    assert reason.startswith("check socket of /shop/web 0 is critical: connect to file socket ")
+    wait_until(lambda: fleet.tip() != bad, "the coordinator commits the rollback")
+    rollback = fleet.tip()
+    difference = ["git", "--git-dir", fleet.box.status["tree"], "diff", "--exit-code", good, rollback]
+    assert subprocess.run(difference, check=False, capture_output=True).returncode == 0
+
+    # The rollback is published and rolled out, and its checks decide as well.
+    wait_until(lambda: fleet.ended(rollback), "the rollout of the rollback ends")
+    assert fleet.rollout(rollback)["state"] == "success", fleet.rollout(rollback)
+    assert_good(fleet.checks(), service)
+    converged = fleet.box.wait(rollback, timeout=10)
+    assert converged.returncode == 0, converged.stdout + converged.stderr
