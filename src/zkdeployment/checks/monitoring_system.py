@@ -31,14 +31,20 @@ _STATES = frozenset(state.value for state in ResultState)
 class CheckResult:
     """The last result of a check instance.
 
-    ``since`` is when the check came into its state, ``reported`` when the monitoring system reported the result;
-    both are in seconds since the epoch.
+    ``since`` is when the check came into its state, ``reported`` when the monitoring system reported the result,
+    and ``checked`` when the check ran, if the system says so. Times are in seconds since the epoch.
     """
 
     state: ResultState
     output: str
     since: float
     reported: float
+    checked: float | None = None
+
+    def is_newer(self, deployed: float, activated: float) -> bool:
+        """Return whether the check ran after a deployment, and was reported after its details became active."""
+        ran = self.reported if self.checked is None else min(self.checked, self.reported)
+        return ran > deployed and self.reported > activated
 
     def to_json(self) -> dict[str, Value]:
         """Return the result as it is stored and printed."""
@@ -47,6 +53,7 @@ class CheckResult:
             "output": self.output,
             "since": self.since,
             "reported": self.reported,
+            "checked": self.checked,
         }
 
     @classmethod
@@ -58,8 +65,9 @@ class CheckResult:
                 "output": str(output),
                 "since": int() | float() as since,
                 "reported": int() | float() as reported,
+                **others,
             } if state in _STATES:
-                return cls(ResultState(state), output, since, reported)
+                return cls(ResultState(state), output, since, reported, _time(others.get("checked")))
             case _:
                 return None
 

@@ -26,7 +26,7 @@ _OUTPUT_LIMIT = 1000
 class NagiosResult:
     """The result of a check: ok, warning, critical or unknown ``since`` a time, and the plugin's output.
 
-    ``checked`` is when the plugin ran last. Times are in seconds since the epoch.
+    ``checked`` is when the plugin ran last, 0 if that is unknown. Times are in seconds since the epoch.
     """
 
     state: str
@@ -36,7 +36,8 @@ class NagiosResult:
 
     def to_json(self) -> dict[str, Value]:
         """Return the result as the service reads it."""
-        return {"state": self.state, "output": self.output, "since": self.since}
+        checked: dict[str, Value] = {"checked": self.checked} if self.checked > 0 else {}
+        return {"state": self.state, "output": self.output, "since": self.since, **checked}
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,9 @@ class TestResults:
         result = {"state": "OK", "output": "fine", "since": 12.5}
         answer = monitor.request("PUT", "monitoring/nagios1/results", {first: result, other: result})
         assert (answer.status_code, answer.json()) == (200, {"ignored": [other]})
-        monitor.request("PUT", "monitoring/nagios1/results", {second: {**result, "state": "critical"}})
+        monitor.request(
+            "PUT", "monitoring/nagios1/results", {second: {**result, "state": "critical", "checked": 13}}
+        )
         monitor.request("PUT", "monitoring/nagios1/results", {})
         monitoring = service.adapters.monitoring
         results = monitoring.results("nagios1")
@@ -137,6 +139,7 @@ class TestResults:
             second: "critical",
         }
         assert (results[first].output, results[first].since) == ("fine", 12.5)
+        assert (results[first].checked, results[second].checked) == (None, 13.0)
         assert monitoring.results("nagios1", [first]) == {first: results[first]}
         contact = monitoring.contacts()["nagios1"]
         assert contact.fetched is None

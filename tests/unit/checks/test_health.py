@@ -15,8 +15,8 @@ def active(changed=90.0):
     return instance_of(InstanceConfiguration(0, "c0", CheckState.ACTIVE, {"is": "A"}, "nagios1", changed=changed))
 
 
-def result(state=ResultState.OK, *, reported=101.0, output="fine"):
-    return CheckResult(state, output, 1.0, reported)
+def result(state=ResultState.OK, *, reported=101.0, checked=None, output="fine"):
+    return CheckResult(state, output, 1.0, reported, checked)
 
 
 def health(instance, found):
@@ -41,11 +41,21 @@ def test_a_host_with_a_check_that_is_not_ok_is_unhealthy(state):
 
 @pytest.mark.parametrize(
     ("instance", "found"),
-    [(active(), None), (active(), result(reported=DEPLOYED)), (active(changed=101.0), result())],
-    ids=["none", "before the deployment", "before the check was changed"],
+    [
+        (active(), None),
+        (active(), result(reported=DEPLOYED)),
+        (active(), result(checked=DEPLOYED)),
+        (active(), result(reported=DEPLOYED, checked=101.0)),
+        (active(changed=101.0), result()),
+    ],
+    ids=["none", "before the deployment", "ran before it, reported later", "from the future", "before the change"],
 )
 def test_an_old_result_does_not_count(instance, found):
     assert health(instance, found) == HostHealth(unchecked={"host1": f"{NAME} has no result since the deployment"})
+
+
+def test_a_check_that_ran_since_the_deployment_and_was_reported_since_its_change_counts():
+    assert health(active(changed=102.0), result(reported=103.0, checked=101.0)) == HostHealth()
 
 
 def test_an_old_critical_result_does_not_count_either():

@@ -5,9 +5,15 @@ import pytest
 from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
 
 
-def test_a_result_is_stored_and_read_back():
-    result = CheckResult(ResultState.WARNING, "slow", 12.5, 13.0)
+@pytest.mark.parametrize("checked", [None, 12.75])
+def test_a_result_is_stored_and_read_back(checked: float | None):
+    result = CheckResult(ResultState.WARNING, "slow", 12.5, 13.0, checked)
     assert CheckResult.from_json(result.to_json()) == result
+
+
+def test_a_result_of_an_earlier_version_says_nothing_about_when_the_check_ran():
+    stored = {"state": "ok", "output": "", "since": 1.0, "reported": 2.0}
+    assert CheckResult.from_json(stored) == CheckResult(ResultState.OK, "", 1.0, 2.0)
 
 
 @pytest.mark.parametrize("change", [{"state": "fine"}, {"output": 1}, {"since": "x"}, {"reported": None}])

@@ -77,5 +77,7 @@ def test_other_content_is_no_result():
     assert read_status_file(STATUS.replace("created=1700000000", "created=soon")).created == 0.0
 
 
-def test_a_result_is_reported_without_the_time_of_the_check():
-    assert NagiosResult("ok", "fine", 5.0, 6.0).to_json() == {"state": "ok", "output": "fine", "since": 5.0}
+def test_a_result_is_reported_with_the_time_of_the_check():
+    reported = NagiosResult("ok", "fine", 5.0, 6.0).to_json()
+    assert reported == {"state": "ok", "output": "fine", "since": 5.0, "checked": 6.0}
+    assert NagiosResult("ok", "fine", 5.0).to_json() == {"state": "ok", "output": "fine", "since": 5.0}

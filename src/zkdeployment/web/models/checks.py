@@ -78,6 +78,7 @@ class CheckResultBody(Described):
     output: str
     since: float
     reported: float
+    checked: float | None
 
 
 class CheckInstanceBody(Described):

@@ -63,10 +63,13 @@ class ReportedResult(BaseModel):
     state: Annotated[ResultState, BeforeValidator(_lower_case)]
     output: str = ""
     since: Annotated[float, Field(ge=0, le=2**40, description="In seconds since the epoch.")]
+    checked: Annotated[
+        float | None, Field(ge=0, le=2**40, description="When the check ran, in seconds since the epoch.")
+    ] = None
 
     def result(self, now: float) -> CheckResult:
         """Return the result as it is kept."""
-        return CheckResult(self.state, self.output[:LONGEST_OUTPUT], self.since, now)
+        return CheckResult(self.state, self.output[:LONGEST_OUTPUT], self.since, now, self.checked)
 
 
 class ReportedResults(RootModel[dict[str, ReportedResult]]):
