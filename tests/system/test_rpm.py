@@ -57,11 +57,12 @@ Requires: zkdeployment = 0.0.9-1
 /opt/zkdeployment/library.py
 """
 
-#: Imports each module of the installed program, so that each library that one of them needs is there.
+#: Imports each module of the installed program, so that each library that one of them needs is there. No package
+#: has the libraries of host pools yet.
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, zkdeployment
 for module in pkgutil.walk_packages(zkdeployment.__path__, "zkdeployment."):
-    if not module.name.endswith("__main__") and ".samples" not in module.name:
+    if not (module.name.endswith("__main__") or ".samples" in module.name or ".adapters.pools." in module.name):
         importlib.import_module(module.name)
 """
 
