@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 from support.repository import Repository
 from zkdeployment.adapters.git.act_commits import GitTreeCommits
+from zkdeployment.adapters.git.approvals import GitApprovals
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.model.commits import Author
 
@@ -62,9 +64,15 @@ class Branch:
         *,
         allowed_signers: Path | None = None,
         signing_key: Path | None = None,
+        approvers: Path | None = None,
         reach: Callable[[str], None] = lambda _place: None,
     ) -> GitTreeCommits:
         """Return the branch as a place for commits, with a mirror of its own."""
         mirror = self.directory / name / "mirror"
         source = GitSource(str(self.bare), mirror, branch="main", gap=0, allowed_signers=allowed_signers)
-        return GitTreeCommits(source, Author("zkdeployment", "zkdeployment@server"), signing_key, reach)
+        approvals = None
+        if approvers is not None:
+            approvals = GitApprovals(lambda: source.reader, approvers, allowed_signers, time.time)
+        return GitTreeCommits(
+            source, Author("zkdeployment", "zkdeployment@server"), signing_key, approvals, reach=reach
+        )

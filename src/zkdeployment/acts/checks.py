@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError
@@ -9,19 +10,29 @@ from zkdeployment.intents.revisions import change_refusals
 from zkdeployment.planning.review import lifting_problems, review
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.commits import ApprovalObjection
 
 
-def check_change(before: Sequence[SourceFile], after: Sequence[SourceFile]) -> Iterable[Problem]:
+def check_change(
+    before: Sequence[SourceFile],
+    after: Sequence[SourceFile],
+    objection: ApprovalObjection,
+    *,
+    known: Mapping[IntentSubject, IntentRecord] = MappingProxyType({}),
+) -> Iterable[Problem]:
     """Return the problems of the files ``after`` an act, and of the change from those ``before`` it.
 
-    Raises ``RefusedError`` if the change breaks the life cycle of intents.
+    ``objection`` is asked for approvals that ``known`` records of publications have not accepted. Raises
+    ``RefusedError`` if the change breaks the life cycle of intents.
     """
     reviewed = review(after)
-    refusals = change_refusals(before, reviewed)
+    refusals = change_refusals(before, reviewed, objection, known=known)
     if refusals:
         heading = "the act was not committed: it would break the life cycle of intents:"
         raise RefusedError("\n  ".join([heading, *map(str, refusals)]))

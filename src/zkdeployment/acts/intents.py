@@ -8,11 +8,13 @@ subject is not published yet, and what ``TreeCommits.commit`` raises.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.checks import check_change
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, UpdateRule, subject_text
 from zkdeployment.errors import RefusedError
+from zkdeployment.intents.approvals import uncounted_approval, with_objections
 from zkdeployment.intents.content import changed_keys
 from zkdeployment.intents.edits import (
     described_as,
@@ -66,11 +68,12 @@ def approve_intent(
     """Write the approval of the content at the tip into the document of a group.
 
     ``content`` is the digest of the content that the approver has seen: another content is refused. ``sign``
-    returns the signature of a subject and the digest of its content.
+    returns the signature of a subject and the digest of its content. A dry run may do without a signature that is
+    needed.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = _find(branch, order)
+        placed = _find(commits, branch, order)
         step = _step(placed.snapshot, IntentAct.APPROVE, order)
         digest = placed.snapshot.content.digest
         if content not in {None, digest}:
@@ -81,7 +84,10 @@ def approve_intent(
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
         _require_published(placed.intent, order)
-        return _message(_written(placed, step, _approval(order, digest, sign)), IntentAct.APPROVE, order)
+        approval = _approval(order, digest, sign)
+        if not dry_run:
+            _require_counted(commits, branch, placed, approval)
+        return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
 
     return _commit(commits, order, compute, dry_run=dry_run)
 
@@ -116,7 +122,7 @@ def change_state(
     """Instantiate, apply or terminate an intent."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = _find(branch, order)
+        placed = _find(commits, branch, order)
         step = _step(placed.snapshot, act, order)
         _require_published(placed.intent, order)
         return _message(_written(placed, step), act, order)
@@ -144,7 +150,7 @@ def replace_intent(
     """Change the description of an intent; its state and its approval stay as they are."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = _find(branch, order)
+        placed = _find(commits, branch, order)
         order.permit(intent)
         wanted = described_as(placed.intent, intent)
         files = with_description(placed, wanted)
@@ -162,7 +168,7 @@ def remove_intent(
     """Remove the document of an intent; ``is_terminating`` is whether hosts still undeploy its last instance."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = _find(branch, order)
+        placed = _find(commits, branch, order)
         _step(placed.snapshot, IntentAct.REMOVE, order, is_terminating=is_terminating)
         _require_published(placed.intent, order)
         return FileChanges(without_intent(placed), _subject("Remove", order))
@@ -170,11 +176,36 @@ def remove_intent(
     return _commit(commits, order, compute, dry_run=dry_run)
 
 
-def _find(branch: BranchSnapshot, order: IntentOrder) -> PlacedIntent:
-    """Return the intent at the tip of the branch; raises ``NotFoundError``, or what ``order.permit`` raises."""
+def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> PlacedIntent:
+    """Return the intent at the tip of the branch, with the objection to its approval if approvals are verified.
+
+    Raises ``NotFoundError``, and what ``order.permit`` raises.
+    """
     placed = find_intent(branch.files, order.subject)
     order.permit(placed.intent)
-    return placed
+    verifier, subject = commits.approvals, order.subject
+    if verifier is None:
+        return placed
+    objection = partial(verifier.objection, revision=branch.tip)
+    verified = with_objections({subject: placed.snapshot}, _known(order), objection)
+    return replace(placed, snapshot=verified[subject])
+
+
+def _known(order: IntentOrder) -> dict[IntentSubject, IntentRecord]:
+    return {} if order.record is None else {order.subject: order.record}
+
+
+def _require_counted(
+    commits: TreeCommits, branch: BranchSnapshot, placed: PlacedIntent, approval: Approval
+) -> None:
+    """Raise ``RefusedError`` if a new approval of the content at the tip does not count."""
+    if commits.approvals is None or not isinstance(placed.intent, DeploymentIntentGroup):
+        return
+    approved = replace(placed.snapshot, intent=replace(placed.intent, approval=approval))
+    objection = commits.approvals.objection(approved, branch.tip)
+    if objection is not None:
+        subject = placed.intent.subject
+        raise RefusedError(f"{subject_text(subject)} is not approved: {uncounted_approval(subject, objection)}")
 
 
 def _commit(
@@ -184,7 +215,8 @@ def _commit(
     *,
     dry_run: bool,
 ) -> CommitOutcome:
-    return commits.commit(CommitOrder(author=order.author, compute=compute, check=check_change), dry_run=dry_run)
+    check = partial(check_change, known=_known(order))
+    return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
 
 
 def _approval(order: IntentOrder, content: str, sign: Callable[[IntentSubject, str], str] | None) -> Approval:

@@ -46,6 +46,13 @@ def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | 
     return f"{approver.name} signed the approval and also the commit that brought the content; another person must"
 
 
+def uncounted_approval(subject: IntentSubject, objection: str) -> str:
+    """Return why a group is not approved whose approval does not count, and what to do."""
+    command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
+    hint = f"this fleet needs signed approvals; use '{command}' at a terminal"
+    return f"its approval does not count: {objection}; {hint}"
+
+
 def with_objections(
     snapshots: Mapping[IntentSubject, IntentSnapshot],
     known: Mapping[IntentSubject, IntentRecord],

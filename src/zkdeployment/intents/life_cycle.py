@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
+from zkdeployment.intents.approvals import uncounted_approval
 from zkdeployment.intents.content import changed_paths
 
 if TYPE_CHECKING:
@@ -207,5 +208,5 @@ def _not_approved(snapshot: IntentSnapshot) -> str:
     if intent.approval is None:
         return "it must be approved first"
     if snapshot.objection is not None:
-        return f"its approval does not count: {snapshot.objection}"
+        return uncounted_approval(intent.subject, snapshot.objection)
     return f"its content has changed since it was approved by {intent.approval.by}; approve it again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import subject_text
@@ -14,8 +15,10 @@ from zkdeployment.planning.targets.governance import INTENT_KINDS, read_intents
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentRefusal, IntentSnapshot
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.review import Review
@@ -30,12 +33,15 @@ def change_refusals(
     before: Sequence[SourceFile],
     reviewed: Review,
     objection: Callable[[IntentSnapshot], str | None] | None = None,
+    *,
+    known: Mapping[IntentSubject, IntentRecord] = MappingProxyType({}),
 ) -> tuple[IntentRefusal, ...]:
     """Return why the change from the files ``before`` to a reviewed tree breaks the life cycle of intents.
 
     Documents are taken as they stand if there were no intents before. Whether hosts still undeploy an instance is
     not known here: only the syncer judges that. A tree with errors is not judged. ``objection`` is asked why the
-    approval of a present content does not count.
+    approval of a present content does not count, if the change concerns the intent and the ``known`` records of
+    publications have not accepted the approval.
     """
     if reviewed.errors or not has_intents(before):
         return ()
@@ -43,7 +49,8 @@ def change_refusals(
     old = intent_snapshots(documents, lint(before).tree)
     new = intent_snapshots(reviewed.documents, reviewed.linted.tree)
     if objection is not None:
-        new = with_objections(new, {}, objection)
+        concerned = {subject: snapshot for subject, snapshot in new.items() if snapshot != old.get(subject)}
+        new |= with_objections(concerned, known, objection)
     return judge_change(old, new).refusals
 
 

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.approvals import ApprovalVerifier
 
-#: The check of a change: from the files at the tip and the files of the commit to the problems of the latter.
-CommitCheck: TypeAlias = "Callable[[Sequence[SourceFile], Sequence[SourceFile]], Iterable[Problem]]"
+#: Returns why the approval of an intent does not count in a commit, ``None`` if it counts. ``None`` instead of a
+#: function: approvals need no signature.
+ApprovalObjection: TypeAlias = "Callable[[IntentSnapshot], str | None] | None"
+
+#: The check of a change: from the files at the tip, the files of the commit, and the objections to its approvals,
+#: to the problems of the commit.
+CommitCheck: TypeAlias = (
+    "Callable[[Sequence[SourceFile], Sequence[SourceFile], ApprovalObjection], Iterable[Problem]]"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,13 @@ class TreeCommits(Protocol):
     ``SourceError``: the repository cannot be read, or the outcome of a push is not known. ``RefusedError``: the
     repository or the configuration does not allow the act, with what is missing.
     """
+
+    @property
+    def approvals(self) -> ApprovalVerifier | None:
+        """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
+
+        It is for ``compute`` of an order: the tip does not change meanwhile.
+        """
 
     def author(self, user: str) -> Author:
         """Return the author of the acts of a user of this machine or of this service: ``USER <USER@HOST>``."""

@@ -11,6 +11,8 @@ from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statemen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.git.source import GitSource
+    from zkdeployment.config.settings import SyncSettings
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.ports.approvals import ApprovalVerifier
 
@@ -24,6 +26,15 @@ def local_approvals(approvers: Path, allowed_signers: Path | None) -> ApprovalVe
     return GitApprovals(
         lambda: git, approvers.absolute(), allowed_signers and allowed_signers.absolute(), time.time
     )
+
+
+def mirror_approvals(sync: SyncSettings, source: GitSource) -> ApprovalVerifier | None:
+    """Return the verifier of approvals in the mirror of a repository; ``None`` if approvals need no signature."""
+    from zkdeployment.adapters.git.approvals import GitApprovals  # noqa: PLC0415  it imports GitPython
+
+    if sync.approvers is None:
+        return None
+    return GitApprovals(lambda: source.reader, sync.approvers, sync.allowed_signers, time.time)
 
 
 def approval_signer(key: Path, approvers: Path | None = None) -> Callable[[IntentSubject, str], str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons import failpoints
 from zkdeployment.errors import RefusedError, without_passwords
 from zkdeployment.model.commits import Author
+from zkdeployment.wiring.approvals import mirror_approvals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
             source,
             Author.of(_PROGRAM, f"{_PROGRAM}@{socket.gethostname()}"),
             sync.signing_key,
+            mirror_approvals(sync, source),
             reach=failpoints.reach,
         )
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.approvals import GitApprovals
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.process_lock import check_owner, sole_process
@@ -26,6 +24,7 @@ from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.cluster import is_commit
+from zkdeployment.wiring.approvals import mirror_approvals
 from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | Non
         raise ConfigurationError(
             "approvers: expected a git repository, found another one; remove the key approvers"
         )
-    return GitApprovals(lambda: source.reader, sync.approvers, sync.allowed_signers, time.time)
+    return mirror_approvals(sync, source)
 
 
 def _publications(settings: Settings, session: Session) -> ZooKeeperPublications:

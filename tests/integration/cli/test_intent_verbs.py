@@ -292,7 +292,8 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     alice, mallory = make_key(tmp_path, "alice"), make_key(tmp_path, "mallory")
     approvers = tmp_path / "approvers"
     approvers.write_text(f"alice@example.com {public(alice)}\n")
-    site.config.write_text(f"{site.config.read_text()}approvers = {approvers}\n")
+    without = site.config.read_text()
+    site.config.write_text(f"{without}approvers = {approvers}\n")
     unsigned = site.run("approve", SHOP)
     assert (unsigned.returncode, "give the file of your key with --key" in unsigned.stderr) == (2, True)
     foreign = site.run("approve", SHOP, "--key", str(mallory))
@@ -303,6 +304,15 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     statement = approval_statement(parse_subject(SHOP), approval["content"])
     assert verify_text(approvers, APPROVAL_NAMESPACE, statement, approval["signature"]).name == "alice@example.com"
     assert ", signed" in site.run("show", SHOP).stdout
+    site.push("good day")
+    site.config.write_text(without)
+    assert site.run("approve", SHOP).returncode == 0
+    tip = site.branch.tip()
+    site.config.write_text(f"{without}approvers = {approvers}\n")
+    refused = site.run("instantiate", SHOP)
+    assert (refused.returncode, site.branch.tip()) == (3, tip)
+    hint = f"needs signed approvals; use 'zkdeployment intent approve {SHOP} --key FILE' at a terminal"
+    assert hint in refused.stderr
 
 
 def test_an_intent_that_was_never_published_is_shown_from_the_tip(site: Site) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from support.branches import Branch
 from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
+from support.repository import make_key, public
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
+from zkdeployment.acts.intents import IntentOrder, approve_intent
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -22,9 +24,13 @@ from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.events import EventKind
+from zkdeployment.intents.edits import find_intent
+from zkdeployment.model.commits import Author
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.user import Role
+from zkdeployment.wiring.approvals import approval_signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,6 +210,34 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
     stated = document | {"data": document["data"] | {"state": "Instantiated"}}
     assert client.put(SHOP, json=stated, auth=ann).status_code == 409
     assert client.delete(f"{GROUPS}/none", auth=ann).status_code == 404
+
+
+def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper, fleet, branch, tmp_path):
+    key, approvers = make_key(tmp_path, "alice"), tmp_path / "approvers"
+    approvers.write_text(f"alice@example.com {public(key)}\n")
+    unsigned = "it has no signature by one of the approvers; this fleet needs signed approvals; use 'zkdeployment"
+    unsigned += " intent approve p1/store/v1/shop --key FILE' at a terminal"
+    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    commits = branch.commits(approvers=approvers)
+    with running_service(zookeeper, commits=commits) as service:
+        ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
+        publish(service, fleet, recorded(GROUP, IntentState.CREATED))
+
+        def refusal(verb: str) -> tuple[int, bool, bool]:
+            tip = branch.tip()
+            answer = client.post(f"{SHOP}/{verb}", json={"reason": "go"}, auth=ann)
+            return answer.status_code, unsigned in answer.json()["detail"], branch.tip() == tip
+
+        assert refusal("approve") == (409, True, True)
+        order = IntentOrder(subject=GROUP.subject, author=Author("eve", "eve@example.com"), record=None)
+        approve_intent(branch.commits("eve"), order)
+        assert refusal("instantiate") == (409, True, True)
+        branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+        approve_intent(branch.commits("alice-acts"), order, sign=approval_signer(key))
+        files = [SourceFile(name, text.encode()) for name, text in branch.files().items()]
+        approved = find_intent(files, GROUP.subject).intent
+        publish(service, fleet, recorded(approved, IntentState.APPROVED))
+        assert client.post(f"{SHOP}/instantiate", auth=ann).status_code == 202
 
 
 def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):

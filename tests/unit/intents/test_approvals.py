@@ -46,7 +46,10 @@ def test_a_group_with_an_objection_is_created_and_cannot_be_instantiated():
     assert (found.state, found.is_approved) == (IntentState.CREATED, False)
     refusal = perform(found, IntentAct.INSTANTIATE)
     assert isinstance(refusal, IntentRefusal)
-    assert refusal.reason == "its approval does not count: nobody signed it"
+    assert refusal.reason == (
+        "its approval does not count: nobody signed it; this fleet needs signed approvals; use"
+        " 'zkdeployment intent approve p1/store/v1/shop --key FILE' at a terminal"
+    )
 
 
 def test_only_approvals_of_the_present_content_that_were_not_accepted_before_are_verified():

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import FileChanges
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.commits import CommitOrder
 
 #: Attempts to commit an act while others push to the branch.
@@ -48,12 +49,14 @@ class GitTreeCommits:
     """Commits to the branch of ``source``, whose repository is the one that commits are pushed to.
 
     ``signing_key`` is the file of the key that signs commits. ``committer`` is this program on this machine.
+    ``approvals`` verifies approvals in the mirror of ``source``, if they need a signature.
     ``reach`` is called at the points at which a test may kill this process.
     """
 
     source: GitSource
     committer: Author
     signing_key: Path | None = None
+    approvals: ApprovalVerifier | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
@@ -110,14 +113,14 @@ class GitTreeCommits:
         base = self._verified_base(tip, past)
         branch = self._snapshot(order, tip, base, past)
         changes = order.compute(branch)
-        self._check(order, branch, changes)
         known = {entry.blob for tree in filter(None, (base, past)) for entry in top_entries(self._git, tree)}
         tree = write_tree(self._git, base, changes.files, known, branch.unusable)
-        if (
-            tree == self._git.run("rev-parse", "--verify", "--end-of-options", f"{tip}^{{tree}}").check().text
-            and base == tip
-        ):
+        present = self._git.run("rev-parse", "--verify", "--end-of-options", f"{tip}^{{tree}}").check().text
+        if tree == present and base == tip:
+            self._check(order, branch, changes, tip)
             return CommitOutcome(tip, changed=False, past=past, files=branch.files)
+        commit = self._write(order, tree, tip, changes, signs=not dry_run)
+        self._check(order, branch, changes, commit)
         outcome = CommitOutcome(
             None,
             changed=True,
@@ -128,7 +131,6 @@ class GitTreeCommits:
         )
         if dry_run:
             return outcome
-        commit = self._write(order, tree, tip, changes)
         self.reach("before:push")
         if not self._push(commit, tip):
             return None
@@ -233,11 +235,12 @@ class GitTreeCommits:
         for commit in read_range(self._git, f"{past}..{tip}", most=_SEARCHED):
             yield CommitSummary(commit.id, commit.author, commit.subject, commit.time)
 
-    def _check(self, order: CommitOrder, branch: BranchSnapshot, changes: FileChanges) -> None:
-        after = changes.apply(branch.files)
-        errors = [
-            str(problem) for problem in order.check(branch.files, after) if problem.severity is Severity.ERROR
-        ]
+    def _check(self, order: CommitOrder, branch: BranchSnapshot, changes: FileChanges, commit: str) -> None:
+        """Raise ``TreeError`` with the errors of a commit that is not pushed yet."""
+        verifier = self.approvals
+        objection = None if verifier is None else lambda snapshot: verifier.objection(snapshot, commit)
+        problems = order.check(branch.files, changes.apply(branch.files), objection)
+        errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
         if errors:
             count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
             raise TreeError("\n  ".join([f"the act was not committed, for {count} in its result:", *errors]))
@@ -247,8 +250,12 @@ class GitTreeCommits:
         diff = self._git.run("diff", *options, "--end-of-options", f"{tip}^{{tree}}", tree).check()
         return diff.output.decode("utf-8", "replace")
 
-    def _write(self, order: CommitOrder, tree: str, tip: str, changes: FileChanges) -> str:
-        """Return the commit, signed where a key is configured; raises ``RefusedError`` if it would be refused."""
+    def _write(self, order: CommitOrder, tree: str, tip: str, changes: FileChanges, *, signs: bool) -> str:
+        """Return the commit, which only the mirror has; a commit that is never pushed needs no signature.
+
+        A commit with a signature is signed where a key is configured. Raises ``RefusedError`` if it would be
+        refused.
+        """
         # A commit that is dated before its parent is refused where signatures are required.
         date = max(int(time.time()), int(read(ask(self._git, tip)).time))
         people = {
@@ -260,6 +267,8 @@ class GitTreeCommits:
             "GIT_COMMITTER_DATE": f"@{date} +0000",
         }
         git = replace(self._git, variables={**self._git.variables, **people})
+        if not signs:
+            return write_commit(git, tree, tip, changes.message)
         with signing(git, self.signing_key) as (signer, options):
             try:
                 commit = write_commit(signer, tree, tip, changes.message, *options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-import yaml
 
 from zkdeployment.checks.overview import InstanceFilter, state_counts
 from zkdeployment.checks.views import check_errors, check_to_json, configurations_to_json, instances_of
@@ -13,6 +12,7 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
+from zkdeployment.cli.shared.yaml_output import yaml_text
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
@@ -71,7 +71,7 @@ def show(connection: Servers, name: str, output: str) -> None:
     if output != "table":
         emit(check_to_json(document, wanted, states), output, schema="check")
         return
-    echo_lines(yaml.safe_dump(dict(document), sort_keys=False).rstrip("\n"))
+    echo_lines(yaml_text(dict(document)).rstrip("\n"))
     echo("")
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     echo(f"instances: {len(wanted)} wanted; {counts or 'none made yet'}")

@@ -141,9 +141,9 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     if schema is not None and isinstance(value, dict):
         value = with_schema(schema, value)
     if output == "yaml":
-        import yaml  # noqa: PLC0415  the other formats are faster without it
+        from zkdeployment.cli.shared.yaml_output import yaml_text  # noqa: PLC0415  the others are faster without
 
-        text = yaml.safe_dump(value, sort_keys=False)
+        text = yaml_text(value)
     else:
         text = json.dumps(value, indent=2)
     echo_lines(text.rstrip("\n"))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.commits import ApprovalObjection
 
 ANN = Author("Ann", "ann@example.com")
 DEEP: dict[str, str | bytes | None] = {"README": "read me\n", "docs/page.txt": "a page\n"}
@@ -32,7 +33,9 @@ def branch(tmp_path: Path) -> Branch:
     return branch
 
 
-def nothing_wrong(_before: Sequence[SourceFile], _after: Sequence[SourceFile]) -> list[Problem]:
+def nothing_wrong(
+    _before: Sequence[SourceFile], _after: Sequence[SourceFile], _objection: ApprovalObjection
+) -> list[Problem]:
     return []
 
 
@@ -95,7 +98,9 @@ def test_an_act_that_changes_nothing_makes_no_commit(branch: Branch) -> None:
 def test_a_change_with_errors_is_refused_with_all_of_them_and_not_pushed(branch: Branch) -> None:
     before = branch.tip()
 
-    def wrong(_before: Sequence[SourceFile], after: Sequence[SourceFile]) -> list[Problem]:
+    def wrong(
+        _before: Sequence[SourceFile], after: Sequence[SourceFile], _objection: ApprovalObjection
+    ) -> list[Problem]:
         return [Problem("one", after[0].name), Problem("two")]
 
     bad = CommitOrder(author=ANN, compute=writing({"a.zk": b"??"}), check=wrong)

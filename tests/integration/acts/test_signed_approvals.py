@@ -1,0 +1,174 @@
+"""Acts on intents where approvals need a signature, in a real repository and with real keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.repository import make_key, public
+from zkdeployment.acts.checks import check_change
+from zkdeployment.acts.intents import IntentOrder, approve_intent, change_state, create_intent
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.errors import RefusedError
+from zkdeployment.intents.content import intent_content
+from zkdeployment.intents.edits import find_intent
+from zkdeployment.intents.instances import IntentRecord
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.model.commits import Author, FileChanges
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
+from zkdeployment.ports.commits import CommitOrder
+from zkdeployment.wiring.approvals import approval_signer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.adapters.git.act_commits import GitTreeCommits
+    from zkdeployment.model.commits import BranchSnapshot
+
+ANN = Author("Ann", "ann@example.com")
+TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
+GROUP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/shop/web",)})
+COMMAND = "zkdeployment intent approve p1/store/v1/shop --key FILE"
+HINT = f"; this fleet needs signed approvals; use '{COMMAND}' at a terminal"
+UNSIGNED = f"its approval does not count: it has no signature by one of the approvers{HINT}"
+
+
+class Site:
+    """A branch, the keys of people and of the service, and what was published last of the group."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.branch = Branch(directory)
+        self.keys = {name: make_key(directory, name) for name in ("ann", "bob", "eve", "service")}
+        self.approvers = self.allow("approvers", "ann", "bob")
+        self.signers = self.allow("signers", "ann", "bob", "eve", "service")
+        self.record: IntentRecord | None = None
+
+    def allow(self, file: str, *names: str) -> Path:
+        path = self.directory / file
+        path.write_text("".join(f"{name}@example.com {public(self.keys[name])}\n" for name in names))
+        return path
+
+    def push(self, version: str, group: DeploymentIntentGroup, signer: str | None = None) -> str:
+        """Push the tree with the group, signed by a person if one is named; return the revision."""
+        if signer is not None:
+            self.branch.clone.git("config", "gpg.format", "ssh")
+            self.branch.clone.git("config", "user.signingkey", str(self.keys[signer]))
+        files = {"a.zk": TREE.format(version), "i.yaml": render_document(intent_document(group))}
+        return self.branch.push(files, *([] if signer is None else ["-S"]))
+
+    def commits(self, signer: str | None = None) -> GitTreeCommits:
+        """Return the branch as a place for commits, which a person or the service signs if one is named."""
+        if signer is None:
+            return self.branch.commits(approvers=self.approvers)
+        key = self.keys[signer]
+        return self.branch.commits(
+            f"acts-{signer}", approvers=self.approvers, allowed_signers=self.signers, signing_key=key
+        )
+
+    @property
+    def files(self) -> list[SourceFile]:
+        return [SourceFile(name, text.encode()) for name, text in self.branch.files().items()]
+
+    def group(self) -> DeploymentIntentGroup:
+        intent = find_intent(self.files, GROUP.subject).intent
+        assert isinstance(intent, DeploymentIntentGroup)
+        return intent
+
+    def publish(self, *, counts: bool) -> None:
+        """Record what a publication of the tip records; ``counts`` is whether the approval counts."""
+        snapshot = find_intent(self.files, GROUP.subject).snapshot
+        state = snapshot.state if counts else IntentState.CREATED
+        approved = snapshot.content if counts else None
+        self.record = IntentRecord(snapshot.intent, state, (), snapshot.content, approved)
+
+    def approved(self, version: str, approver: str | None, state: IntentState) -> DeploymentIntentGroup:
+        """Return the group with an approval of its content, signed by a person if one is named."""
+        tree = review([SourceFile("a.zk", TREE.format(version).encode())]).linted.tree
+        content = intent_content(GROUP, tree).digest
+        signature = None if approver is None else approval_signer(self.keys[approver])(GROUP.subject, content)
+        return replace(GROUP, state=state, approval=Approval(content, f"{approver}@example.com", "go", signature))
+
+    @property
+    def order(self) -> IntentOrder:
+        return IntentOrder(subject=GROUP.subject, author=ANN, record=self.record, reason="go")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def restore(branch: BranchSnapshot) -> FileChanges:
+    """Return the change that restores all files of the past revision."""
+    return FileChanges({file.name: file.content for file in branch.past_files}, "Restore")
+
+
+def test_an_approval_without_the_signature_of_an_approver_is_not_committed(site: Site):
+    tip = site.push("1", GROUP)
+    commits = site.commits()
+    with pytest.raises(RefusedError, match=f"p1/store/v1/shop is not approved: {UNSIGNED}"):
+        approve_intent(commits, site.order)
+    with pytest.raises(RefusedError, match=r"its signature is not by one of the approvers"):
+        approve_intent(commits, site.order, sign=approval_signer(site.keys["eve"]))
+    assert site.branch.tip() == tip
+    # The verb shows what would be approved before it asks and signs.
+    assert approve_intent(commits, site.order, dry_run=True).changed
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"])).made
+    assert site.group().state is IntentState.APPROVED
+
+
+def test_a_group_whose_approval_has_no_signature_is_approved_again_before_it_is_instantiated(site: Site):
+    tip = site.push("1", site.approved("1", None, IntentState.APPROVED))
+    site.publish(counts=False)
+    commits = site.commits()
+    with pytest.raises(RefusedError, match=f"is Created, approved by None@example.com: {UNSIGNED}"):
+        change_state(commits, site.order, IntentAct.INSTANTIATE)
+    assert site.branch.tip() == tip
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"])).made
+    site.publish(counts=True)
+    assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+    site.publish(counts=True)
+    assert change_state(commits, site.order, IntentAct.TERMINATE).made
+
+
+def test_an_approval_that_a_publication_accepted_still_counts(site: Site):
+    site.push("1", site.approved("1", None, IntentState.APPROVED))
+    site.publish(counts=True)
+    assert not approve_intent(site.commits(), site.order).changed
+    assert change_state(site.commits(), site.order, IntentAct.INSTANTIATE).made
+
+
+def test_nobody_approves_the_own_content_in_an_act(site: Site):
+    site.push("1", GROUP, "ann")
+    commits = site.commits("service")
+    with pytest.raises(RefusedError, match=f"ann@example.com signed the approval and also the commit.*{HINT}"):
+        approve_intent(commits, site.order, sign=approval_signer(site.keys["ann"]))
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"])).made
+
+
+def test_other_acts_are_judged_with_the_approvals_in_their_result(site: Site):
+    past = site.push("1", site.approved("1", "bob", IntentState.INSTANTIATED), "ann")
+    site.push("2", site.approved("1", "bob", IntentState.TERMINATED), "eve")
+    by_bob = CommitOrder(author=ANN, compute=restore, check=check_change, back_to=past)
+    # The commit of the one who approved the content would bring it back.
+    with pytest.raises(RefusedError, match=r"bob@example.com signed the approval and also the commit"):
+        site.commits("bob").commit(by_bob)
+    assert site.commits("service").commit(by_bob).made
+    site.push("1", site.approved("1", None, IntentState.INSTANTIATED), "ann")
+    unsigned = site.push("1", site.approved("1", None, IntentState.TERMINATED), "ann")
+    again = replace(by_bob, back_to=site.branch.ask("rev-parse", f"{unsigned}~1"))
+    for dry_run in (True, False):
+        with pytest.raises(RefusedError, match=UNSIGNED):
+            site.commits("service").commit(again, dry_run=dry_run)
+    # An act that leaves the group alone does not depend on its approval.
+    site.push("1", site.approved("1", None, IntentState.INSTANTIATED), "ann")
+    site.branch.push({"b.zk": "/other : other\n"}, "-S")
+    other = replace(GROUP, name="other", apps={"other": ("/other",)})
+    assert create_intent(site.commits("service"), replace(site.order, subject=other.subject), other).made

@@ -1,0 +1,47 @@
+"""Changes between two revisions, judged by their files alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.content import intent_content
+from zkdeployment.intents.instances import IntentRecord
+from zkdeployment.intents.revisions import change_refusals
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
+
+TREE = SourceFile("a.zk", b"/shop\n  /web : web\n    version = '1'\n    /deploy\n      /h1\n")
+BARE = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/shop/web",)}, IntentState.TERMINATED)
+CONTENT = intent_content(BARE, review([TREE]).linted.tree)
+TERMINATED = replace(BARE, approval=Approval(CONTENT.digest, "alice", "go"))
+INSTANTIATED = replace(TERMINATED, state=IntentState.INSTANTIATED)
+
+
+def files(*intents):
+    """Return the files of a revision with these intents."""
+    documents = [SourceFile(f"{one.name}.yaml", render_document(intent_document(one)).encode()) for one in intents]
+    return [TREE, *documents]
+
+
+def objecting(_snapshot):
+    return "nobody signed it"
+
+
+def test_an_instantiation_is_refused_whose_approval_does_not_count():
+    reviewed = review(files(INSTANTIATED))
+    (refusal,) = change_refusals(files(TERMINATED), reviewed, objecting)
+    assert refusal.reason.startswith("its approval does not count: nobody signed it; ")
+    accepted = IntentRecord(TERMINATED, IntentState.TERMINATED, (), CONTENT, CONTENT)
+    known = {TERMINATED.subject: accepted}
+    assert change_refusals(files(TERMINATED), reviewed, objecting, known=known) == ()
+
+
+def test_approvals_of_intents_that_a_change_does_not_concern_are_not_verified():
+    def unexpected(snapshot):
+        pytest.fail(f"asked about {snapshot}")
+
+    more = [*files(INSTANTIATED), SourceFile("b.zk", b"/other : other\n")]
+    assert change_refusals(files(INSTANTIATED), review(more), unexpected) == ()
