@@ -96,10 +96,10 @@ def test_on_a_slow_line_the_page_appears_and_a_change_costs_little(page, large):
     session.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
     fleet.register(replace(hosts[1234], error="disk full"))
 
-    expect(page.locator("h1")).to_have_text("1 host failed")
-    expect(page.locator("#block-12 path.failed")).to_have_count(1)
+    expect(page.locator("h1")).to_have_text("1 host failed", timeout=20_000)
+    expect(page.locator("#block-12 path.failed")).to_have_count(1, timeout=20_000)
     assert sum(sizes) < 10_000
     page.get_by_label("Find a host").fill("app01234")
-    expect(page.locator("#list tbody tr")).to_have_count(1)
+    expect(page.locator("#list tbody tr")).to_have_count(1, timeout=20_000)
     fleet.register(hosts[1234])
     expect(page.locator("h1")).to_have_text("All 10,000 hosts have the wanted revision", timeout=20_000)
