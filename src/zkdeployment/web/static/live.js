@@ -27,7 +27,10 @@
   function plan() {
     if (timer || fetching || document.hidden) return;
     const wait = Math.max(GATHERING, fetched + Math.max(PAUSE, 3 * took) - performance.now());
-    timer = setTimeout(() => { timer = null; refresh(location.href); }, wait);
+    timer = setTimeout(() => {
+      timer = null;
+      if (!fetching) refresh(location.href); // a view that a person asked for is on its way; its end plans again
+    }, wait);
   }
 
   async function refresh(address, {whole = false, push = false} = {}) {
@@ -57,7 +60,11 @@
       follow();
       lost(false);
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError") { // what this fetch was for is still to be fetched
+        hosts.forEach(host => changed.add(host));
+        everything ||= all;
+        return;
+      }
       everything = true;
       lost(true);
       setTimeout(plan, RETRY);
