@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +46,17 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
         "created_at": session.created_at,
         "expires_at": session.expires_at,
         "retired_at": session.retired_at,
+        "leased": [
+            {"id": node.id, "pool": node.pool, "hostname": node.hostname, "ipaddr": node.ipaddr}
+            for node in session.leased
+        ],
     }
 
 
 def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> TenantSession:
     """Return the session that ``session_to_json`` encoded; raises ``KeyError`` or ``TypeError``."""
     specs = tuple(NodesSpec(**spec) for spec in value["specs"])
-    return TenantSession(**{**value, "specs": specs, "nodes": tuple(value["nodes"])}, stamp=stamp)
+    leased = tuple(LeasedNode(**node) for node in value["leased"])
+    return TenantSession(
+        **{**value, "specs": specs, "nodes": tuple(value["nodes"]), "leased": leased}, stamp=stamp
+    )

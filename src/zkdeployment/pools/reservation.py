@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.node import NodeEvent, NodeState
-from zkdeployment.pools.tenant_session import TenantSession, effective_limits
+from zkdeployment.pools.tenant_session import LeasedNode, TenantSession, effective_limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -95,6 +95,7 @@ def reserve(
         nodes=tuple(node.id for node in chosen),
         created_at=now,
         expires_at=now + limits.session_lifetime,
+        leased=tuple(LeasedNode(node.id, node.pool or "", node.hostname, node.ipaddr) for node in chosen),
     )
     return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
 

@@ -25,12 +25,23 @@ class NodesSpec:
         return f"{self.quantity} of {self.pool}"
 
 
+@dataclass(frozen=True, slots=True)
+class LeasedNode:
+    """A node as it was when a session reserved it; the node itself may get another name later."""
+
+    id: int
+    pool: str
+    hostname: str | None = None
+    ipaddr: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantSession:
     """The nodes that a tenant has leased by one request.
 
-    ``tenant`` is the id of the user. Times are in seconds since the epoch; ``retired_at`` is ``None`` while the
-    session is active. ``stamp`` is the version of the session as it was read, ``None`` for a new one.
+    ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
+    seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``stamp`` is the version of
+    the session as it was read, ``None`` for a new one.
     """
 
     id: int
@@ -40,6 +51,7 @@ class TenantSession:
     created_at: float
     expires_at: float
     retired_at: float | None = None
+    leased: tuple[LeasedNode, ...] = ()
     stamp: int | None = field(default=None, compare=False)
 
     @property

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.pools.node import NodeState, PoolNode
 from zkdeployment.pools.pool_json import node_from_json, node_to_json, session_from_json, session_to_json
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 TIMES = st.floats(0, 1e10)
 NAMES = st.none() | st.text(max_size=5)
@@ -50,6 +50,9 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         created_at=TIMES,
         expires_at=TIMES,
         retired_at=st.none() | TIMES,
+        leased=st.lists(
+            st.builds(LeasedNode, st.integers(1, 99), st.text(max_size=3), NAMES, NAMES), max_size=2
+        ).map(tuple),
     )
 )
 def test_a_session_is_read_as_it_was_written(session: TenantSession) -> None:

@@ -17,7 +17,7 @@ from zkdeployment.model.user import Role, TenantLimits, User
 from zkdeployment.pools.filling import FillPlan, new_node, next_filling, plan_filling
 from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession, new_expiry, retire
+from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession, new_expiry, retire
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=3)
 POOLS = PoolConfiguration(
@@ -51,6 +51,12 @@ def test_exactly_the_quota_is_permitted_and_one_more_is_not() -> None:
     refused = refusal(reserve(request(("web", 2), held=2), POOLS, nodes, 10))
     assert refused.problem is RequestProblem.QUOTA
     assert "requested nodes (2) + current allocation (2) = 4 > 3" in refused.message
+
+
+def test_a_session_records_its_nodes_as_they_are_when_it_begins() -> None:
+    node = replace(ready(1), hostname="n1", ipaddr="192.0.2.1")
+    session = granted(reserve(request(("web", 1)), POOLS, [node], 10)).session
+    assert session.leased == (LeasedNode(1, "web", "n1", "192.0.2.1"),)
 
 
 def test_admins_have_no_quota_and_tenants_may_have_their_own() -> None:
