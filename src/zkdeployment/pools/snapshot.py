@@ -13,17 +13,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class FillingRecord:
+    """The failures of filling a pool in a row, the time of the last one in seconds since the epoch, and why."""
+
+    failures: int
+    last_failure: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSnapshot:
     """The nodes that are not done, and the active sessions, by id.
 
     ``claimed`` are the ids of the nodes that a process is working on. ``tenants`` are the versions of the guards
-    of tenants, by id: a guard changes with each session of the tenant that begins or ends.
+    of tenants, by id: a guard changes with each session of the tenant that begins or ends. ``filling`` are the
+    failures of filling, by pool, and ``workers`` the names of the workers that run.
     """
 
     nodes: Mapping[int, PoolNode] = field(default_factory=dict)
     sessions: Mapping[int, TenantSession] = field(default_factory=dict)
     claimed: frozenset[int] = frozenset()
     tenants: Mapping[int, int] = field(default_factory=dict)
+    filling: Mapping[str, FillingRecord] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
 
     def held(self, tenant: int) -> int:
         """Return the number of nodes in a tenant's active sessions."""

@@ -1,0 +1,222 @@
+"""Pools, nodes and sessions as operators see them: counts, reasons for lacking nodes, names of tenants.
+
+The JSON of these views is in ``overview_json``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.pools.values import RoleMechanism
+from zkdeployment.pools.filling import next_filling
+from zkdeployment.pools.node import IN_SESSION, NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.documents.pools.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.snapshot import FillingRecord, PoolSnapshot
+    from zkdeployment.pools.tenant_session import LeasedNode, TenantSession
+
+
+class ShortageCause(Enum):
+    """Why a pool is below its level; the value is the word of the JSON."""
+
+    FILLING = "filling"
+    NO_WORKER = "no_worker"
+    FAILURES = "failures"
+    NO_NODES = "no_nodes"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolShortage:
+    """Why a pool has fewer ready nodes than its level.
+
+    ``since`` is when it fell below its level, as far as its nodes show that; ``None`` if they do not. ``reason``
+    is a clause for people.
+    """
+
+    missing: int
+    cause: ShortageCause
+    since: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOverview:
+    """A pool and the number of its nodes in each state.
+
+    ``shortage`` is ``None`` if the pool has its level, or if it has none. ``failures`` is the number of failures
+    of provisioning in a row, ``next_filling`` the time of the next attempt after them.
+    """
+
+    pool: NodePool
+    states: Mapping[NodeState, int]
+    shortage: PoolShortage | None = None
+    failures: int = 0
+    next_filling: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the pool."""
+        return self.pool.name
+
+    @property
+    def mechanism(self) -> str:
+        """The word of the documents for what makes the nodes."""
+        return "role" if isinstance(self.pool.mechanism, RoleMechanism) else "ansible"
+
+    @property
+    def level(self) -> int | None:
+        """The number of nodes that the pool keeps ready; ``None``: it lends none."""
+        return self.pool.fill_level
+
+    @property
+    def ready(self) -> int:
+        """The number of nodes that can be leased."""
+        return self.states.get(NodeState.READY, 0)
+
+    @property
+    def provisioning(self) -> int:
+        """The number of nodes that are made for the pool."""
+        return self.states.get(NodeState.PROVISIONING, 0)
+
+    @property
+    def leased(self) -> int:
+        """The number of nodes in sessions."""
+        return sum(self.states.get(state, 0) for state in IN_SESSION)
+
+    @property
+    def deprovisioning(self) -> int:
+        """The number of nodes that are cleaned after their sessions."""
+        return self.states.get(NodeState.DEPROVISIONING, 0)
+
+    @property
+    def failed(self) -> int:
+        """The number of failed nodes, which an operator has to look after."""
+        return self.states.get(NodeState.FAILED, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOverview:
+    """A session with the name of its tenant, and the states of its nodes: only of those that it still has."""
+
+    session: TenantSession
+    tenant: str
+    states: Mapping[int, NodeState]
+
+
+def pool_overviews(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> tuple[PoolOverview, ...]:
+    """Return all pools by name."""
+    return tuple(_overview(pool, snapshot) for _, pool in sorted(configuration.pools.items()))
+
+
+def session_overviews(
+    sessions: Iterable[TenantSession], snapshot: PoolSnapshot, tenants: Mapping[int, str]
+) -> tuple[SessionOverview, ...]:
+    """Return sessions by id, active or ended; ``tenants`` are the names of users by id."""
+    return tuple(
+        SessionOverview(
+            session,
+            tenants.get(session.tenant, f"tenant {session.tenant}"),
+            {
+                number: node.state
+                for number in session.nodes
+                if (node := snapshot.nodes.get(number)) is not None and node.session == session.id
+            },
+        )
+        for session in sorted(sessions, key=lambda session: session.id)
+    )
+
+
+def pool_nodes(snapshot: PoolSnapshot, pool: str | None = None) -> tuple[PoolNode, ...]:
+    """Return the nodes of a pool, or all nodes, by id."""
+    return tuple(node for _, node in sorted(snapshot.nodes.items()) if pool in {None, node.pool})
+
+
+def failure_of(node: PoolNode) -> str | None:
+    """Return why a node failed; ``None`` for nodes that have not failed."""
+    error = node.data.get("error")
+    if node.state is not NodeState.FAILED:
+        return None
+    detail = error.get("detail") if isinstance(error, dict) else None
+    return detail if isinstance(detail, str) else "the reason is unknown"
+
+
+def ssh_command(node: LeasedNode) -> str:
+    """Return the command with which a tenant reaches a leased node."""
+    return f"ssh root@{node.ipaddr or node.hostname}"
+
+
+def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
+    nodes = pool_nodes(snapshot, pool.name)
+    record = snapshot.filling.get(pool.name)
+    found = PoolOverview(
+        pool=pool,
+        states=Counter(node.state for node in nodes),
+        failures=0 if record is None else record.failures,
+        next_filling=None if record is None else next_filling(record.failures, record.last_failure),
+    )
+    missing = (pool.fill_level or 0) - found.ready
+    if missing <= 0:
+        return found
+    cause, reason = _cause(found, missing, record, has_worker=bool(snapshot.workers))
+    since = _below_since(pool, nodes, snapshot.sessions)
+    return replace(found, shortage=PoolShortage(missing, cause, since, reason))
+
+
+def _cause(
+    found: PoolOverview, missing: int, record: FillingRecord | None, *, has_worker: bool
+) -> tuple[ShortageCause, str]:
+    """Return the first cause that applies, with a clause for people."""
+    if not has_worker:
+        return ShortageCause.NO_WORKER, "no worker of the pools runs"
+    if record is not None and record.failures:
+        times = "once" if record.failures == 1 else f"{record.failures} times in a row"
+        return ShortageCause.FAILURES, f"filling failed {times}: {record.reason}"
+    if found.provisioning >= missing:
+        return ShortageCause.FILLING, f"{_nodes(found.provisioning)} being provisioned"
+    if isinstance(found.pool.mechanism, RoleMechanism):
+        wanted = f"no unused host has the role {found.pool.mechanism.idle}"
+    elif found.pool.reuse is not None:
+        wanted = "no unused node has the values of reuse-nodes"
+    else:
+        return ShortageCause.WAITING, "a worker is about to fill the pool"
+    return ShortageCause.NO_NODES, "; ".join((wanted, *_under_way(found)))
+
+
+def _under_way(found: PoolOverview) -> Iterable[str]:
+    """Yield what is being done to the nodes of a pool that lacks nodes."""
+    for count, work in ((found.provisioning, "provisioned"), (found.deprovisioning, "deprovisioned")):
+        if count:
+            yield f"{_nodes(count)} being {work}"
+
+
+def _nodes(count: int) -> str:
+    return "1 node is" if count == 1 else f"{count} nodes are"
+
+
+def _below_since(pool: NodePool, nodes: Iterable[PoolNode], sessions: Mapping[int, TenantSession]) -> float | None:
+    """Return when a pool fell below its level, as far as its present nodes show that.
+
+    A ready node has been ready since its last change. A leased node was ready until its session began, other nodes
+    until their last change at the latest.
+    """
+    ready, changes = 0, list[tuple[float, int]]()
+    for node in nodes:
+        session = sessions.get(node.session) if node.session is not None else None
+        if node.state is NodeState.READY:
+            ready += 1
+            changes.append((node.changed, 1))
+        elif node.state is not NodeState.PROVISIONING:
+            changes.append((node.changed if session is None else session.created_at, -1))
+    for moment, change in sorted(changes, reverse=True):
+        ready -= change
+        if ready >= (pool.fill_level or 0):
+            return moment
+    return None

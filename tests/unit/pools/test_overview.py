@@ -1,0 +1,193 @@
+"""What operators see of pools: counts, why and since when nodes are lacking, sessions and their tenants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.documents.pools.values import (
+    AnsibleMechanism,
+    NodePool,
+    Playbook,
+    PoolConfiguration,
+    RoleMechanism,
+)
+from zkdeployment.pools.node import NodeState, PoolNode, fail
+from zkdeployment.pools.overview import (
+    PoolShortage,
+    ShortageCause,
+    failure_of,
+    pool_nodes,
+    pool_overviews,
+    session_overviews,
+)
+from zkdeployment.pools.overview_json import (
+    nodes_to_json,
+    pool_with_nodes_to_json,
+    pools_to_json,
+    sessions_to_json,
+)
+from zkdeployment.pools.snapshot import FillingRecord, PoolSnapshot
+from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
+
+METAL = NodePool("metal", AnsibleMechanism("/srv", Playbook("up.yml")), fill_level=2)
+WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=2)
+SESSION = TenantSession(
+    id=9,
+    tenant=5,
+    specs=(NodesSpec("metal", 1),),
+    nodes=(2, 3),
+    created_at=50,
+    expires_at=100,
+    leased=(LeasedNode(2, "metal", "n2", "192.0.2.2"), LeasedNode(3, "metal", "n3")),
+)
+
+
+def node(number: int, state: NodeState, changed: float = 10, session: int | None = None) -> PoolNode:
+    return PoolNode(id=number, state=state, created_at=0, changed=changed, pool="metal", session=session)
+
+
+def shortage(
+    *nodes: PoolNode,
+    pool: NodePool = METAL,
+    record: FillingRecord | None = None,
+    workers: tuple[str, ...] = ("w1",),
+) -> PoolShortage | None:
+    snapshot = PoolSnapshot(
+        {found.id: replace(found, pool=pool.name) for found in nodes},
+        {9: SESSION},
+        filling={} if record is None else {pool.name: record},
+        workers=workers,
+    )
+    (overview,) = pool_overviews(PoolConfiguration({pool.name: pool}), snapshot)
+    return overview.shortage
+
+
+READY, PROVISIONING, DEPLOYED = NodeState.READY, NodeState.PROVISIONING, NodeState.DEPLOYED
+
+
+def test_a_pool_at_its_level_lacks_nothing_and_one_without_a_level_never_does() -> None:
+    assert shortage(node(1, READY), node(2, READY)) is None
+    assert shortage(pool=replace(METAL, fill_level=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "reason"),
+    [
+        (shortage(workers=()), ShortageCause.NO_WORKER, "no worker of the pools runs"),
+        (
+            shortage(node(1, PROVISIONING), record=FillingRecord(2, 40, "the playbook failed")),
+            ShortageCause.FAILURES,
+            "filling failed 2 times in a row: the playbook failed",
+        ),
+        (
+            shortage(node(1, READY), node(2, PROVISIONING)),
+            ShortageCause.FILLING,
+            "1 node is being provisioned",
+        ),
+        (shortage(node(1, PROVISIONING)), ShortageCause.WAITING, "a worker is about to fill the pool"),
+        (
+            shortage(node(1, READY), node(2, NodeState.DEPROVISIONING), pool=WEB),
+            ShortageCause.NO_NODES,
+            "no unused host has the role spare; 1 node is being deprovisioned",
+        ),
+        (
+            shortage(pool=replace(METAL, reuse={"architecture": "x86_64"})),
+            ShortageCause.NO_NODES,
+            "no unused node has the values of reuse-nodes",
+        ),
+    ],
+)
+def test_the_first_cause_that_applies_is_named(found: PoolShortage, cause: ShortageCause, reason: str) -> None:
+    assert (found.cause, found.reason) == (cause, reason)
+
+
+def test_a_pool_is_below_its_level_since_the_node_that_it_lacks_left_it() -> None:
+    leased = node(2, DEPLOYED, changed=55, session=9)
+    found = shortage(node(1, READY), leased, node(3, NodeState.FAILED, changed=30), node(4, PROVISIONING))
+    assert found is not None
+    assert (found.missing, found.since) == (1, 50)
+    never = shortage(node(1, READY), node(4, PROVISIONING))
+    assert never is not None
+    assert never.since is None
+
+
+def test_the_nodes_of_a_pool_are_counted_by_state_and_printed_for_programs() -> None:
+    failed = fail(node(4, NodeState.DEPROVISIONING), "the disk is full", 70)
+    nodes = [node(1, READY), node(2, DEPLOYED, session=9), node(3, NodeState.CONTEXTUALIZING, session=9), failed]
+    snapshot = PoolSnapshot(
+        {found.id: found for found in nodes},
+        {9: SESSION},
+        filling={"metal": FillingRecord(1, 40, "no answer")},
+        workers=("w1",),
+    )
+    (pool,) = pool_overviews(PoolConfiguration({"metal": METAL}), snapshot)
+    body = pools_to_json([pool], ["w1"])
+    assert body == {
+        "workers": ["w1"],
+        "pools": [
+            {
+                "name": "metal",
+                "mechanism": "ansible",
+                "level": 2,
+                "ready": 1,
+                "provisioning": 0,
+                "leased": 2,
+                "deprovisioning": 0,
+                "failed": 1,
+                "failures": 1,
+                "next_filling": 100.0,
+                "shortage": {
+                    "missing": 1,
+                    "cause": "failures",
+                    "reason": "filling failed once: no answer",
+                    "since": 70,
+                },
+            }
+        ],
+    }
+    assert pool_with_nodes_to_json(pool, pool_nodes(snapshot, "metal")) == {
+        **body["pools"][0],  # type: ignore[index, dict-item]
+        **nodes_to_json(nodes),
+    }
+    assert pool_nodes(snapshot, "web") == ()
+    assert [failure_of(found) for found in nodes] == [None, None, None, "the disk is full"]
+
+
+def test_a_session_has_the_name_of_its_tenant_and_the_nodes_that_it_still_has() -> None:
+    snapshot = PoolSnapshot({2: node(2, DEPLOYED, session=9), 3: node(3, READY)}, {9: SESSION})
+    known, unknown = session_overviews([SESSION, replace(SESSION, id=10, tenant=6)], snapshot, {5: "ci"})
+    assert (known.tenant, unknown.tenant) == ("ci", "tenant 6")
+    assert sessions_to_json([known]) == {
+        "sessions": [
+            {
+                "id": 9,
+                "tenant": "ci",
+                "active": True,
+                "created_at": 50,
+                "expires_at": 100,
+                "retired_at": None,
+                "requested": [{"pool": "metal", "quantity": 1}],
+                "nodes": [
+                    {
+                        "id": 2,
+                        "pool": "metal",
+                        "hostname": "n2",
+                        "ipaddr": "192.0.2.2",
+                        "state": "deployed",
+                        "ssh": "ssh root@192.0.2.2",
+                    },
+                    {
+                        "id": 3,
+                        "pool": "metal",
+                        "hostname": "n3",
+                        "ipaddr": None,
+                        "state": None,
+                        "ssh": None,
+                    },
+                ],
+            }
+        ]
+    }
+    assert unknown.states == {}
