@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import re
 
-_WRITTEN = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?")
-_WRITTEN_SECONDS = (86400.0, 3600.0, 60.0, 1.0)
+_PARTS = (("w", 604800.0), ("d", 86400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001))
+
+#: A duration above zero, as a JSON schema describes it: ``90d``, ``1h30m`` or ``1w 2d``.
+DURATION_PATTERN = (
+    r"^\+?(?=.*[1-9])"
+    + "".join(
+        rf"(?:\s*([0-9]{{1,9}}){''.join(f'[{letter}{letter.upper()}]' for letter in unit)})?" for unit, _ in _PARTS
+    )
+    + "$"
+)
+
+_WRITTEN = re.compile(DURATION_PATTERN, re.ASCII)
 
 
 def duration_seconds(text: str) -> float | None:
@@ -13,5 +23,5 @@ def duration_seconds(text: str) -> float | None:
     match = _WRITTEN.fullmatch(text)
     if match is None:
         return None
-    parts = zip(match.groups(default="0"), _WRITTEN_SECONDS, strict=True)
-    return sum(int(number) * seconds for number, seconds in parts) or None
+    parts = zip(match.groups(default="0"), _PARTS, strict=True)
+    return sum(int(number) * seconds for number, (_, seconds) in parts)

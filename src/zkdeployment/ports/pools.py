@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+    from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, PoolConfiguration
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 class PoolStore(Protocol):
     """Nodes and sessions. All methods may be called from any thread; they raise ``UnreachableError``."""
+
+    def configuration(self) -> PoolConfiguration:
+        """Return the pools of the document that is published at present; none without a document."""
 
     def read(self) -> PoolSnapshot:
         """Return all nodes that are not done and all active sessions."""

@@ -10,11 +10,14 @@ from zkdeployment.documents.durations import duration_seconds
         ("1h30m", 5400),
         ("45s", 45),
         ("1d1h1m1s", 90061),
+        ("1w", 604800),
+        ("+2D 3H", 183600),
+        ("1500ms", 1.5),
         ("30m1h", None),
         ("", None),
         ("0h", None),
     ]
-    + [(text, None) for text in ("h", "-1h", "1.5h", "1 h", "10", "1w", "²h", "9" * 20 + "d")],
+    + [(text, None) for text in ("h", "-1h", "1.5h", "1 h", "10", "+", "1ms1s", "²h", "9" * 20 + "d")],
 )
 def test_durations_are_read_as_people_write_them(text, seconds):
     assert duration_seconds(text) == seconds

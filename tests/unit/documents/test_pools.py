@@ -8,7 +8,10 @@ import pytest
 
 from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.pools.kinds import FORM, POOLS
-from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, RoleMechanism
+from zkdeployment.documents.pools.published import pools_in_force
+from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, PoolConfiguration, RoleMechanism
+from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.documents.registry import KINDS
 from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import parse_yaml
 from zkdeployment.model.user import TenantLimits
@@ -125,6 +128,7 @@ COMPLETE = "mechanism: {type: role, role: {idle: a, leased: b}}"
             "data.nodepools.concrete.a",
             "there is an abstract pool 'a', too",
         ),
+        (f'{{concrete: {{"a/b": {{{COMPLETE}}}}}}}', "data.nodepools.concrete", "expected a name of letters"),
         ("{concrete: {a: {reuse-nodes: true}}}", "data.nodepools.concrete.a.reuse-nodes", "expected false, or"),
         (
             "{concrete: {a: {reuse-nodes: {x: [1]}}}}",
@@ -139,16 +143,33 @@ def test_a_fault_has_its_place_and_says_what_was_expected(pools: str, way: str, 
     assert message in found[way]
 
 
-@pytest.mark.parametrize("lifetime", ["0", "0h", "-1h", "soon", "1h 30m"])
+@pytest.mark.parametrize("lifetime", ["0", "0h", "-1h", "soon", "30m1h"])
 def test_a_lifetime_is_a_duration_above_zero(lifetime: str) -> None:
     defaults = f"{{session-lifetime: {lifetime}}}"
     text = f"metadata: {{name: pools}}\ndata: {{defaults: {defaults}, nodepools: {{concrete: {{}}}}}}"
     assert "seconds, or a duration as in 6h" in faults(text)["data.defaults.session-lifetime"]
 
 
+@pytest.mark.parametrize(
+    ("lifetime", "seconds"), [("600", 600), ('"600"', 600), ("0.5", 0.5), ("1h 30m", 5400), ("1500MS", 1.5)]
+)
+def test_a_lifetime_is_written_as_in_duffy(lifetime: str, seconds: float) -> None:
+    defaults = f"{{session-lifetime: {lifetime}}}"
+    value = read(f"metadata: {{name: pools}}\ndata: {{defaults: {defaults}, nodepools: {{concrete: {{}}}}}}")
+    assert not list(form_faults(value, FORM))
+    assert POOLS.parse(value).defaults.session_lifetime == seconds
+
+
 def test_the_lifetime_is_at_most_its_ceiling() -> None:
     text = "metadata: {name: pools}\ndata: {defaults: {session-lifetime: 13h}, nodepools: {concrete: {}}}"
     assert "longer than session-lifetime-max" in faults(text)["data.defaults"]
+
+
+def test_the_published_document_is_in_force() -> None:
+    documents = PublishedDocuments({("pools", ()): read(WHOLE)})
+    assert set(pools_in_force(documents).pools) == {"metal-x86", "fleet-web"}
+    assert pools_in_force(PublishedDocuments()) == PoolConfiguration()
+    assert KINDS[-1] is POOLS
 
 
 def test_there_is_one_document_of_pools() -> None:

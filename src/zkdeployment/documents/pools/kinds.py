@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.documents.durations import duration_seconds
+from zkdeployment.documents.durations import DURATION_PATTERN, duration_seconds
 from zkdeployment.documents.forms import NAME, Fault, form_faults
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.pools.merging import ExtensionError, merged_pool
@@ -46,7 +46,7 @@ def _any_value(depth: int = _DEEPEST_VALUE) -> dict[str, Any]:
 _DURATION = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0},
-        {"type": "string", "pattern": r"^(?=.*[1-9])([0-9]{1,6}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s)?$"},
+        {"type": "string", "pattern": f"{DURATION_PATTERN}|^[0-9]{{0,8}}[1-9][0-9]{{0,8}}$"},
     ],
     "description": "seconds, or a duration as in 6h or 1h30m",
 }
@@ -108,7 +108,15 @@ _POOL = {
     },
 }
 
-_POOLS = {"type": "object", "additionalProperties": _POOL, "description": "a mapping of names to pools"}
+_POOLS = {
+    "type": "object",
+    "additionalProperties": _POOL,
+    "propertyNames": {
+        "pattern": "^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$",
+        "description": "a name of letters, digits and . _ + -, which begins with a letter or a digit",
+    },
+    "description": "a mapping of names to pools",
+}
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -259,7 +267,9 @@ def _limits(defaults: Mapping[str, Any]) -> TenantLimits:
 
 def _seconds(value: float | str) -> float:
     """Return the seconds of a duration whose form is valid."""
-    return duration_seconds(value) or 0.0 if isinstance(value, str) else float(value)
+    if isinstance(value, str) and not value.isdecimal():
+        return duration_seconds(value) or 0.0
+    return float(value)
 
 
 POOLS: DocumentKind[PoolConfiguration] = DocumentKind(

@@ -12,6 +12,9 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set, TransactionError
+from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
+from zkdeployment.documents.pools.kinds import POOLS
+from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.errors import ConflictError, TreeError
 from zkdeployment.log import get_logger
 from zkdeployment.pools.pool_json import node_from_json, node_to_json, session_from_json, session_to_json
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.documents.pools.values import PoolConfiguration
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.snapshot import PoolChange
     from zkdeployment.pools.tenant_session import TenantSession
@@ -46,6 +50,9 @@ class ZooKeeperPools:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._has_directories = False
+
+    def configuration(self) -> PoolConfiguration:
+        return pools_in_force(read_published_documents(self._session, (POOLS.name,)))
 
     def read(self) -> PoolSnapshot:
         nodes = self._read_all(paths.POOL_NODES, node_from_json)

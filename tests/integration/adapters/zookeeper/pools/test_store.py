@@ -65,6 +65,16 @@ def test_what_was_written_is_read_with_its_stamp(store):
     assert (store.node(99), store.session(99)) == (None, None)
 
 
+def test_the_published_document_is_the_configuration(store, publishing):
+    assert store.configuration() == PoolConfiguration()
+    document = "schema: zkdeployment/Pools/v1\nmetadata: {name: pools}\ndata: {nodepools: {concrete: {web: "
+    role = "{fill-level: 2, mechanism: {type: role, role: {idle: spare, leased: ci}}}}}}"
+    publishing.push("/a\n", pools_yaml=document + role)
+    publishing.sync()
+    pool = store.configuration().pools["web"]
+    assert (pool.fill_level, pool.mechanism) == (2, RoleMechanism("spare", "ci"))
+
+
 def test_ids_never_repeat_whoever_takes_them(store, other):
     assert list(store.take_ids(2)) == [1, 2]
     assert list(ZooKeeperPools(other).take_ids(3)) == [3, 4, 5]
