@@ -34,6 +34,10 @@ class NotFoundError(RefusedError):
     """The host, lock, publication, rollout or node that a request names does not exist."""
 
 
+class RetiredError(RefusedError):
+    """The session, the tenant or the node that a request names has been retired."""
+
+
 class ForbiddenError(RefusedError):
     """The user of the service who asks has no right to an act."""
 

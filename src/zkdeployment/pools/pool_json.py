@@ -37,8 +37,8 @@ def node_from_json(value: Mapping[str, Any], stamp: int | None = None) -> PoolNo
 
 
 def session_to_json(session: TenantSession) -> dict[str, Any]:
-    """Return a session as JSON."""
-    return {
+    """Return a session as JSON; what is not set is left out."""
+    value = {
         "id": session.id,
         "tenant": session.tenant,
         "specs": [{"pool": spec.pool, "quantity": spec.quantity} for spec in session.specs],
@@ -50,7 +50,10 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
             {"id": node.id, "pool": node.pool, "hostname": node.hostname, "ipaddr": node.ipaddr}
             for node in session.leased
         ],
+        "requested_by": session.requested_by,
+        "retired_by": session.retired_by,
     }
+    return {key: item for key, item in value.items() if item is not None}
 
 
 def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> TenantSession:

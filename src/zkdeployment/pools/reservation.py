@@ -25,6 +25,9 @@ class RequestProblem(Enum):
     QUOTA = "quota exceeded"
     NO_POOL = "no such pool"
     TOO_FEW = "too few nodes"
+    NO_KEY = "no SSH key"
+    RETIRED = "retired"
+    NOT_PREPARED = "the nodes could not be prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,16 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """A tenant's request. ``held`` is the number of nodes in the tenant's active sessions."""
+    """A tenant's request.
+
+    ``held`` is the number of nodes in the tenant's active sessions; ``by`` is who asks: the tenant or an operator.
+    """
 
     id: int
     tenant: User
     specs: tuple[NodesSpec, ...]
     held: int
+    by: str | None = None
 
 
 def reserve(
@@ -96,6 +103,7 @@ def reserve(
         created_at=now,
         expires_at=now + limits.session_lifetime,
         leased=tuple(LeasedNode(node.id, node.pool or "", node.hostname, node.ipaddr) for node in chosen),
+        requested_by=request.by,
     )
     return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
 

@@ -40,8 +40,9 @@ class TenantSession:
     """The nodes that a tenant has leased by one request.
 
     ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
-    seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``stamp`` is the version of
-    the session as it was read, ``None`` for a new one.
+    seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_by`` and
+    ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a session that expired.
+    ``stamp`` is the version of the session as it was read, ``None`` for a new one.
     """
 
     id: int
@@ -52,6 +53,8 @@ class TenantSession:
     expires_at: float
     retired_at: float | None = None
     leased: tuple[LeasedNode, ...] = ()
+    requested_by: str | None = None
+    retired_by: str | None = None
     stamp: int | None = field(default=None, compare=False)
 
     @property
@@ -89,15 +92,16 @@ def new_expiry(
 
 
 def retire(
-    session: TenantSession, nodes: Iterable[PoolNode], now: float
+    session: TenantSession, nodes: Iterable[PoolNode], now: float, by: str | None = None
 ) -> tuple[TenantSession, tuple[PoolNode, ...]]:
     """Return a session after its end, and its nodes, which are to be deprovisioned.
 
-    A node that is no longer the session's stays as it is, because it has failed.
+    ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays as it is, because it has failed.
     """
     released = tuple(
         node.after(NodeEvent.RELEASED, now)
         for node in nodes
         if node.id in session.nodes and node.session == session.id
     )
-    return replace(session, retired_at=now, expires_at=min(session.expires_at, now)), released
+    ended = replace(session, retired_at=now, retired_by=by, expires_at=min(session.expires_at, now))
+    return ended, released

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, PoolConfiguration
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
+    from zkdeployment.ports.checks import ActLog
+    from zkdeployment.ports.process import Clock
+    from zkdeployment.ports.users import UserStore
 
 
 class PoolStore(Protocol):
@@ -64,3 +68,20 @@ class PlaybookRunner(Protocol):
         ``values`` are those of the pool, for the templates in the playbook's variables. Raises ``ProgramError`` if
         the playbook fails, exceeds its time limit, or does not set the fact.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAdapters:
+    """The adapters with which verbs and the service see pools and act on them.
+
+    ``configuration`` returns the published pools, and ``present_hosts`` the ids of the registered hosts. ``wait``
+    returns after a change of nodes and sessions, or after a number of seconds.
+    """
+
+    store: PoolStore
+    users: UserStore
+    acts: ActLog
+    configuration: Callable[[], PoolConfiguration]
+    present_hosts: Callable[[], Collection[str]]
+    wait: Callable[[float], object]
+    clock: Clock

@@ -50,6 +50,8 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         created_at=TIMES,
         expires_at=TIMES,
         retired_at=st.none() | TIMES,
+        requested_by=NAMES,
+        retired_by=NAMES,
         leased=st.lists(
             st.builds(LeasedNode, st.integers(1, 99), st.text(max_size=3), NAMES, NAMES), max_size=2
         ).map(tuple),

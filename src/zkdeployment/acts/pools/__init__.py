@@ -1,0 +1,1 @@
+"""Acts on host pools, which verbs, the service and its pages carry out alike."""

@@ -1,0 +1,315 @@
+"""Sessions of tenants: how verbs, the service and its pages request, extend and end them.
+
+A request reserves nodes and waits until a worker has prepared them. A requester that dies changes nothing: the
+worker continues, and the tenant finds the session in the list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError, WaitTimeoutError
+from zkdeployment.model.act import Act
+from zkdeployment.pools.node import NodeEvent, NodeState
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import effective_limits, new_expiry, retire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zkdeployment.model.user import User
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.snapshot import PoolSnapshot
+    from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+    from zkdeployment.ports.pools import PoolAdapters
+
+#: Seconds for which a reservation is tried again while other requests overtake it.
+RESERVING = 10.0
+
+#: Seconds within which a worker has to prepare the nodes of a request, or to work on them.
+ANSWERING = 75.0
+
+#: Seconds after which nobody waits for a worker any longer, even if it works on the nodes.
+LONGEST = 300.0
+
+#: The longest time in seconds between two looks at a request.
+_LOOK = 1.0
+
+#: Attempts to change a session while others change it.
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SessionActor:
+    """Who asks for a session: a user of the service, or an operator (``USER@HOST``).
+
+    ``tenant`` is the id of the tenant whose sessions alone the actor may see and change; ``None``: all sessions.
+    """
+
+    by: str
+    tenant: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDetails:
+    """A session, and its nodes as they are now."""
+
+    session: TenantSession
+    nodes: tuple[PoolNode, ...]
+
+
+def find_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    """Return a session with its nodes, whether or not it has ended.
+
+    Raises ``NotFoundError`` if there is none, and ``ForbiddenError`` if it is another tenant's.
+    """
+    session = adapters.store.session(number)
+    if session is None:
+        raise NotFoundError(f"there is no session {number}; expected the id of a session, as lists show it")
+    if actor.tenant not in {None, session.tenant}:
+        raise ForbiddenError(f"session {number} belongs to another tenant")
+    return SessionDetails(session, _nodes(session, adapters))
+
+
+def request_session(
+    tenant: User,
+    specs: tuple[NodesSpec, ...],
+    adapters: PoolAdapters,
+    *,
+    by: str,
+    progress: Callable[[SessionDetails], object] = lambda _: None,
+) -> SessionDetails | RequestRefusal:
+    """Reserve nodes for a tenant, wait until a worker has prepared them, and return the session, or why there is none.
+
+    ``progress`` is called with the reservation, and again at least every second while the nodes are prepared. If no
+    worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the nodes for
+    too long; the session may begin later then.
+    """
+    refusal = _unfit(tenant, specs)
+    if refusal is not None:
+        return refusal
+    reserved = _reserve(tenant, specs, adapters, by)
+    if isinstance(reserved, RequestRefusal):
+        return reserved
+    number = reserved.session.id
+    current = adapters.users.user(tenant.name)
+    if current is None or current.is_retired:
+        _retire(number, adapters, SessionActor(by))
+        return _tenant_retired(tenant)
+    return _await_worker(SessionDetails(reserved.session, reserved.nodes), adapters, progress)
+
+
+def extend_session(
+    number: int, adapters: PoolAdapters, actor: SessionActor, *, until: float | None = None, delta: float = 0.0
+) -> SessionDetails:
+    """Let a session end at ``until``, in seconds since the epoch, or ``delta`` seconds later; return it afterwards.
+
+    Tenants reach at most their longest lifetime; other actors have no limit. Raises ``NotFoundError``,
+    ``ForbiddenError`` and ``RetiredError``.
+    """
+
+    def change(session: TenantSession, _: PoolSnapshot) -> PoolChange:
+        limits = adapters.configuration().defaults
+        owner = next((user for user in adapters.users.users() if user.id == session.tenant), None)
+        if owner is not None:
+            limits = effective_limits(owner, limits)
+        end = new_expiry(session, limits, until=until, delta=delta, is_admin=actor.tenant is None)
+        return PoolChange(sessions=(replace(session, expires_at=end),))
+
+    details = _change(number, adapters, actor, change)
+    _record(adapters, actor, f"change the end of session {number}")
+    return details
+
+
+def retire_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    """End a session; its nodes are to be deprovisioned from now on. Return the session afterwards.
+
+    Raises ``NotFoundError``, ``ForbiddenError`` and ``RetiredError``.
+    """
+    details = _retire(number, adapters, actor)
+    _record(adapters, actor, f"retire session {number}")
+    return details
+
+
+def retire_sessions_of(tenant: int, adapters: PoolAdapters, actor: SessionActor) -> None:
+    """End all active sessions of a tenant."""
+    for session in adapters.store.read().sessions.values():
+        if session.tenant == tenant:
+            try:
+                _retire(session.id, adapters, actor)
+            except (NotFoundError, RetiredError):
+                continue
+
+
+def _unfit(tenant: User, specs: tuple[NodesSpec, ...]) -> RequestRefusal | None:
+    """Return why a request cannot have any session, or ``None``."""
+    if tenant.is_retired:
+        return _tenant_retired(tenant)
+    if tenant.ssh_key is None:
+        message = (
+            f"the tenant {tenant} has no SSH key, so that nobody could log in to the nodes; an admin sets one with"
+            f" PUT /api/v1/tenants/{tenant.id}"
+        )
+        return RequestRefusal(RequestProblem.NO_KEY, message)
+    if not specs:
+        message = "can't reserve nodes: expected at least one pool and a number of nodes, found none"
+        return RequestRefusal(RequestProblem.TOO_FEW, message)
+    return None
+
+
+def _tenant_retired(tenant: User) -> RequestRefusal:
+    return RequestRefusal(RequestProblem.RETIRED, f"the tenant {tenant} is retired; it gets no sessions")
+
+
+def _reserve(
+    tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters, by: str
+) -> Reservation | RequestRefusal:
+    """Reserve nodes; a reservation that others overtake is tried again with other nodes."""
+    store, clock = adapters.store, adapters.clock
+    number, configuration = 0, adapters.configuration()
+    deadline, attempt = clock.monotonic() + RESERVING, 0
+    while True:
+        read = store.read()
+        if number in read.sessions:  # the answer to an earlier attempt was lost
+            session = read.sessions[number]
+            return Reservation(session, tuple(node for node in read.nodes.values() if node.session == number))
+        request = SessionRequest(number, tenant, specs, read.held(tenant.id), by)
+        given = reserve(
+            request, configuration, read.nodes.values(), clock.now(), offset=attempt and number, absent=_absent(read, adapters)
+        )
+        if isinstance(given, RequestRefusal):
+            return given
+        if not number:  # ids are taken only for requests that nodes are ready for
+            number = store.take_ids(1)[0]
+            given = _numbered(given, number)
+        try:
+            store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
+        except ConflictError:
+            attempt += 1
+            if clock.monotonic() >= deadline:
+                message = "can't reserve nodes: other requests were faster every time; try again"
+                return RequestRefusal(RequestProblem.TOO_FEW, message)
+        else:
+            return given
+
+
+def _numbered(given: Reservation, number: int) -> Reservation:
+    """Return a reservation with the id of its session."""
+    return Reservation(
+        replace(given.session, id=number), tuple(replace(node, session=number) for node in given.nodes)
+    )
+
+
+def _absent(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
+    """Return the hosts of the fleet that are nodes of pools and not registered now."""
+    hosts = {node.host for node in read.nodes.values() if node.host is not None}
+    return frozenset(hosts.difference(adapters.present_hosts()) if hosts else hosts)
+
+
+def _await_worker(
+    reserved: SessionDetails, adapters: PoolAdapters, progress: Callable[[SessionDetails], object]
+) -> SessionDetails | RequestRefusal:
+    """Return the session when its nodes are prepared, or why there is none."""
+    clock, number = adapters.clock, reserved.session.id
+    begin = clock.monotonic()
+    deadline = begin + ANSWERING
+    while True:
+        session = adapters.store.session(number)
+        if session is None:
+            return RequestRefusal(RequestProblem.NOT_PREPARED, _why_not_prepared(reserved, adapters))
+        details = SessionDetails(session, _nodes(session, adapters))
+        if not session.is_active:
+            return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
+        if not any(node.state is NodeState.CONTEXTUALIZING for node in details.nodes):
+            return details
+        progress(details)
+        if clock.monotonic() >= deadline:
+            if _take_back(number, adapters):
+                message = (
+                    f"no worker prepared the nodes within {ANSWERING:g} s, and they are ready again; is"
+                    " 'zkdeployment pools' running?"
+                )
+                return RequestRefusal(RequestProblem.NOT_PREPARED, message)
+            if clock.monotonic() >= begin + LONGEST:
+                raise WaitTimeoutError(
+                    f"the nodes of session {number} are still being prepared after {LONGEST:g} s; the list of"
+                    " sessions shows when the session begins"
+                )
+            deadline = clock.monotonic() + ANSWERING
+        adapters.wait(_LOOK)
+
+
+def _take_back(number: int, adapters: PoolAdapters) -> bool:
+    """Undo a reservation that no worker took, and return whether that was possible.
+
+    The claims exclude a worker that takes the nodes at the same moment.
+    """
+    read, now = adapters.store.read(), adapters.clock.now()
+    session = read.sessions.get(number)
+    if session is None:
+        return False
+    nodes = [node for node in read.nodes.values() if node.session == number]
+    ids = frozenset(node.id for node in nodes)
+    if ids & read.claimed or any(node.state is not NodeState.CONTEXTUALIZING for node in nodes):
+        return False
+    cleaned = tuple(node.after(NodeEvent.CLEANED, now) for node in nodes)
+    try:
+        adapters.store.commit(PoolChange(nodes=cleaned, dropped=(session,), claimed=ids, released=ids), read)
+    except ConflictError:
+        return False
+    return True
+
+
+def _why_not_prepared(reserved: SessionDetails, adapters: PoolAdapters) -> str:
+    """Return the message for a tenant whose nodes a worker could not prepare."""
+    failed = [node for node in _nodes(reserved.session, adapters) if node.state is NodeState.FAILED]
+    names = ", ".join(node.hostname or str(node.id) for node in failed) or "some of them"
+    return f"contextualization of nodes failed: {names}; request the session again, with other nodes"
+
+
+def _retire(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    def change(session: TenantSession, read: PoolSnapshot) -> PoolChange:
+        ended, released = retire(session, read.nodes.values(), adapters.clock.now(), actor.by)
+        return PoolChange(nodes=released, sessions=(ended,))
+
+    return _change(number, adapters, actor, change)
+
+
+def _change(
+    number: int,
+    adapters: PoolAdapters,
+    actor: SessionActor,
+    change: Callable[[TenantSession, PoolSnapshot], PoolChange],
+) -> SessionDetails:
+    """Change an active session that the actor may change; return it afterwards."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        session = find_session(number, adapters, actor).session
+        if not session.is_active:
+            raise RetiredError(f"session {number} is retired")
+        read = adapters.store.read()
+        if number not in read.sessions:
+            continue  # it has just ended: the next look finds that
+        try:
+            adapters.store.commit(change(read.sessions[number], read), read)
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return find_session(number, adapters, actor)
+    raise ConflictError(f"session {number} is changed all the time; try again")
+
+
+def _nodes(session: TenantSession, adapters: PoolAdapters) -> tuple[PoolNode, ...]:
+    return tuple(_present(map(adapters.store.node, session.nodes)))
+
+
+def _present(nodes: Iterable[PoolNode | None]) -> Iterable[PoolNode]:
+    return (node for node in nodes if node is not None)
+
+
+def _record(adapters: PoolAdapters, actor: SessionActor, what: str) -> None:
+    """Record an act on a session of any tenant; a tenant's own acts are in the records of its sessions."""
+    if actor.tenant is None:
+        adapters.acts.record(Act(by=actor.by, what=what, reason="", time=adapters.clock.now()))
