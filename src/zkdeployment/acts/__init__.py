@@ -1,1 +1,1 @@
-"""Acts that change the wanted state: commits that commands, the service and the coordinator make alike."""
+"""Acts that commands, the service and the coordinator carry out alike: most are commits."""

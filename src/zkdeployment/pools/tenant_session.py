@@ -96,7 +96,8 @@ def retire(
 ) -> tuple[TenantSession, tuple[PoolNode, ...]]:
     """Return a session after its end, and its nodes, which are to be deprovisioned.
 
-    ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays as it is, because it has failed.
+    ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays as it is,
+    because it has failed.
     """
     released = tuple(
         node.after(NodeEvent.RELEASED, now)

@@ -81,11 +81,11 @@ def request_session(
     by: str,
     progress: Callable[[SessionDetails], object] = lambda _: None,
 ) -> SessionDetails | RequestRefusal:
-    """Reserve nodes for a tenant, wait until a worker has prepared them, and return the session, or why there is none.
+    """Return the session of a tenant when a worker has prepared its nodes, or why there is none.
 
-    ``progress`` is called with the reservation, and again at least every second while the nodes are prepared. If no
-    worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the nodes for
-    too long; the session may begin later then.
+    ``progress`` is called with the reservation, and again at least every second while the nodes are prepared. If
+    no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
+    nodes for too long; the session may begin later then.
     """
     refusal = _unfit(tenant, specs)
     if refusal is not None:
@@ -104,10 +104,10 @@ def request_session(
 def extend_session(
     number: int, adapters: PoolAdapters, actor: SessionActor, *, until: float | None = None, delta: float = 0.0
 ) -> SessionDetails:
-    """Let a session end at ``until``, in seconds since the epoch, or ``delta`` seconds later; return it afterwards.
+    """Change the end of a session, to ``until`` or by ``delta`` seconds, and return the session afterwards.
 
-    Tenants reach at most their longest lifetime; other actors have no limit. Raises ``NotFoundError``,
-    ``ForbiddenError`` and ``RetiredError``.
+    ``until`` is in seconds since the epoch. Tenants reach at most their longest lifetime; other actors have no
+    limit. Raises ``NotFoundError``, ``ForbiddenError`` and ``RetiredError``.
     """
 
     def change(session: TenantSession, _: PoolSnapshot) -> PoolChange:
@@ -177,7 +177,12 @@ def _reserve(
             return Reservation(session, tuple(node for node in read.nodes.values() if node.session == number))
         request = SessionRequest(number, tenant, specs, read.held(tenant.id), by)
         given = reserve(
-            request, configuration, read.nodes.values(), clock.now(), offset=attempt and number, absent=_absent(read, adapters)
+            request,
+            configuration,
+            read.nodes.values(),
+            clock.now(),
+            offset=attempt and number,
+            absent=_absent(read, adapters),
         )
         if isinstance(given, RequestRefusal):
             return given

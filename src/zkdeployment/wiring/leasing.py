@@ -1,0 +1,30 @@
+"""Builds the adapters with which verbs and the service see pools and act on them."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+from zkdeployment.adapters.zookeeper.pools.surroundings import read_configuration, registered_hosts
+from zkdeployment.ports.pools import PoolAdapters
+
+if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.ports.users import UserStore
+
+
+def pool_adapters(session: Session, users: UserStore) -> PoolAdapters:
+    """Return the adapters, which use ``session``."""
+    return PoolAdapters(
+        store=ZooKeeperPools(session),
+        users=users,
+        acts=ZooKeeperActLog(session),
+        configuration=partial(read_configuration, session),
+        present_hosts=partial(registered_hosts, session),
+        wait=threading.Event().wait,
+        clock=SystemClock(),
+    )

@@ -1,0 +1,221 @@
+"""Sessions on a real ZooKeeper, with a stand-in for the worker."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from support.clocks import ManualClock
+from support.leasing import POOLS, add_ready_nodes, add_tenant, contextualizing
+from zkdeployment.acts.pools.sessions import (
+    ANSWERING,
+    SessionActor,
+    SessionDetails,
+    extend_session,
+    find_session,
+    request_session,
+    retire_session,
+    retire_sessions_of,
+)
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.key_hashes import KeyHasher
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError, WaitTimeoutError
+from zkdeployment.model.act import Act
+from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import NodesSpec
+from zkdeployment.wiring.leasing import pool_adapters
+
+HOUR = 3600.0
+ONE, TWO = (NodesSpec("web", 1),), (NodesSpec("web", 2),)
+OPERATOR = SessionActor("ann@console")
+
+
+@pytest.fixture
+def adapters(zookeeper):
+    with Session(zookeeper) as session:
+        users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
+        yield replace(
+            pool_adapters(session, users),
+            configuration=lambda: POOLS,
+            wait=lambda _: threading.Event().wait(0.01),
+            clock=ManualClock(),
+        )
+
+
+@pytest.fixture
+def ci(adapters):
+    return add_tenant(adapters.users, "ci").user
+
+
+def granted(outcome):
+    assert isinstance(outcome, SessionDetails), outcome
+    return outcome
+
+
+def refused(outcome, problem):
+    assert isinstance(outcome, RequestRefusal), outcome
+    assert outcome.problem is problem
+    return outcome.message
+
+
+def states(adapters):
+    return [node.state.value for node in sorted(adapters.store.read().nodes.values(), key=lambda node: node.id)]
+
+
+def own(user):
+    return SessionActor(user.name, user.id)
+
+
+def test_a_session_is_requested_extended_and_ended(adapters, ci):
+    add_ready_nodes(adapters.store, 3)
+    seen = []
+    with contextualizing(adapters.store):
+        begun = granted(request_session(ci, TWO, adapters, by="ci", progress=seen.append))
+    session = begun.session
+    assert [node.state for node in begun.nodes] == [NodeState.DEPLOYED] * 2
+    assert (session.requested_by, session.expires_at) == ("ci", adapters.clock.time + 6 * HOUR)
+    assert {node.state for node in seen[0].nodes} == {NodeState.CONTEXTUALIZING}
+    assert find_session(session.id, adapters, own(ci)) == begun
+    adapters.clock.time += HOUR
+    later = extend_session(session.id, adapters, own(ci), delta=90 * 60)
+    assert later.session.expires_at == session.expires_at + 90 * 60
+    assert extend_session(session.id, adapters, own(ci), delta=99 * HOUR).session.expires_at == (
+        session.created_at + 12 * HOUR
+    )
+    assert extend_session(session.id, adapters, own(ci), until=5).session.expires_at == session.created_at
+    ended = retire_session(session.id, adapters, own(ci))
+    assert (ended.session.retired_at, ended.session.retired_by) == (adapters.clock.time, "ci")
+    assert states(adapters) == ["deprovisioning", "deprovisioning", "ready"]
+    for act in (retire_session, extend_session):
+        with pytest.raises(RetiredError, match=f"session {session.id} is retired"):
+            act(session.id, adapters, own(ci))
+
+
+def test_only_the_tenant_and_operators_may_see_and_change_a_session(adapters, ci, zookeeper):
+    add_ready_nodes(adapters.store, 1)
+    with contextualizing(adapters.store):
+        session = granted(request_session(ci, ONE, adapters, by="ci")).session
+    for act in (find_session, extend_session, retire_session):
+        with pytest.raises(ForbiddenError, match="another tenant"):
+            act(session.id, adapters, SessionActor("other", ci.id + 1))
+        with pytest.raises(NotFoundError, match="no session 999"):
+            act(999, adapters, own(ci))
+    end = extend_session(session.id, adapters, OPERATOR, delta=99 * HOUR).session.expires_at
+    assert end == session.expires_at + 99 * HOUR
+    assert retire_session(session.id, adapters, OPERATOR).session.retired_by == "ann@console"
+    with Session(zookeeper) as reader:
+        acts = [(act.by, act.what) for act in read_acts(reader) if act.by != "tests"]
+    assert acts == [
+        ("ann@console", f"change the end of session {session.id}"),
+        ("ann@console", f"retire session {session.id}"),
+    ]
+
+
+def test_a_request_that_cannot_be_met_changes_nothing(adapters, ci):
+    add_ready_nodes(adapters.store, 2)
+    assert "2 ready" in refused(
+        request_session(replace(ci, node_quota=9), (NodesSpec("web", 3),), adapters, by="ci"),
+        RequestProblem.TOO_FEW,
+    )
+    assert "= 3 > 2" in refused(request_session(ci, (*TWO, *ONE), adapters, by="ci"), RequestProblem.QUOTA)
+    refused(request_session(ci, (NodesSpec("nowhere", 1),), adapters, by="ci"), RequestProblem.NO_POOL)
+    refused(request_session(ci, (), adapters, by="ci"), RequestProblem.TOO_FEW)
+    refused(request_session(replace(ci, ssh_key=None), ONE, adapters, by="ci"), RequestProblem.NO_KEY)
+    refused(request_session(replace(ci, retired_at=5), ONE, adapters, by="ci"), RequestProblem.RETIRED)
+    assert states(adapters) == ["ready", "ready"]
+    assert adapters.store.take_ids(1)[0] == 3
+
+
+def test_nodes_that_cannot_be_prepared_fail_and_there_is_no_session(adapters, ci):
+    first, second = add_ready_nodes(adapters.store, 2)
+    with contextualizing(adapters.store, failing={second}):
+        message = refused(request_session(ci, TWO, adapters, by="ci"), RequestProblem.NOT_PREPARED)
+    assert f"contextualization of nodes failed: node{second}.example.com;" in message
+    assert (states(adapters), adapters.store.read().sessions) == (["ready", "failed"], {})
+    assert adapters.store.node(first).session is None
+
+
+def test_a_request_that_no_worker_takes_is_undone(adapters, ci):
+    add_ready_nodes(adapters.store, 1)
+
+    def pass_time(seconds):
+        adapters.clock.time += seconds
+
+    message = refused(
+        request_session(ci, ONE, replace(adapters, wait=pass_time), by="ci"), RequestProblem.NOT_PREPARED
+    )
+    assert f"no worker prepared the nodes within {ANSWERING:g} s" in message
+    read = adapters.store.read()
+    assert (states(adapters), read.sessions, read.claimed, read.held(ci.id)) == (["ready"], {}, frozenset(), 0)
+
+
+def test_nodes_that_a_worker_has_claimed_are_not_taken_back(adapters, ci):
+    (number,) = add_ready_nodes(adapters.store, 1)
+
+    def claim(details):
+        read = adapters.store.read()
+        if number not in read.claimed:
+            adapters.store.commit(PoolChange(claimed=frozenset(details.session.nodes)), read)
+
+    def pass_time(seconds):
+        adapters.clock.time += 10 * seconds
+
+    with pytest.raises(WaitTimeoutError, match="still being prepared"):
+        request_session(ci, ONE, replace(adapters, wait=pass_time), by="ci", progress=claim)
+    read = adapters.store.read()
+    assert (states(adapters), len(read.sessions)) == (["contextualizing"], 1)
+
+
+def test_requests_at_once_share_no_node_and_wait_for_nobody(adapters):
+    add_ready_nodes(adapters.store, 3)
+    tenants = [add_tenant(adapters.users, f"t{number}").user for number in range(6)]
+    with contextualizing(adapters.store), ThreadPoolExecutor(len(tenants)) as threads:
+        outcomes = [*threads.map(lambda tenant: request_session(tenant, ONE, adapters, by="t"), tenants)]
+    given = [outcome.nodes[0].id for outcome in outcomes if isinstance(outcome, SessionDetails)]
+    assert sorted(given) == [1, 2, 3]
+    assert {outcome.problem for outcome in outcomes if isinstance(outcome, RequestRefusal)} == {
+        RequestProblem.TOO_FEW
+    }
+
+
+def test_a_request_that_is_overtaken_for_ten_seconds_gets_no_nodes(adapters, ci, monkeypatch):
+    add_ready_nodes(adapters.store, 1)
+    begin = adapters.clock.time
+
+    def overtaken(*_):
+        adapters.clock.time += 4
+        raise ConflictError("overtaken")
+
+    monkeypatch.setattr(adapters.store, "commit", overtaken)
+    message = refused(request_session(ci, ONE, adapters, by="ci"), RequestProblem.TOO_FEW)
+    assert "other requests were faster" in message
+    assert adapters.clock.time - begin == 12
+
+
+def test_a_tenant_that_is_retired_keeps_no_session(adapters, ci):
+    add_ready_nodes(adapters.store, 2)
+    with contextualizing(adapters.store):
+        first = granted(request_session(ci, ONE, adapters, by="ci")).session
+    adapters.users.retire("ci", Act("tests", "retire", "", 0.0))
+    retire_sessions_of(ci.id, adapters, OPERATOR)
+    assert find_session(first.id, adapters, OPERATOR).session.retired_by == "ann@console"
+    refused(request_session(ci, ONE, adapters, by="ci"), RequestProblem.RETIRED)
+    assert (states(adapters), adapters.store.read().sessions) == (["deprovisioning", "deprovisioning"], {})
+
+
+def test_a_session_that_is_retired_before_it_begins_is_none(adapters, ci):
+    add_ready_nodes(adapters.store, 1)
+
+    def retire_it(details):
+        retire_session(details.session.id, adapters, OPERATOR)
+
+    message = refused(request_session(ci, ONE, adapters, by="ci", progress=retire_it), RequestProblem.RETIRED)
+    assert "before it began" in message
