@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import IssuedKey, LoginRefusal, NewUser, User
 
 
-class UserStore(Protocol):
-    """The users of the service. Each change is recorded as an act in the transaction that makes it."""
+class UserReader(Protocol):
+    """The users of the service, to be read."""
 
     def users(self) -> tuple[User, ...]:
         """Return all users, retired ones included, by id."""
@@ -25,6 +25,10 @@ class UserStore(Protocol):
         The answer is fresh, and usually costs no request: the node is watched. It is read again after a change,
         and after the connection was lost.
         """
+
+
+class UserStore(UserReader, Protocol):
+    """The users of the service. Each change is recorded as an act in the transaction that makes it."""
 
     def add(self, new: NewUser, act: Act) -> IssuedKey:
         """Add a user and return it with its key; raises ``RefusedError`` if the name is taken or invalid."""

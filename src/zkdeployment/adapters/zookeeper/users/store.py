@@ -11,8 +11,8 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
 from zkdeployment.adapters.zookeeper.operator.audit import recording
+from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
 from zkdeployment.adapters.zookeeper.users.user_records import UserRecord, decode_user, encode_user
-from zkdeployment.adapters.zookeeper.users.watched_nodes import WatchedNodes
 from zkdeployment.errors import ConflictError, RefusedError, UnreachableError
 from zkdeployment.model.act import Act
 from zkdeployment.model.names import NameKind, is_name, name_problem
@@ -42,22 +42,15 @@ class _Change:
     operations: list[Operation]
 
 
-class ZooKeeperUsers:
+class ZooKeeperUsers(ZooKeeperUserReader):
     """The users below ``/zkdeployment/users``, through one session (a ``UserStore``).
 
     ``acl`` is the access list of the nodes; without entries they have that of the session.
     """
 
     def __init__(self, session: Session, acl: tuple[AclEntry, ...], hasher: KeyHasher, clock: Clock) -> None:
-        self._session, self._acl, self._hasher, self._clock = session, acl, hasher, clock
-        self._nodes = WatchedNodes(session)
-
-    def users(self) -> tuple[User, ...]:
-        return tuple(sorted(self._read_all(), key=lambda user: user.id))
-
-    def user(self, name: str) -> User | None:
-        record = self.record(name)
-        return None if record is None else record.user
+        super().__init__(session)
+        self._acl, self._hasher, self._clock = acl, hasher, clock
 
     def add(self, new: NewUser, act: Act) -> IssuedKey:
         problem = name_problem(NameKind.USER, new.name)
@@ -112,13 +105,6 @@ class ZooKeeperUsers:
         act = Act(act_by, f"give user {name} the role {external.role.value}", "", self._now())
         return self.update(name, lambda user: replace(user, role=external.role), act)
 
-    def record(self, name: str, *, cached: bool = True) -> UserRecord | None:
-        """Return a user with the hash of its key; without ``cached`` the node is read in any case."""
-        if not is_name(NameKind.USER, name):
-            return None
-        path = paths.user_path(name)
-        return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
-
     def _create(self, new: NewUser, key_hash: str, identity: str | None, act: Act) -> User:
         path = paths.user_path(new.name)
 
@@ -157,16 +143,10 @@ class ZooKeeperUsers:
     def _now(self) -> float:
         return self._clock.now()
 
-    def _read_all(self) -> list[User]:
-        names = [name for name in self._session.children(paths.USERS) or () if is_name(NameKind.USER, name)]
-        nodes = self._session.get_many(paths.user_path(name) for name in names)
-        records = (decode_user(name, node) for name, node in zip(names, nodes, strict=True))
-        return [record.user for record in records if record is not None]
-
     def _next_id(self, counter: Node | None) -> int:
         last = 0 if counter is None else counter.properties.get(_LAST_ID)
         if not isinstance(last, int):  # the counter is damaged
-            last = max((user.id for user in self._read_all()), default=0)
+            last = max((user.id for user in self.users()), default=0)
         return last + 1
 
     def _counting(self, counter: Node | None, number: int) -> Operation:
