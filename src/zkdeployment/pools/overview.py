@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.documents.pools.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
-    from zkdeployment.pools.snapshot import FillingRecord, PoolSnapshot
+    from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.pools.tenant_session import LeasedNode, TenantSession
 
 
@@ -160,7 +161,7 @@ def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
         pool=pool,
         states=Counter(node.state for node in nodes),
         failures=0 if record is None else record.failures,
-        next_filling=None if record is None else next_filling(record.failures, record.last_failure),
+        next_filling=next_filling(record.failures, record.last_failure) if record and record.failures else None,
     )
     missing = (pool.fill_level or 0) - found.ready
     if missing <= 0:

@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaybookOutcome:
-    """The nodes after a playbook, the ids of the nodes that are deleted, and what was wrong with the results."""
+class MechanismOutcome:
+    """What a mechanism made of nodes.
+
+    ``nodes`` are the nodes afterwards, ``deleted`` the ids of those that do not exist any more, because they could
+    not be provisioned, and ``problems`` sentences on what was wrong.
+    """
 
     nodes: tuple[PoolNode, ...]
     deleted: tuple[int, ...]
     problems: tuple[str, ...]
 
 
-def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> PlaybookOutcome:
+def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
     """Return the nodes after the playbook that provisions them.
 
     The results are about the nodes in their order. A result needs a valid ``ipaddr``; without ``hostname`` the
@@ -47,10 +51,10 @@ def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Playbo
             kept.append(rest)
     if len(results) > len(nodes):
         problems.append(f"{len(results)} results for {len(nodes)} nodes; the last ones are ignored")
-    return PlaybookOutcome(tuple(kept), tuple(deleted), tuple(problems))
+    return MechanismOutcome(tuple(kept), tuple(deleted), tuple(problems))
 
 
-def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> PlaybookOutcome:
+def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
     """Return the nodes after the playbook that deprovisions them.
 
     A result is about the node whose data of provisioning has all its values. Nodes without a result have failed.
@@ -68,7 +72,7 @@ def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Play
     for node in left:
         problems.append(f"node {node.id} is in no result of deprovisioning")
         ended.append(fail(node, "deprovisioning node failed: the playbook's result does not have it", now))
-    return PlaybookOutcome(tuple(ended), (), tuple(problems))
+    return MechanismOutcome(tuple(ended), (), tuple(problems))
 
 
 def _results(output: object) -> tuple[list[Mapping[str, Any]], list[str]]:

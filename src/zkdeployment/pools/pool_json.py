@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeState, PoolNode
 from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
@@ -63,3 +64,18 @@ def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> Ten
     return TenantSession(
         **{**value, "specs": specs, "nodes": tuple(value["nodes"]), "leased": leased}, stamp=stamp
     )
+
+
+def filling_to_json(record: FillingRecord) -> dict[str, Any]:
+    """Return the record of a pool's filling as JSON."""
+    return {
+        "failures": record.failures,
+        "last_failure": record.last_failure,
+        "reason": record.reason,
+        "values": dict(record.values),
+    }
+
+
+def filling_from_json(value: Mapping[str, Any], stamp: int | None = None) -> FillingRecord:
+    """Return the record that ``filling_to_json`` encoded; raises ``TypeError``."""
+    return FillingRecord(**value, stamp=stamp)

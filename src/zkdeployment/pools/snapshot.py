@@ -8,34 +8,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.tenant_session import TenantSession
-
-
-@dataclass(frozen=True, slots=True)
-class FillingRecord:
-    """The failures of filling a pool in a row, the time of the last one in seconds since the epoch, and why."""
-
-    failures: int
-    last_failure: float
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
     """The nodes that are not done, and the active sessions, by id.
 
-    ``claimed`` are the ids of the nodes that a process is working on. ``tenants`` are the versions of the guards
-    of tenants, by id: a guard changes with each session of the tenant that begins or ends. ``filling`` are the
-    failures of filling, by pool, and ``workers`` the names of the workers that run.
+    ``claimed`` are the ids of the nodes that a process is working on, ``own_claims`` those that this process is
+    working on. ``tenants`` are the versions of the guards of tenants, by id: a guard changes with each session of
+    the tenant that begins or ends. ``filling`` is what is recorded about the filling of pools, by name. ``hosts``
+    are the ids of the nodes that are hosts of this fleet, by the ids of the hosts, also of nodes that are done.
+    ``workers`` are the names of the workers that run. ``changes`` identifies the last change before the reading.
     """
 
     nodes: Mapping[int, PoolNode] = field(default_factory=dict)
     sessions: Mapping[int, TenantSession] = field(default_factory=dict)
     claimed: frozenset[int] = frozenset()
     tenants: Mapping[int, int] = field(default_factory=dict)
+    own_claims: frozenset[int] = frozenset()
     filling: Mapping[str, FillingRecord] = field(default_factory=dict)
+    hosts: Mapping[str, int] = field(default_factory=dict)
     workers: tuple[str, ...] = ()
+    changes: int = 0
 
     def held(self, tenant: int) -> int:
         """Return the number of nodes in a tenant's active sessions."""
@@ -48,7 +45,8 @@ class PoolChange:
 
     ``nodes`` and ``sessions`` are written as they are; new ones have no stamp. ``deleted`` and ``dropped`` are
     removed without a trace: nodes that could not be made, and sessions that did not begin. ``claimed`` are the ids
-    of nodes that this process begins to work on, ``released`` those that it has finished.
+    of nodes that this process begins to work on, ``released`` those that it has finished. ``filling`` are the new
+    records of pools, by name: two processes never fill a pool at the same time, because both write its record.
     """
 
     nodes: tuple[PoolNode, ...] = ()
@@ -57,3 +55,12 @@ class PoolChange:
     dropped: tuple[TenantSession, ...] = ()
     claimed: frozenset[int] = frozenset()
     released: frozenset[int] = frozenset()
+    filling: Mapping[str, FillingRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolHistory:
+    """Sessions that ended and nodes that are done, in the order of their ids."""
+
+    sessions: tuple[TenantSession, ...] = ()
+    nodes: tuple[PoolNode, ...] = ()

@@ -1,4 +1,4 @@
-"""The ports of host pools: what is stored of them, the keys of tenants on nodes, and playbooks."""
+"""The ports of host pools: what is stored of them, and how nodes are made, removed and lent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, PoolConfiguration
+    from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
     from zkdeployment.pools.node import PoolNode
-    from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+    from zkdeployment.pools.playbook_results import MechanismOutcome
+    from zkdeployment.pools.snapshot import PoolChange, PoolHistory, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.ports.checks import ActLog
     from zkdeployment.ports.process import Clock
@@ -38,9 +39,22 @@ class PoolStore(Protocol):
     def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
         """Write a change of what was read.
 
-        Raises ``ConflictError`` if a node or a session of the change, a session of the same tenant, or the claim
-        of a node has changed since; nothing is written then.
+        Raises ``ConflictError`` if a node, a session or a record of filling in the change, a session of the same
+        tenant, or the claim of a node has changed since; nothing is written then. Claiming a node changes it: a
+        process that has lost its claim to another one cannot write the node any more.
         """
+
+    def wait_for_change(self, read: PoolSnapshot, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a change after ``read``; return whether there was one."""
+
+    def announce(self, worker: str) -> None:
+        """List a worker among those that run, for as long as this process is connected; does nothing if it is."""
+
+    def history(self, since: float) -> PoolHistory:
+        """Return the sessions that ended and the nodes that were done at ``since`` or later."""
+
+    def prune(self, before: float) -> int:
+        """Remove the sessions that ended and the nodes that were done before a time; return how many."""
 
 
 class TenantKeys(Protocol):
@@ -50,6 +64,32 @@ class TenantKeys(Protocol):
         """Make a node admit a tenant's key instead of that of any earlier tenant."""
 
     def remove(self, address: str) -> None:
+        """Take the tenant's key off a node and end the tenant's connections; other keys stay."""
+
+
+class PoolMechanism(Protocol):
+    """How nodes of a kind of pool are made and removed, and how they get the keys of tenants.
+
+    The methods may be called from any thread, each for other nodes; they take as long as the work takes. They
+    raise ``ProgramError`` if all of it failed, or if this process is to end. The worker has claimed the nodes.
+    """
+
+    def reuse_values(self, pool: NodePool) -> Mapping[str, int | str] | None:
+        """Return the values that unused nodes must have for a pool; ``None`` if its nodes are made anew."""
+
+    def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Make nodes; return them as ready, or as they are after a failure of their own.
+
+        It is called again for the same nodes when a worker died in the meantime.
+        """
+
+    def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Remove nodes, or reset them for further use; return them as unused, done or failed."""
+
+    def write_key(self, node: PoolNode, key: str) -> None:
+        """Make a node admit a tenant's key instead of that of any earlier tenant."""
+
+    def remove_key(self, node: PoolNode) -> None:
         """Take the tenant's key off a node and end the tenant's connections; other keys stay."""
 
 

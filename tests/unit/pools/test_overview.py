@@ -13,6 +13,7 @@ from zkdeployment.documents.pools.values import (
     PoolConfiguration,
     RoleMechanism,
 )
+from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeState, PoolNode, fail
 from zkdeployment.pools.overview import (
     PoolShortage,
@@ -28,7 +29,7 @@ from zkdeployment.pools.overview_json import (
     pools_to_json,
     sessions_to_json,
 )
-from zkdeployment.pools.snapshot import FillingRecord, PoolSnapshot
+from zkdeployment.pools.snapshot import PoolSnapshot
 from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 METAL = NodePool("metal", AnsibleMechanism("/srv", Playbook("up.yml")), fill_level=2)

@@ -47,8 +47,13 @@ POOLS = f"{OURS}/pools"
 POOL_NODES = f"{POOLS}/nodes"
 POOL_NODES_DONE = f"{POOLS}/done"
 POOL_SESSIONS = f"{POOLS}/sessions"
+POOL_SESSIONS_ENDED = f"{POOLS}/ended"
 POOL_TENANTS = f"{POOLS}/tenants"
 POOL_CLAIMS = f"{POOLS}/claims"
+POOL_CHANGES = f"{POOLS}/changes"
+POOL_FILLING = f"{POOLS}/filling"
+POOL_HOSTS = f"{POOLS}/hosts"
+POOL_WORKERS = f"{POOLS}/workers"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10

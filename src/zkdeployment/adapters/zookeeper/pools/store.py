@@ -2,23 +2,34 @@
 
 The guard of a tenant lists the tenant's active sessions. It changes with each of them, so that two concurrent
 requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on the node.
+Each transaction writes the node ``changes``, on which waiting processes have a watch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set, TransactionError
+from zkdeployment.adapters.zookeeper.pools.change_signal import ChangeSignal
+from zkdeployment.adapters.zookeeper.pools.ended_records import EndedRecords, record_path
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.documents.pools.kinds import POOLS
 from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.errors import ConflictError, TreeError
 from zkdeployment.log import get_logger
-from zkdeployment.pools.pool_json import node_from_json, node_to_json, session_from_json, session_to_json
-from zkdeployment.pools.snapshot import PoolSnapshot
+from zkdeployment.pools.pool_json import (
+    filling_from_json,
+    filling_to_json,
+    node_from_json,
+    node_to_json,
+    session_from_json,
+    session_to_json,
+)
+from zkdeployment.pools.snapshot import PoolHistory, PoolSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +37,13 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.pools.values import PoolConfiguration
+    from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.snapshot import PoolChange
     from zkdeployment.pools.tenant_session import TenantSession
 
 T = TypeVar("T")
+Ended: TypeAlias = "PoolNode | TenantSession"
 
 #: Attempts at the counter while others take ids.
 _ATTEMPTS = 50
@@ -40,7 +53,12 @@ _DIRECTORIES = (
     paths.POOL_NODES_DONE,
     paths.POOL_SESSIONS,
     paths.POOL_TENANTS,
+    paths.POOL_SESSIONS_ENDED,
     paths.POOL_CLAIMS,
+    paths.POOL_CHANGES,
+    paths.POOL_FILLING,
+    paths.POOL_HOSTS,
+    paths.POOL_WORKERS,
 )
 
 
@@ -49,33 +67,75 @@ class ZooKeeperPools:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._signal = ChangeSignal(session)
+        self._done = EndedRecords(session, paths.POOL_NODES_DONE)
+        self._ended = EndedRecords(session, paths.POOL_SESSIONS_ENDED)
         self._has_directories = False
 
     def configuration(self) -> PoolConfiguration:
         return pools_in_force(read_published_documents(self._session, (POOLS.name,)))
 
     def read(self) -> PoolSnapshot:
-        nodes = self._read_all(paths.POOL_NODES, node_from_json)
-        claimed = frozenset(_numbers(self._session.children(paths.POOL_CLAIMS)))
-        guards = self._guards(_numbers(self._session.children(paths.POOL_TENANTS)))
-        listed = [number for _, numbers in guards.values() for number in numbers]
-        sessions = self._read_some(paths.POOL_SESSIONS, listed, session_from_json)
+        # What guards a change is read before what the change is decided on: a guard is never newer than that.
+        changes, filling, guards = self._read_guards()
+        claims, sessions, hosts, workers, nodes = self._session.look(
+            (),
+            (
+                paths.POOL_CLAIMS,
+                paths.POOL_SESSIONS,
+                paths.POOL_HOSTS,
+                paths.POOL_WORKERS,
+                paths.POOL_NODES,
+            ),
+        )[1]
+        own = self._owned(_numbers(claims))
+        active = self._read_some(paths.POOL_SESSIONS, _numbers(sessions), session_from_json)
+        found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
         return PoolSnapshot(
-            {node.id: node for node in nodes},
-            {session.id: session for session in sessions if session.is_active},
-            claimed,
-            {tenant: version for tenant, (version, _) in guards.items()},
+            {node.id: node for node in found},
+            {session.id: session for session in active if session.is_active},
+            frozenset(_numbers(claims)),
+            guards,
+            own,
+            filling,
+            self._read_hosts(hosts or ()),
+            tuple(unquote(name) for name in workers or ()),
+            changes,
         )
 
     def node(self, number: int) -> PoolNode | None:
-        for directory in (paths.POOL_NODES, paths.POOL_NODES_DONE):
-            found = self._read_some(directory, [number], node_from_json)
-            if found:
-                return found[0]
-        return None
+        return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), node_from_json)
 
     def session(self, number: int) -> TenantSession | None:
-        return next(iter(self._read_some(paths.POOL_SESSIONS, [number], session_from_json)), None)
+        ended = record_path(paths.POOL_SESSIONS_ENDED, number)
+        return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
+
+    def wait_for_change(self, read: PoolSnapshot, timeout: float) -> bool:
+        self._ensure_directories()
+        return self._signal.wait(read.changes, timeout)
+
+    def announce(self, worker: str) -> None:
+        self._ensure_directories()
+        path = f"{paths.POOL_WORKERS}/{quote(worker, safe='')}"
+        if self._session.get(path) is None:
+            self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
+
+    def history(self, since: float) -> PoolHistory:
+        sessions = [_decoded(path, node, session_from_json) for path, node in self._ended.read()]
+        nodes = [_decoded(path, node, node_from_json) for path, node in self._done.read()]
+        return PoolHistory(
+            tuple(session for session in sessions if session is not None and _ended_at(session) >= since),
+            tuple(node for node in nodes if node is not None and _ended_at(node) >= since),
+        )
+
+    def prune(self, before: float) -> int:
+        def is_old(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], Ended]) -> bool:
+            record = _decoded(path, node, decode)
+            return record is not None and _ended_at(record) < before
+
+        return self._ended.remove(lambda path, node: is_old(path, node, session_from_json)) + self._done.remove(
+            lambda path, node: is_old(path, node, node_from_json)
+        )
 
     def take_ids(self, count: int) -> Sequence[int]:
         self._ensure_directories()
@@ -95,15 +155,34 @@ class ZooKeeperPools:
 
     def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
         self._ensure_directories()
-        self._session.commit(
-            *self._guarding(change, read),
-            *(operation for node in change.nodes for operation in _writing_node(node)),
-            *(Delete(_path(paths.POOL_NODES, node.id), _version(node)) for node in change.deleted),
-            *(_writing_session(session) for session in change.sessions),
-            *(Delete(_path(paths.POOL_SESSIONS, session.id), _version(session)) for session in change.dropped),
-            *(Create(_path(paths.POOL_CLAIMS, number), ephemeral=True) for number in sorted(change.claimed)),
-            *(Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released)),
-        )
+        for node in change.nodes:
+            if not node.is_active:
+                self._done.ensure_directory(node.id)
+        for session in change.sessions:
+            if not session.is_active:
+                self._ended.ensure_directory(session.id)
+        try:
+            self._session.commit(*self._operations(change, read))
+        except ConflictError:
+            self._done.forget_directories()
+            self._ended.forget_directories()
+            raise
+
+    def _operations(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
+        yield Set(paths.POOL_CHANGES, b"")
+        yield from self._guarding(change, read)
+        yield from (_writing_filling(pool, record) for pool, record in sorted(change.filling.items()))
+        written = {node.id for node in change.nodes}
+        claimed = (read.nodes[number] for number in sorted(change.claimed - written) if number in read.nodes)
+        for node in (*change.nodes, *claimed):
+            yield from _writing_node(node, read)
+        yield from (Delete(_path(paths.POOL_NODES, node.id), _version(node)) for node in change.deleted)
+        for session in change.sessions:
+            yield from _writing_session(session)
+        for session in change.dropped:
+            yield Delete(_path(paths.POOL_SESSIONS, session.id), _version(session))
+        yield from (Create(_path(paths.POOL_CLAIMS, number), ephemeral=True) for number in sorted(change.claimed))
+        yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
 
     def _guarding(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
         """Yield the operations on the guards of the tenants whose sessions begin or end."""
@@ -125,24 +204,49 @@ class ZooKeeperPools:
             version = read.tenants.get(tenant)
             yield Create(path, data) if version is None else Set(path, data, version)
 
-    def _guards(self, tenants: Iterable[int]) -> dict[int, tuple[int, Sequence[int]]]:
-        """Return the version and the sessions of each guard, by tenant."""
-        tenants = list(tenants)
-        nodes = self._session.get_many(_path(paths.POOL_TENANTS, tenant) for tenant in tenants)
-        guards: dict[int, tuple[int, Sequence[int]]] = {}
-        for tenant, node in zip(tenants, nodes, strict=True):
-            if node is not None:
-                sessions = node.properties.get("sessions", [])
-                numbers = (
-                    [number for number in sessions if isinstance(number, int)]
-                    if isinstance(sessions, list)
-                    else []
-                )
-                guards[tenant] = node.version, numbers
-        return guards
+    def _read_guards(self) -> tuple[int, dict[str, FillingRecord], dict[int, int]]:
+        """Return the version of the signal, the records of filling, and the versions of the tenants' guards."""
+        (signal,), (pools, tenants) = self._session.look(
+            (paths.POOL_CHANGES,), (paths.POOL_FILLING, paths.POOL_TENANTS)
+        )
+        fillings = [f"{paths.POOL_FILLING}/{name}" for name in pools or ()]
+        guards = [_path(paths.POOL_TENANTS, number) for number in _numbers(tenants)]
+        nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
+        filling = {
+            name: record
+            for name, path in zip(pools or (), fillings, strict=True)
+            if (node := nodes[path]) is not None
+            and (record := _decoded(path, node, filling_from_json)) is not None
+        }
+        versions = {
+            number: node.version
+            for number, path in zip(_numbers(tenants), guards, strict=True)
+            if (node := nodes[path]) is not None
+        }
+        return 0 if signal is None else signal.version, filling, versions
 
-    def _read_all(self, directory: str, decode: Callable[[Mapping[str, Any], int], T]) -> list[T]:
-        return self._read_some(directory, _numbers(self._session.children(directory)), decode)
+    def _owned(self, claims: Sequence[int]) -> frozenset[int]:
+        """Return those of the claims that this session has made."""
+        nodes = self._session.get_many(_path(paths.POOL_CLAIMS, number) for number in claims)
+        return frozenset(
+            number
+            for number, node in zip(claims, nodes, strict=True)
+            if node is not None and node.owner == self._session.id
+        )
+
+    def _read_hosts(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the ids of the nodes that hosts of the fleet are, by the ids of the hosts."""
+        nodes = self._session.get_many(f"{paths.POOL_HOSTS}/{name}" for name in names)
+        found = ((name, node.properties.get("node")) for name, node in zip(names, nodes, strict=True) if node)
+        return {unquote(name): number for name, number in found if isinstance(number, int)}
+
+    def _find(
+        self, active: tuple[str, int], ended: str, decode: Callable[[Mapping[str, Any], int], T]
+    ) -> T | None:
+        """Return a record: the active one, or else the one that is kept."""
+        found = self._read_some(active[0], [active[1]], decode)
+        node = None if found else self._session.get(ended)
+        return found[0] if found else None if node is None else _decoded(ended, node, decode)
 
     def _read_some(
         self, directory: str, numbers: Iterable[int], decode: Callable[[Mapping[str, Any], int], T]
@@ -159,21 +263,41 @@ class ZooKeeperPools:
             self._has_directories = True
 
 
-def _writing_node(node: PoolNode) -> Iterator[Operation]:
+def _writing_node(node: PoolNode, read: PoolSnapshot) -> Iterator[Operation]:
     """Yield the operations that write a node; a node that is done moves to where nobody looks for nodes."""
     data, path = pack(node_to_json(node)), _path(paths.POOL_NODES, node.id)
     if not node.is_active:
-        yield Create(_path(paths.POOL_NODES_DONE, node.id), data)
+        yield Create(record_path(paths.POOL_NODES_DONE, node.id), data)
         yield Delete(path, _version(node))
     elif node.stamp is None:
         yield Create(path, data)
+        if node.host is not None:
+            host, number = f"{paths.POOL_HOSTS}/{quote(node.host, safe='')}", encode({"node": node.id})
+            yield Set(host, number) if node.host in read.hosts else Create(host, number)
     else:
         yield Set(path, data, node.stamp)
 
 
-def _writing_session(session: TenantSession) -> Operation:
+def _writing_session(session: TenantSession) -> Iterator[Operation]:
+    """Yield the operations that write a session; one that ended moves to where nobody looks for active ones."""
     data, path = pack(session_to_json(session)), _path(paths.POOL_SESSIONS, session.id)
-    return Create(path, data) if session.stamp is None else Set(path, data, session.stamp)
+    if not session.is_active:
+        yield Create(record_path(paths.POOL_SESSIONS_ENDED, session.id), data)
+        yield Delete(path, _version(session))
+    elif session.stamp is None:
+        yield Create(path, data)
+    else:
+        yield Set(path, data, session.stamp)
+
+
+def _writing_filling(pool: str, record: FillingRecord) -> Operation:
+    data, path = pack(filling_to_json(record)), f"{paths.POOL_FILLING}/{pool}"
+    return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
+
+
+def _ended_at(record: Ended) -> float:
+    """Return when a session ended or a node was done."""
+    return record.retired_at or 0.0
 
 
 def _version(written: PoolNode | TenantSession) -> int:

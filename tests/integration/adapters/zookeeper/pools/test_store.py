@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.user import Role, TenantLimits, User
+from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.snapshot import PoolChange
@@ -139,6 +140,96 @@ def test_a_claim_excludes_others_and_ends_with_its_process(store, zookeeper):
     store.commit(PoolChange(claimed=frozenset({1})), store.read())
     store.commit(PoolChange(released=frozenset({1})), store.read())
     assert store.read().claimed == frozenset()
+
+
+def test_a_claim_changes_the_node_so_that_nobody_who_lost_it_can_write_the_node(store, zookeeper):
+    fill(store, 1)
+    with Session(zookeeper) as late:
+        loser = ZooKeeperPools(late)
+        loser.commit(PoolChange(claimed=frozenset({1})), loser.read())
+        held = loser.read()
+        assert held.own_claims == {1}
+        assert store.read().own_claims == frozenset()
+        store.commit(PoolChange(released=frozenset({1})), store.read())
+        store.commit(PoolChange(claimed=frozenset({1})), store.read())
+        late_write = PoolChange(nodes=(held.nodes[1].after(NodeEvent.RELEASED, 9),), released=frozenset({1}))
+        with pytest.raises(ConflictError):
+            loser.commit(late_write, held)
+    assert store.read().own_claims == {1}
+
+
+def test_of_two_workers_that_fill_a_pool_one_is_overtaken(store):
+    read = store.read()
+    record = FillingRecord(1, 5.0, "the cloud is full", {"name": "web", "fill-level": 2})
+    store.commit(PoolChange(filling={"web": record}), read)
+    with pytest.raises(ConflictError):
+        store.commit(PoolChange(filling={"web": FillingRecord()}), read)
+    read = store.read()
+    assert read.filling == {"web": record}
+    store.commit(PoolChange(filling={"web": read.filling["web"].after_success()}), read)
+    assert store.read().filling["web"].failures == 0
+    with pytest.raises(ConflictError):
+        store.commit(PoolChange(filling={"web": record}), read)
+
+
+def test_a_waiting_process_notices_each_change_at_once(store, other):
+    waiting, seen = ZooKeeperPools(other), threading.Event()
+    read = waiting.read()
+    assert not waiting.wait_for_change(waiting.read(), 0)
+    threads = [threading.Thread(target=lambda: waiting.wait_for_change(read, 60) and seen.set()) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    fill(store, 1)
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert seen.is_set()
+    assert waiting.wait_for_change(read, 0)
+    assert not waiting.wait_for_change(waiting.read(), 0.01)
+
+
+def test_workers_are_listed_while_they_are_connected(store, zookeeper):
+    with Session(zookeeper) as session:
+        worker = ZooKeeperPools(session)
+        worker.announce("host1:4 a/b")
+        worker.announce("host1:4 a/b")
+        assert store.read().workers == ("host1:4 a/b",)
+    assert store.read().workers == ()
+
+
+def test_a_host_of_the_fleet_has_one_node_also_after_that_is_done(store):
+    (number,) = store.take_ids(1)
+    node = PoolNode(id=number, state=NodeState.UNUSED, created_at=1, changed=1, host="h/1", reusable=True)
+    read = store.read()
+    store.commit(PoolChange(nodes=(node,)), read)
+    with pytest.raises(ConflictError):
+        store.commit(PoolChange(nodes=(replace(node, id=99),)), read)
+    read = store.read()
+    store.commit(PoolChange(nodes=(read.nodes[number].after(NodeEvent.RETIRED, 2),)), read)
+    read = store.read()
+    assert (read.nodes, read.hosts) == ({}, {"h/1": number})
+    store.commit(PoolChange(nodes=(replace(node, id=99),)), read)
+    assert store.read().hosts == {"h/1": 99}
+
+
+def test_what_ended_is_history_until_it_is_pruned(store):
+    fill(store, 2)
+    sessions = []
+    for ended_at in (10, 20):
+        given = lease(store, 1, 1)
+        read = store.read()
+        ended, released = retire(read.sessions[given.session.id], read.nodes.values(), ended_at)
+        store.commit(PoolChange(nodes=released, sessions=(ended,)), read)
+        sessions.append(ended)
+        read = store.read()
+        node = replace(read.nodes[released[0].id], reusable=False).after(NodeEvent.REMOVED, ended_at)
+        store.commit(PoolChange(nodes=(node,)), read)
+    assert store.history(15).sessions == (sessions[1],)
+    assert [node.retired_at for node in store.history(0).nodes] == [10, 20]
+    assert store.prune(15) == 2
+    assert store.history(0).sessions == (sessions[1],)
+    assert (store.session(sessions[0].id), store.session(sessions[1].id)) == (None, sessions[1])
+    assert (store.prune(99), store.history(0).nodes) == (2, ())
 
 
 def test_a_damaged_record_hides_no_other(store, client):

@@ -1,0 +1,38 @@
+"""What is recorded about the filling of a pool: the failures in a row, and how the pool was last described."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class FillingRecord:
+    """The filling of a pool.
+
+    ``failures`` is the number of failures of provisioning in a row, ``last_failure`` the time of the last one in
+    seconds since the epoch, and ``reason`` why it failed. ``values`` are the values of the pool when it was last
+    filled: they serve to deprovision nodes when the pool is no longer in the document. ``stamp`` is the version of
+    the record as it was read, ``None`` for a new one.
+    """
+
+    failures: int = 0
+    last_failure: float = 0.0
+    reason: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    stamp: int | None = field(default=None, compare=False)
+
+    def after_failure(self, reason: str, begun: float, now: float) -> FillingRecord:
+        """Return the record after a failure of nodes that were chosen at ``begun``.
+
+        Failures of nodes that were chosen before the last failure count with it: they are of one attempt.
+        """
+        failures = self.failures + (begun >= self.last_failure or not self.failures)
+        return replace(self, failures=failures, last_failure=now, reason=reason)
+
+    def after_success(self) -> FillingRecord:
+        """Return the record after nodes were provisioned, or when an operator wants another attempt at once."""
+        return replace(self, failures=0, last_failure=0.0, reason="")
