@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import sync_playwright
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from playwright.sync_api import Browser, Page
+
+    from support.service import RunningService
 
 #: The directory into which ``scripts/test`` installs axe-core.
 _AXE = Path(__file__).resolve().parents[2] / "build/axe/node_modules/axe-core/axe.min.js"
@@ -29,13 +32,17 @@ FLAGS = (
     "--disable-sync",
 )
 
-#: The rules run in the page, and only what disturbs users seriously is returned.
-_SERIOUS_FAULTS = """async () => {
-    const found = await axe.run(document, {resultTypes: ["violations"]});
+#: The rules run in the page, all or the named ones, and only what disturbs users seriously is returned.
+_SERIOUS_FAULTS = """async rules => {
+    const options = rules.length ? {runOnly: rules} : {};
+    const found = await axe.run(document, {resultTypes: ["violations"], ...options});
     return found.violations
         .filter(rule => ["serious", "critical"].includes(rule.impact))
         .flatMap(rule => rule.nodes.map(node => `${rule.id}: ${rule.help}: ${node.html}`));
 }"""
+
+#: The rules whose findings depend on the colors.
+_COLOR_RULES = ("color-contrast", "link-in-text-block")
 
 
 def find_chromium() -> str:
@@ -59,6 +66,31 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+def log_in(page: Page, login: tuple[str, str]) -> None:
+    """Log in with a name and a key at the page of the login, which is open."""
+    name, key = login
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Log in").click()
+
+
+@contextmanager
+def logged_in(
+    browser: Browser, service: RunningService, login: tuple[str, str], path: str, **options: Any
+) -> Iterator[Page]:
+    """Yield the page at ``path`` for a user who has logged in; its scripts listen to the pointer and the keyboard.
+
+    A movement of the pointer or a typed letter has no effect before that, and does not come again.
+    """
+    context = browser.new_context(base_url=service.url, **options)
+    page = context.new_page()
+    page.goto(f"/login?next={path}")
+    log_in(page, login)
+    page.wait_for_url(lambda url: not url.startswith(f"{service.url}/login"), wait_until="load")
+    yield page
+    context.close()
+
+
 @pytest.fixture(scope="session")
 def axe_source() -> str:
     """Return the source of axe-core; fail the test if it is not installed."""
@@ -70,5 +102,28 @@ def axe_source() -> str:
 def serious_faults(page: Page, axe_source: str) -> list[str]:
     """Return what axe-core finds serious or critical in the page, one text for each element."""
     page.evaluate(axe_source)
-    faults: list[str] = page.evaluate(_SERIOUS_FAULTS)
+    return _run_rules(page)
+
+
+def faults_of_pages(page: Page, axe_source: str, paths: Iterable[str]) -> list[str]:
+    """Return what axe-core finds in pages with light and with dark colors, and which pages are too wide.
+
+    Without ``reduced_motion``, the colors of a page would change slowly.
+    """
+    faults = []
+    for path in paths:
+        page.emulate_media(color_scheme="light")
+        page.goto(path)
+        found = serious_faults(page, axe_source)
+        page.emulate_media(color_scheme="dark")
+        found += [f"dark: {fault}" for fault in _run_rules(page, _COLOR_RULES)]
+        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        if too_wide > 0:
+            found.append(f"{too_wide} pixels too wide")
+        faults += [f"{path}: {fault}" for fault in found]
+    return faults
+
+
+def _run_rules(page: Page, rules: Iterable[str] = ()) -> list[str]:
+    faults: list[str] = page.evaluate(_SERIOUS_FAULTS, list(rules))
     return faults

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import serious_faults
+from support.browser import faults_of_pages, log_in, logged_in
 from support.proxy import Proxy
 from support.service import running_service
 from support.strategies import group, strategy
@@ -65,12 +65,8 @@ class Stage:
     @contextmanager
     def page(self, path: str = "/", **options: object) -> Iterator[Page]:
         """Yield the page at ``path`` for an operator who has logged in."""
-        context = self.browser.new_context(base_url=self.service.url, **options)
-        page = context.new_page()
-        page.goto(f"/login?next={path}")
-        log_in(page, *self.operator)
-        yield page
-        context.close()
+        with logged_in(self.browser, self.service, self.operator, path, **options) as page:
+            yield page
 
     def acts(self) -> list[tuple[str, str, str]]:
         """Return the recorded acts on the fleet: author, act and reason."""
@@ -123,12 +119,6 @@ def known_hosts(service: RunningService) -> int:
     return len(cached.fleet.hosts) if cached.fleet.rollout is not None else 0
 
 
-def log_in(page: Page, name: str, key: str) -> None:
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Key").fill(key)
-    page.get_by_role("button", name="Log in").click()
-
-
 def headline(page: Page) -> str:
     return page.locator("h1").inner_text()
 
@@ -138,9 +128,9 @@ def test_a_person_logs_in_lands_where_they_wanted_and_logs_out(stage):
     page = context.new_page()
 
     page.goto("/locks")
-    log_in(page, "ann", "not-the-key")
+    log_in(page, ("ann", "not-the-key"))
     expect(page.get_by_role("alert")).to_contain_text("wrong")
-    log_in(page, *stage.operator)
+    log_in(page, stage.operator)
     expect(page.get_by_role("heading", name="Locks")).to_be_visible()
     (cookie,) = [cookie for cookie in context.cookies() if cookie["name"] == "session"]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
@@ -174,19 +164,14 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_accessible_and_shows_hostile_texts_as_text(stage, axe_source, scheme):
+def test_every_page_is_accessible_and_shows_hostile_texts_as_text(stage, axe_source):
     sequence = stage.service.adapters.feed.snapshot().reading.sequence
-    faults, messages = [], []
-    with stage.page(color_scheme=scheme, viewport={"width": 390, "height": 844}) as page:
+    messages = []
+    with stage.page(reduced_motion="reduce", viewport={"width": 390, "height": 844}) as page:
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on("dialog", lambda dialog: (messages.append("a dialog"), dialog.dismiss()))
-        for path in PAGES:
-            page.goto(path.format(sequence=sequence))
-            faults += [f"{path}: {fault}" for fault in serious_faults(page, axe_source)]
-            too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert too_wide <= 0, (path, too_wide)
+        faults = faults_of_pages(page, axe_source, [path.format(sequence=sequence) for path in PAGES])
         page.goto("/hosts/h007")
         assert headline(page).startswith("<img src=x onerror=alert(1)>\\u202e")
 
@@ -310,19 +295,46 @@ def test_everything_works_without_javascript(stage):
         expect(page.get_by_role("heading", name="Why")).to_be_visible()
 
 
-def test_the_map_answers_to_the_pointer(stage):
+def test_the_map_answers_to_a_pointer_that_rests_there_while_the_fleet_changes(stage):
     with stage.page() as page:
         box = page.locator("#block-1 svg").bounding_box()
         assert box is not None
-        page.mouse.move(box["x"] + box["width"] * 0.35, box["y"] + box["width"] * 0.15)
-        expect(page.locator(".tip")).to_contain_text("web113.example.com: converged")
-        page.mouse.click(box["x"] + box["width"] * 0.35, box["y"] + box["width"] * 0.15)
+        place = box["x"] + box["width"] * 0.35, box["y"] + box["width"] * 0.15
+        page.mouse.move(*place)
+        tip = page.locator(".tip")
+        expect(tip).to_have_text("web113.example.com: converged")
+        stage.host(113, step="deploy /shop/web 0", version=OLD)
+        expect(tip).to_have_text("web113.example.com: behind: deploy /shop/web 0")
+        stage.host(113)
+        expect(tip).to_have_text("web113.example.com: converged")
+
+        page.mouse.move(0, 0)
+        expect(tip).to_have_count(0)
+        page.route("**/map/113", lambda route: route.abort())
+        with page.expect_event("requestfailed"):
+            page.mouse.move(*place)
+        page.unroute("**/map/113")
+        page.mouse.move(place[0] + 1, place[1])
+        expect(tip).to_have_text("web113.example.com: converged")
+        page.mouse.click(*place)
         expect(page.locator("h1")).to_have_text("web113.example.com")
+
+
+def test_what_a_person_typed_before_the_scripts_were_loaded_is_found(stage):
+    with stage.page() as page:
+        held = []
+        page.route("**/static/live.js*", lambda route: held.append(route))  # noqa: PLW0108  Playwright needs a function
+        with page.expect_request("**/static/live.js*"):
+            page.goto("/?page=2", wait_until="commit")
+        page.locator("#text").fill("web00")
+        expect(page.locator("#list")).to_contain_text("51 to 100 of 130 hosts")
+        (script,) = held
+        script.continue_()
+        expect(page.locator("#list tbody tr")).to_have_count(9)
 
 
 def test_an_idle_page_sends_no_requests_and_uses_no_processor_time(stage):
     with stage.page() as page:
-        page.wait_for_load_state("load")
         expect(page.locator("#connection")).to_be_hidden()
         page.wait_for_timeout(1500)
         requests = []
@@ -360,7 +372,6 @@ def test_without_zookeeper_the_page_says_how_old_it_is_and_recovers(stage):
 
 def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
     with stage.page() as page:
-        page.wait_for_load_state("load")
         page.context.set_offline(True)
         page.get_by_role("link", name="Role").click()
         expect(page.locator("#connection")).to_be_visible()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
+from support.browser import logged_in
 from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
@@ -52,16 +53,9 @@ def known_hosts(service) -> int:
 @pytest.fixture
 def page(browser, large):
     service, _, _ = large
-    context = browser.new_context(base_url=service.url)
-    name, key = service.add_user(Role.VIEWER, f"vic-{uuid.uuid4().hex[:8]}")
-    page = context.new_page()
-    page.goto("/login?next=/history")
-    page.get_by_label("User name").fill(name)
-    page.get_by_label("Key").fill(key)
-    page.get_by_role("button", name="Log in").click()
-    page.wait_for_url("**/history")
-    yield page
-    context.close()
+    login = service.add_user(Role.VIEWER, f"vic-{uuid.uuid4().hex[:8]}")
+    with logged_in(browser, service, login, "/history") as page:
+        yield page
 
 
 def test_the_first_page_is_small_and_quick(page):

@@ -57,6 +57,7 @@
       await htmx.swap({text, swap: "none", sourceElement: body});
       const title = document.querySelector("[data-title]");
       if (title) document.title = title.dataset.title;
+      renew();
       follow();
       lost(false);
     } catch (error) {
@@ -135,11 +136,11 @@
   addEventListener("popstate", () => refresh(location.href, {whole: true}));
 
   const search = document.getElementById("search");
+  const field = search?.querySelector("input[type=search]");
   let typing = null;
   function find() {
     clearTimeout(typing);
     const address = new URL(location.href);
-    const field = search.querySelector("input[type=search]");
     const text = field.value.trim();
     if (text) address.searchParams.set(field.name, text); else address.searchParams.delete(field.name);
     address.searchParams.delete("page");
@@ -147,6 +148,7 @@
   }
   search?.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(find, 300); });
   search?.addEventListener("submit", event => { event.preventDefault(); find(); });
+  if (field && field.value !== field.defaultValue) find(); // somebody typed before this script was loaded
 
   // ---- Ages ----
 
@@ -175,15 +177,16 @@
 
   let tip = null;
   let hover = null;
-  let shown = null;
+  let shown = null; // the place that the tip shows, or will show
+  let pointer = null; // the position of the pointer at that place
 
-  function position(event) {
-    const block = event.target.closest?.(".block");
+  function position(element, {clientX, clientY}) {
+    const block = element?.closest?.(".block");
     const drawing = block?.querySelector("svg");
     if (!drawing) return null;
     const box = drawing.getBoundingClientRect();
     const size = box.width / 10;
-    const column = Math.floor((event.clientX - box.left) / size), row = Math.floor((event.clientY - box.top) / size);
+    const column = Math.floor((clientX - box.left) / size), row = Math.floor((clientY - box.top) / size);
     if (column < 0 || column > 9 || row < 0 || row > 9) return null;
     const place = Number(block.id.slice("block-".length)) * 100 + row * 10 + column;
     return place < Number(document.getElementById("map").dataset.extent) ? place : null;
@@ -195,28 +198,48 @@
     tip = shown = null;
   }
 
-  async function show(place, x, y) {
-    const response = await fetch(`/map/${place}`, {headers: {"HX-Request": "true"}});
-    if (!response.ok || shown !== place) return;
-    tip = document.createElement("div");
-    tip.className = "tip";
-    tip.textContent = await response.text();
-    body.append(tip);
+  async function show(place) {
+    let text;
+    try {
+      const response = await fetch(`/map/${place}`, {headers: {"HX-Request": "true"}});
+      text = response.ok ? await response.text() : null;
+    } catch {
+      text = null;
+    }
+    if (shown !== place) return;
+    if (text === null) { hide(); return; } // the next movement tries again
+    if (!tip) {
+      tip = document.createElement("div");
+      tip.className = "tip";
+      body.append(tip);
+    }
+    tip.textContent = text;
+    const x = scrollX + pointer.clientX, y = scrollY + pointer.clientY;
     tip.style.left = `${Math.max(8, Math.min(x + 12, scrollX + innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${y + 16}px`;
   }
 
+  // A pointer that rests does not send events when the map changes below it.
+  function renew() {
+    if (shown === null) return;
+    const place = position(document.elementFromPoint(pointer.clientX, pointer.clientY), pointer);
+    if (place !== shown) hide();
+    shown = place;
+    if (place !== null) show(place);
+  }
+
   document.addEventListener("pointermove", event => {
     if (event.pointerType !== "mouse") return;
-    const place = position(event);
+    const place = position(event.target, event);
     if (place === shown) return;
     hide();
     if (place === null) return;
     shown = place;
-    hover = setTimeout(show, 150, place, event.pageX, event.pageY);
+    pointer = event;
+    hover = setTimeout(show, 150, place);
   }, {passive: true});
   document.addEventListener("click", event => {
-    const place = position(event);
+    const place = position(event.target, event);
     if (place === null || event.ctrlKey || event.metaKey || event.shiftKey || event.detail === 0) return;
     event.preventDefault();
     location.assign(`/map/${place}`);
