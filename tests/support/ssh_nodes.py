@@ -73,14 +73,20 @@ def make_key(path: Path) -> str:
     return path.with_name(f"{path.name}.pub").read_text().strip()
 
 
+def write_configuration(place: Path, port: int) -> Path:
+    """Write a configuration of ssh for machines on a port into a directory, and return it."""
+    configuration = place / "ssh_config"
+    configuration.write_text(_CLIENT.format(port=port))
+    return configuration
+
+
 @contextlib.contextmanager
 def running_ssh_nodes(place: Path, count: int) -> Iterator[SshNodes]:
     """Run machines in namespaces of their own; never uses the keys of this machine's root."""
     place.mkdir()
     public = make_key(place / "pools_key")
     port = free_port()
-    configuration = place / "ssh_config"
-    configuration.write_text(_CLIENT.format(port=port))
+    configuration = write_configuration(place, port)
     nodes = tuple(
         SshNode(f"127.0.40.{number}", place / f"node{number}" / "root") for number in range(1, count + 1)
     )
@@ -99,6 +105,17 @@ def _await_login(machines: SshNodes, node: SshNode) -> None:
 
 @contextlib.contextmanager
 def _server(node: SshNode, port: int, public: str) -> Iterator[None]:
+    child = start_server(node, port, public)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait(10)
+
+
+def start_server(node: SshNode, port: int, public: str) -> process.Child:
+    """Start a machine that admits a public key as root. Its processes end with the one that is returned."""
     place = node.root.parent
     node.authorized_keys.parent.mkdir(mode=0o700, parents=True)
     node.authorized_keys.write_text(f"{public}\n")
@@ -110,10 +127,4 @@ def _server(node: SshNode, port: int, public: str) -> Iterator[None]:
     begin = 'mount --bind "$1" /root && mkdir -p /run/sshd && exec "$2" -D -E "$3" -f "$4"'
     inside = ["sh", "-c", begin, "sh", str(node.root), sshd, str(place / "sshd.log"), str(place / "sshd_config")]
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    child = process.spawn([*alone, *inside], output=place / "output", env=dict(os.environ))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait(10)
+    return process.spawn([*alone, *inside], output=place / "output", env=dict(os.environ))

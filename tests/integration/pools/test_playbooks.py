@@ -70,6 +70,11 @@ def test_a_playbook_is_ended_with_the_program(run):
         run("- command: {cmd: sleep 600}", is_stopped=lambda: True)
 
 
+def test_the_ansible_of_this_installation_runs_wherever_the_program_was_started(run, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert run("- set_fact: {duffy_out: 1}") == 1
+
+
 def test_a_playbook_that_does_not_exist_is_an_error(tmp_path):
     mechanism = AnsibleMechanism(str(tmp_path), Playbook("missing.yml"))
     with pytest.raises(ProgramError, match=r"missing\.yml failed with status"):

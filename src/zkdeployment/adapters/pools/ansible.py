@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import tempfile
 import time
 import uuid
@@ -61,7 +63,7 @@ class AnsiblePlaybooks:
                 project_dir=mechanism.topdir,
                 playbook=playbook.playbook,
                 extravars=variables,
-                envvars={_MARK: mark},
+                envvars={_MARK: mark, "PATH": _path()},
                 json_mode=True,
                 quiet=True,
                 cancel_callback=lambda: self.is_stopped() or time.monotonic() > deadline,
@@ -75,6 +77,11 @@ class AnsiblePlaybooks:
         if not found:
             raise ProgramError(f"{_name(mechanism, playbook)} did not set the fact duffy_out; expected set_fact")
         return output
+
+
+def _path() -> str:
+    """Return the search path of programs, with those of this installation first: Ansible is one of them."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def _end_programs(mark: str) -> None:
