@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import FleetStatus, fleet_status
+from zkdeployment.pools.reading import PoolReading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ class FleetReading:
     reading started and when it was finished: the reading contains every change up to ``started`` and none after
     ``finished``. ``sequence`` is that of the last publication, 0 before the first one. ``number`` counts the
     readings of this service in which something changed. ``intents`` is what publications recorded of each intent.
-    ``checks`` are the last changes of check instances.
+    ``checks`` are the last changes of check instances. ``pools`` are the pools, with their nodes and sessions.
     """
 
     fleet: FleetSnapshot = field(default_factory=FleetSnapshot)
@@ -37,6 +38,7 @@ class FleetReading:
     syncer: SyncerReport | None = None
     intents: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
     checks: LastCheckChanges | None = None
+    pools: PoolReading = PoolReading()  # noqa: RUF009  it cannot be changed
 
     @cached_property
     def status(self) -> FleetStatus:

@@ -15,6 +15,7 @@ from zkdeployment.fleet.rollout_states import rollout_state
 from zkdeployment.fleet.rollout_text import describe_rollout
 from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.pools.changes import node_changes, session_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ class EventKind(Enum):
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
     INTENT = "intent"  # the state, the document or the newest instance of an intent changed
     CHECK = "check"  # a check instance came into another state
+    SESSION = "session"  # a tenant's session was requested, began, changed, is about to expire, or ended
+    NODE = "node"  # a node of a pool came into another state
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
     RESET = "reset"  # events were lost, or were too many: load everything again
 
@@ -54,7 +57,8 @@ class EventKind(Enum):
 class FleetEvent:
     """One event: its kind, the id of its subject, and a small body.
 
-    Subjects are host ids, sequences, ids of rollouts, subjects of intents, and ids of check instances.
+    Subjects are host ids, sequences, ids of rollouts, subjects of intents, ids of check instances, sessions and
+    nodes. An event of a session has the id of the tenant as ``tenant`` in its body.
     """
 
     kind: EventKind
@@ -231,6 +235,18 @@ def _checks(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
         yield FleetEvent(EventKind.CHECK, change.instance, change.to_json())
 
 
+def _sessions(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    if before.pools is not after.pools:
+        for change in session_changes(before.pools, after.pools):
+            yield FleetEvent(EventKind.SESSION, str(change.session.id), change.to_json())
+
+
+def _nodes(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    if before.pools is not after.pools:
+        for change in node_changes(before.pools, after.pools):
+            yield FleetEvent(EventKind.NODE, str(change.node.id), change.to_json())
+
+
 def _compared(record: IntentRecord | None) -> object:
     return None if record is None else (record.state, record.intent, _newest(record))
 
@@ -286,6 +302,8 @@ _DIFFERENCES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]
     _rollouts,
     _intents,
     _checks,
+    _sessions,
+    _nodes,
     _hosts,
     _absences,
 )

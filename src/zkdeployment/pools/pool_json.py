@@ -53,6 +53,7 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
         ],
         "requested_by": session.requested_by,
         "retired_by": session.retired_by,
+        "warned_expiry": session.warned_expiry,
     }
     return {key: item for key, item in value.items() if item is not None}
 

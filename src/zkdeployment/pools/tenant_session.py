@@ -42,7 +42,8 @@ class TenantSession:
     ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
     seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_by`` and
     ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a session that expired.
-    ``stamp`` is the version of the session as it was read, ``None`` for a new one.
+    ``warned_expiry`` is the expiry of which the tenant was warned last. ``stamp`` is the version of the session as
+    it was read, ``None`` for a new one.
     """
 
     id: int
@@ -55,7 +56,13 @@ class TenantSession:
     leased: tuple[LeasedNode, ...] = ()
     requested_by: str | None = None
     retired_by: str | None = None
+    warned_expiry: float | None = None
     stamp: int | None = field(default=None, compare=False)
+
+    @property
+    def is_warned(self) -> bool:
+        """Whether the tenant was warned of the present expiry."""
+        return self.warned_expiry == self.expires_at
 
     @property
     def is_active(self) -> bool:

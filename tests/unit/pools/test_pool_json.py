@@ -52,6 +52,7 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         retired_at=st.none() | TIMES,
         requested_by=NAMES,
         retired_by=NAMES,
+        warned_expiry=st.none() | TIMES,
         leased=st.lists(
             st.builds(LeasedNode, st.integers(1, 99), st.text(max_size=3), NAMES, NAMES), max_size=2
         ).map(tuple),

@@ -9,6 +9,7 @@ from zkdeployment.adapters.zookeeper.checks.last_changes import decode_changes
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
+from zkdeployment.adapters.zookeeper.feed.pool_assembly import PoolAssembly
 from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contender, queued
 from zkdeployment.adapters.zookeeper.operator.stops import stop_of
@@ -65,6 +66,7 @@ class FleetAssembly:
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
         self._decoded = DecodedNodes(nodes)
+        self._pools = PoolAssembly(nodes)
         self._names: tuple[object, frozenset[str]] = ((), frozenset())
         self._absent: tuple[KnownHost, ...] = ()
         self._intents: Mapping[IntentSubject, IntentRecord] = {}
@@ -80,6 +82,7 @@ class FleetAssembly:
         if current is not None and "/" not in current:
             yield Read(paths.rollout_path(current))
         yield from (Read(f"{paths.COORDINATORS}/{name}") for name in self._leaders())
+        yield from self._pools.wanted()
 
     def reading(self, *, started: int, finished: int, number: int) -> FleetReading:
         """Return the reading; ``started``, ``finished`` and ``number`` as in ``FleetReading``."""
@@ -114,6 +117,7 @@ class FleetAssembly:
             syncer=None if syncer is None else report_of(syncer),
             intents=self._intent_summaries(),
             checks=self._decoded.value(paths.CHECKS_CHANGED, "", _last_check_changes),
+            pools=self._pools.reading(),
         )
         self._decoded.forget()
         return reading

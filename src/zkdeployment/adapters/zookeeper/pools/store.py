@@ -12,15 +12,15 @@ from urllib.parse import quote, unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.packed import pack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set, TransactionError
 from zkdeployment.adapters.zookeeper.pools.change_signal import ChangeSignal
 from zkdeployment.adapters.zookeeper.pools.ended_records import EndedRecords, record_path
+from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.documents.pools.kinds import POOLS
 from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.errors import ConflictError, TreeError
-from zkdeployment.log import get_logger
 from zkdeployment.pools.pool_json import (
     filling_from_json,
     filling_to_json,
@@ -121,8 +121,8 @@ class ZooKeeperPools:
             self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
 
     def history(self, since: float) -> PoolHistory:
-        sessions = [_decoded(path, node, session_from_json) for path, node in self._ended.read()]
-        nodes = [_decoded(path, node, node_from_json) for path, node in self._done.read()]
+        sessions = [decode_record(path, node, session_from_json) for path, node in self._ended.read()]
+        nodes = [decode_record(path, node, node_from_json) for path, node in self._done.read()]
         return PoolHistory(
             tuple(session for session in sessions if session is not None and _ended_at(session) >= since),
             tuple(node for node in nodes if node is not None and _ended_at(node) >= since),
@@ -130,7 +130,7 @@ class ZooKeeperPools:
 
     def prune(self, before: float) -> int:
         def is_old(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], Ended]) -> bool:
-            record = _decoded(path, node, decode)
+            record = decode_record(path, node, decode)
             return record is not None and _ended_at(record) < before
 
         return self._ended.remove(lambda path, node: is_old(path, node, session_from_json)) + self._done.remove(
@@ -216,7 +216,7 @@ class ZooKeeperPools:
             name: record
             for name, path in zip(pools or (), fillings, strict=True)
             if (node := nodes[path]) is not None
-            and (record := _decoded(path, node, filling_from_json)) is not None
+            and (record := decode_record(path, node, filling_from_json)) is not None
         }
         versions = {
             number: node.version
@@ -246,14 +246,14 @@ class ZooKeeperPools:
         """Return a record: the active one, or else the one that is kept."""
         found = self._read_some(active[0], [active[1]], decode)
         node = None if found else self._session.get(ended)
-        return found[0] if found else None if node is None else _decoded(ended, node, decode)
+        return found[0] if found else None if node is None else decode_record(ended, node, decode)
 
     def _read_some(
         self, directory: str, numbers: Iterable[int], decode: Callable[[Mapping[str, Any], int], T]
     ) -> list[T]:
         wanted = [_path(directory, number) for number in numbers]
         nodes = zip(wanted, self._session.get_many(wanted), strict=True)
-        decoded = (_decoded(path, node, decode) for path, node in nodes if node is not None)
+        decoded = (decode_record(path, node, decode) for path, node in nodes if node is not None)
         return [found for found in decoded if found is not None]
 
     def _ensure_directories(self) -> None:
@@ -305,16 +305,6 @@ def _version(written: PoolNode | TenantSession) -> int:
     if written.stamp is None:
         raise ConflictError(f"{written.id} was never written; read again and retry")
     return written.stamp
-
-
-def _decoded(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], T]) -> T | None:
-    """Return a decoded record; a damaged one is logged and does not exist, so that all others can be used."""
-    try:
-        value = unpack(node.data)
-        return decode(value if isinstance(value, dict) else {}, node.version)
-    except (KeyError, TypeError, ValueError) as error:
-        get_logger().warning("pool-record-damaged", path=path, reason=repr(error))
-        return None
 
 
 def _numbers(names: Iterable[str] | None) -> list[int]:
