@@ -15,7 +15,7 @@ from zkdeployment.fleet.rollout_states import rollout_state
 from zkdeployment.fleet.rollout_text import describe_rollout
 from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
 from zkdeployment.model.cluster import ClusterState
-from zkdeployment.pools.changes import node_changes, session_changes
+from zkdeployment.pools.changes import level_changes, node_changes, session_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +48,7 @@ class EventKind(Enum):
     INTENT = "intent"  # the state, the document or the newest instance of an intent changed
     CHECK = "check"  # a check instance came into another state
     SESSION = "session"  # a tenant's session was requested, began, changed, is about to expire, or ended
+    POOL = "pool"  # the level of a pool or the numbers of its nodes changed
     NODE = "node"  # a node of a pool came into another state
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
     RESET = "reset"  # events were lost, or were too many: load everything again
@@ -58,7 +59,7 @@ class FleetEvent:
     """One event: its kind, the id of its subject, and a small body.
 
     Subjects are host ids, sequences, ids of rollouts, subjects of intents, ids of check instances, sessions and
-    nodes. An event of a session has the id of the tenant as ``tenant`` in its body.
+    nodes, and names of pools. An event of a session has the id of the tenant as ``tenant`` in its body.
     """
 
     kind: EventKind
@@ -241,6 +242,12 @@ def _sessions(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
             yield FleetEvent(EventKind.SESSION, str(change.session.id), change.to_json())
 
 
+def _pools(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    if before.pools is not after.pools:
+        for change in level_changes(before.pools, after.pools):
+            yield FleetEvent(EventKind.POOL, change.name, change.to_json())
+
+
 def _nodes(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
     if before.pools is not after.pools:
         for change in node_changes(before.pools, after.pools):
@@ -304,6 +311,7 @@ _DIFFERENCES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]
     _checks,
     _sessions,
     _nodes,
+    _pools,
     _hosts,
     _absences,
 )

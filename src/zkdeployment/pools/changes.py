@@ -1,4 +1,4 @@
-"""Changes of nodes and sessions between two readings, as events report them."""
+"""Changes of pools, nodes and sessions between two readings, as events report them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.pools.node import NodeState, failure_detail
+from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.overview import failure_of, pool_overviews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.model.tree import Value
     from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.overview import PoolOverview
     from zkdeployment.pools.reading import PoolReading
     from zkdeployment.pools.tenant_session import TenantSession
 
@@ -63,14 +65,41 @@ class NodeChange:
 
     def to_json(self) -> dict[str, Value]:
         """Return the change without the node's id."""
-        failed = self.state is NodeState.FAILED
         return {
             "pool": self.node.pool,
             "hostname": self.node.hostname,
             "former": None if self.former is None else self.former.value,
             "state": None if self.state is None else self.state.value,
-            "error": failure_detail(self.node) if failed else None,
+            "error": failure_of(self.node),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLevelChange:
+    """A pool whose numbers of nodes changed; ``None`` stands for a pool that is not published."""
+
+    name: str
+    before: PoolOverview | None
+    after: PoolOverview | None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the change without the pool's name; ``missing`` is 0 at or above the level."""
+        return {
+            "level": None if self.after is None else self.after.level,
+            **({} if self.after is None else _counts(self.after)),
+            "former_missing": _missing(self.before),
+            "missing": _missing(self.after),
+            "reason": None if self.after is None or self.after.shortage is None else self.after.shortage.reason,
+        }
+
+
+def level_changes(before: PoolReading, after: PoolReading) -> Iterator[PoolLevelChange]:
+    """Yield the pools whose level or numbers of nodes changed, by name."""
+    old, new = _overviews(before), _overviews(after)
+    for name in sorted(old.keys() | new.keys()):
+        former, present = old.get(name), new.get(name)
+        if _levels(former) != _levels(present):
+            yield PoolLevelChange(name, former, present)
 
 
 def session_changes(before: PoolReading, after: PoolReading) -> Iterator[SessionChange]:
@@ -94,6 +123,28 @@ def node_changes(before: PoolReading, after: PoolReading) -> Iterator[NodeChange
         known = node or former
         if place != former_place and known is not None:
             yield NodeChange(known, None if former is None else former.state, None if node is None else node.state)
+
+
+def _overviews(reading: PoolReading) -> dict[str, PoolOverview]:
+    return {pool.name: pool for pool in pool_overviews(reading.configuration, reading.snapshot)}
+
+
+def _levels(pool: PoolOverview | None) -> object:
+    return None if pool is None else (pool.level, _counts(pool), pool.shortage)
+
+
+def _counts(pool: PoolOverview) -> dict[str, Value]:
+    return {
+        "ready": pool.ready,
+        "provisioning": pool.provisioning,
+        "leased": pool.leased,
+        "deprovisioning": pool.deprovisioning,
+        "failed": pool.failed,
+    }
+
+
+def _missing(pool: PoolOverview | None) -> int:
+    return 0 if pool is None or pool.shortage is None else pool.shortage.missing
 
 
 def _place(node: PoolNode | None) -> object:

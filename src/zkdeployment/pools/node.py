@@ -131,13 +131,6 @@ def fail(node: PoolNode, detail: str, now: float) -> PoolNode:
     return node.after(NodeEvent.FAILED, now, data={**node.data, "error": error})
 
 
-def failure_detail(node: PoolNode) -> str | None:
-    """Return why a node failed, as ``fail`` recorded it; ``None`` if nothing is recorded."""
-    error = node.data.get("error")
-    detail = error.get("detail") if isinstance(error, dict) else None
-    return detail if isinstance(detail, str) else None
-
-
 def end_of_provisioning(node: PoolNode, now: float) -> PoolNode | None:
     """Return a node whose provisioning failed: unused if it can be used again, else ``None``: it is deleted."""
     return node.after(NodeEvent.PROVISIONING_FAILED, now) if node.reusable else None

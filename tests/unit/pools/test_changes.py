@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.pools.changes import SessionStep, node_changes, session_changes
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.changes import SessionStep, level_changes, node_changes, session_changes
 from zkdeployment.pools.node import NodeState, PoolNode, fail
 from zkdeployment.pools.reading import PoolReading
 from zkdeployment.pools.snapshot import PoolSnapshot
@@ -77,3 +78,26 @@ def test_nodes_that_come_into_another_state_appear_or_vanish():
     assert (added.former, added.state) == (None, NodeState.READY)
     assert (gone.former, gone.state) == (NodeState.READY, None)
     assert list(node_changes(reading(READY), reading(replace(READY, comment="slow disk")))) == []
+
+
+METAL = PoolConfiguration({"metal": NodePool("metal", RoleMechanism("spare", "ci"), fill_level=1)})
+
+
+def test_a_pool_that_falls_below_its_level_is_an_event_with_the_reason():
+    before, after = replace(reading(READY), configuration=METAL), replace(reading(LEASED), configuration=METAL)
+    (change,) = level_changes(before, after)
+    assert change.name == "metal"
+    assert change.to_json() == {
+        "level": 1,
+        "ready": 0,
+        "provisioning": 0,
+        "leased": 1,
+        "deprovisioning": 0,
+        "failed": 0,
+        "former_missing": 0,
+        "missing": 1,
+        "reason": "no worker of the pools runs",
+    }
+    assert list(level_changes(before, before)) == []
+    (removed,) = level_changes(after, reading(LEASED))
+    assert removed.to_json() == {"level": None, "former_missing": 1, "missing": 0, "reason": None}
