@@ -14,9 +14,13 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet import events
+from zkdeployment.fleet.audience import audience_of
+from zkdeployment.model.user import Role, User
 from zkdeployment.web.streams import event_stream
 from zkdeployment.web.streams.event_hub import EventHub, Subscriber
 from zkdeployment.web.streams.event_stream import EventStream
+
+EVERYTHING = audience_of(User(id=1, name="jim", role=Role.ADMIN, created_at=0))
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def test_a_client_that_takes_nothing_is_disconnected(feed: ZooKeeperFeed, monkey
         if message["type"] != "http.response.start":
             await never()
 
-    asyncio.run(EventStream(hub, Subscriber("jim", lambda: True))({}, never, stuck))
+    asyncio.run(EventStream(hub, Subscriber("jim", EVERYTHING, lambda: True))({}, never, stuck))
     assert (hub.lost, hub.streams) == (1, 0)
 
 
@@ -69,7 +73,7 @@ def test_a_client_that_is_too_slow_for_the_log_gets_a_reset_instead_of_a_queue(
             await asyncio.to_thread(change)
 
     async def stream() -> None:
-        task = asyncio.create_task(EventStream(hub, Subscriber("jim", lambda: True))({}, never, slow))
+        task = asyncio.create_task(EventStream(hub, Subscriber("jim", EVERYTHING, lambda: True))({}, never, slow))
         await asyncio.to_thread(wait_until, lambda: len(sent) >= 3, "the next text")
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -83,7 +87,9 @@ def test_a_client_that_is_too_slow_for_the_log_gets_a_reset_instead_of_a_queue(
 def test_a_service_that_has_not_read_the_fleet_has_no_stream_to_begin(zookeeper: str):
     feed = ZooKeeperFeed(lambda: Session(zookeeper))
     with pytest.raises(UnreachableError):
-        asyncio.run(EventStream(EventHub(feed), Subscriber("jim", lambda: True))({}, never, never_sends))
+        asyncio.run(
+            EventStream(EventHub(feed), Subscriber("jim", EVERYTHING, lambda: True))({}, never, never_sends)
+        )
 
 
 async def never_sends(message: Message) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 #: The kinds of events (``EventKind``) that a webhook can choose.
-WEBHOOK_KINDS = ("host", "publication", "rollout", "stop", "intent")
+WEBHOOK_KINDS = ("host", "publication", "rollout", "stop", "intent", "session", "node", "pool")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ def require(right: Right) -> Callable[[User], User]:
 #: A user who may read the fleet.
 Reader = Annotated[User, Depends(require(Right.READ_FLEET))]
 
+#: A user who may read pools; tenants may read nothing else, but their own sessions.
+PoolReader = Annotated[User, Depends(require(Right.READ_POOLS))]
+
 #: A user who may act on the fleet.
 Operator = Annotated[User, Depends(require(Right.ACT_ON_FLEET))]
 

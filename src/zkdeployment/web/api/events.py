@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.fleet.events import EventKind
-from zkdeployment.web.access.rights import Reader
+from zkdeployment.web.access.rights import PoolReader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.error_responses import ERRORS, RETRY_AFTER
 from zkdeployment.web.streams.event_hub import MOST_STREAMS, EventHub
@@ -24,13 +24,15 @@ _STREAM: dict[int | str, dict[str, object]] = {
 @router.get("/events", response_class=Response, responses=_STREAM)
 async def read_events(
     request: Request,
-    user: Reader,
+    user: PoolReader,
     adapters: Adapters,
     last_event_id: Annotated[str | None, Header(description="The id of the last event received.")] = None,
     after: Annotated[str | None, Query(description="The same, for a client that cannot send the header.")] = None,
     kinds: Annotated[list[EventKind] | None, Query(description="The wanted kinds; all without it.")] = None,
 ) -> Response:
-    """Send an event for each change of the fleet, until the client or the service ends.
+    """Send an event for each change of the fleet and of the pools, until the client or the service ends.
+
+    Tenants get the changes of pools and nodes, and of their own sessions.
 
     The data of an event are a JSON object with the ``id`` of what changed and a few facts. The first event,
     `feed`, has the age of the service's data. After `reset`, load everything again.

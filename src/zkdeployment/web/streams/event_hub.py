@@ -20,6 +20,7 @@ from zkdeployment.web.streams.event_text import encode_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
+    from zkdeployment.fleet.audience import Audience
     from zkdeployment.fleet.events import EventBatch, EventKind
     from zkdeployment.ports.feed import FleetFeed
 
@@ -37,11 +38,12 @@ _ENCODED = 64
 class Subscriber:
     """One stream: whose it is, and the event that is set when it has something to do.
 
-    ``owner`` is equal for streams that end together; ``permitted`` returns whether the owner may still read, and
-    may send a request to ZooKeeper.
+    ``owner`` is equal for streams that end together, and sees the events for ``audience``; ``permitted`` returns
+    whether the owner may still read, and may send a request to ZooKeeper.
     """
 
     owner: Hashable
+    audience: Audience
     permitted: Callable[[], bool]
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     revoked: bool = False
@@ -56,7 +58,7 @@ class EventHub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._subscribers: set[Subscriber] = set()
         self._checker: asyncio.Task[None] | None = None
-        self._encoded: OrderedDict[tuple[int, frozenset[EventKind] | None], bytes] = OrderedDict()
+        self._encoded: OrderedDict[tuple[int, frozenset[EventKind] | None, Audience], bytes] = OrderedDict()
         feed.subscribe(self._changed)
 
     @property
@@ -75,11 +77,12 @@ class EventHub:
         """Forget a subscriber."""
         self._subscribers.discard(subscriber)
 
-    def text(self, batch: EventBatch, kinds: Collection[EventKind] | None) -> bytes:
+    def text(self, batch: EventBatch, kinds: Collection[EventKind] | None, audience: Audience) -> bytes:
         """Return the text of a batch for clients that want these kinds; it is encoded once for all of them."""
-        key = batch.number, None if kinds is None else frozenset(kinds)
+        audience = audience.of_events(batch.events)
+        key = batch.number, None if kinds is None else frozenset(kinds), audience
         if key not in self._encoded:
-            self._encoded[key] = encode_batch(batch.id, batch.events, kinds)
+            self._encoded[key] = encode_batch(batch.id, batch.events, kinds, audience)
             while len(self._encoded) > _ENCODED:
                 self._encoded.popitem(last=False)
         return self._encoded[key]

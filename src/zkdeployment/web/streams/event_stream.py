@@ -123,7 +123,7 @@ class EventStream(Response):
         return heartbeat(snapshot.zxid)
 
     def _encode(self, batches: Collection[EventBatch]) -> bytes:
-        return b"".join(self._hub.text(batch, self._kinds) for batch in batches)
+        return b"".join(self._hub.text(batch, self._kinds, self._subscriber.audience) for batch in batches)
 
 
 def _body(text: bytes, *, more: bool) -> Message:

@@ -10,6 +10,7 @@ from fastapi.sse import format_sse_event
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from zkdeployment.fleet.audience import Audience
     from zkdeployment.fleet.events import EventKind, FleetEvent
 
 #: Milliseconds after which a browser that lost its connection connects again.
@@ -25,12 +26,17 @@ def encode_event(event: FleetEvent, id_: int | None = None) -> bytes:
     return format_sse_event(data_str=data, event=event.kind.value, id=None if id_ is None else str(id_))
 
 
-def encode_batch(id_: int, events: Iterable[FleetEvent], kinds: Collection[EventKind] | None) -> bytes:
-    """Return the text of the events of one batch; ``kinds`` are those that a client wants, ``None`` all.
+def encode_batch(
+    id_: int, events: Iterable[FleetEvent], kinds: Collection[EventKind] | None, audience: Audience
+) -> bytes:
+    """Return the text of the events of one batch that a client may see.
+
+    ``kinds`` are those that the client wants, ``None`` all.
 
     Only the last event has the id: a client that received a part of a batch has to receive all of it again.
     """
-    shown = [event for event in events if kinds is None or event.kind in kinds or event.kind.value in _ALWAYS]
+    wanted = (event for event in events if kinds is None or event.kind in kinds or event.kind.value in _ALWAYS)
+    shown = [event for event in wanted if audience.sees(event)]
     texts = [encode_event(event) for event in shown[:-1]]
     texts += [encode_event(event, id_) for event in shown[-1:]]
     return b"".join(texts)

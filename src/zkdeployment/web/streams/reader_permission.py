@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.fleet.audience import audience_of
 from zkdeployment.model.user import Right
 from zkdeployment.web.access.cookies import session_token
 from zkdeployment.web.streams.event_hub import Subscriber
@@ -19,8 +20,8 @@ def subscriber_for(request: Request, user: User, adapters: ServerAdapters) -> Su
     """Return the subscriber for a stream of this user, who sent the request with a key or in a login session."""
     token = session_token(request)
     if "authorization" in request.headers or token is None:
-        return Subscriber((user.name, user.key_number), lambda: _has_key(adapters, user))
-    return Subscriber(token, lambda: _has_session(adapters, token))
+        return Subscriber((user.name, user.key_number), audience_of(user), lambda: _has_key(adapters, user))
+    return Subscriber(token, audience_of(user), lambda: _has_session(adapters, token))
 
 
 def _has_key(adapters: ServerAdapters, user: User) -> bool:
@@ -28,9 +29,9 @@ def _has_key(adapters: ServerAdapters, user: User) -> bool:
     now = adapters.users.user(user.name)
     if now is None or now.key_number != user.key_number or now.key_has_expired(adapters.clock.now()):
         return False
-    return now.may(Right.READ_FLEET)
+    return now.may(Right.READ_POOLS)
 
 
 def _has_session(adapters: ServerAdapters, token: str) -> bool:
     user = adapters.logins.session_user(token)
-    return user is not None and user.may(Right.READ_FLEET)
+    return user is not None and user.may(Right.READ_POOLS)
