@@ -154,7 +154,7 @@ def _place(node: PoolNode | None) -> object:
 def _step(number: int, before: PoolReading, after: PoolReading) -> SessionStep | None:
     old, new = before.snapshot.sessions.get(number), after.snapshot.sessions.get(number)
     if new is None:
-        return None if old is None else _end(old, after.ended.get(number))
+        return None if old is None else _end(after.ended.get(number))
     if _has_begun(new, after) and (old is None or not _has_begun(old, before)):
         return SessionStep.BEGUN
     if old is None:
@@ -166,11 +166,11 @@ def _step(number: int, before: PoolReading, after: PoolReading) -> SessionStep |
     return None
 
 
-def _end(session: TenantSession, ended: TenantSession | None) -> SessionStep:
-    """Return how an active session ended; ``ended`` is its last state, ``None`` if it was dropped."""
-    if ended is None or ended.retired_at is None:
+def _end(ended: TenantSession | None) -> SessionStep:
+    """Return how a session ended; ``ended`` is its last state, ``None`` if it was dropped."""
+    if ended is None:
         return SessionStep.FAILED
-    return SessionStep.EXPIRED if session.is_expired(ended.retired_at) else SessionStep.RETIRED
+    return SessionStep.EXPIRED if ended.retired_by is None else SessionStep.RETIRED
 
 
 def _has_begun(session: TenantSession, reading: PoolReading) -> bool:

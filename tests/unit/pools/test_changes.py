@@ -41,7 +41,11 @@ def reading(node=None, session=None, ended=None):
         (reading(LEASED, SESSION), reading(LEASED, replace(SESSION, expires_at=150.0)), SessionStep.SHORTENED),
         (reading(LEASED, SESSION), reading(LEASED, WARNED), SessionStep.EXPIRING),
         (reading(LEASED, WARNED), reading(LEASED, replace(WARNED, expires_at=300.0)), SessionStep.EXTENDED),
-        (reading(LEASED, SESSION), reading(ended=replace(SESSION, retired_at=199.0)), SessionStep.RETIRED),
+        (
+            reading(LEASED, SESSION),
+            reading(ended=replace(SESSION, retired_at=150.0, retired_by="ci")),
+            SessionStep.RETIRED,
+        ),
         (reading(LEASED, SESSION), reading(ended=replace(SESSION, retired_at=200.0)), SessionStep.EXPIRED),
         (reading(LEASED, SESSION), reading(LEASED, SESSION), None),
         (reading(PREPARED, SESSION), reading(PREPARED, SESSION), None),

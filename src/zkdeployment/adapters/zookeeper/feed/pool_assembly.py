@@ -15,6 +15,7 @@ from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
 from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record, guarded_sessions
 from zkdeployment.adapters.zookeeper.publication.documents import document_path
 from zkdeployment.documents.pools.kinds import POOLS
+from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.documents.pools.values import PoolConfiguration
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.log import get_logger
@@ -115,7 +116,7 @@ def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
     except ValueError as error:
         get_logger().warning("document-damaged", path=document_path(_DOCUMENT), reason=str(error))
         return None
-    return PublishedDocuments({_DOCUMENT: content}).of(POOLS).get(()) if isinstance(content, dict) else None
+    return pools_in_force(PublishedDocuments({_DOCUMENT: content})) if isinstance(content, dict) else None
 
 
 def _node(name: str, node: Node) -> PoolNode | None:

@@ -34,7 +34,7 @@ def publish(client, document):
 
 def lease(store, feed, tenant):
     read = store.read()
-    request = SessionRequest(store.take_ids(1)[0], tenant, (NodesSpec("web", 1),), 0)
+    request = SessionRequest(store.take_ids(1)[0], tenant, (NodesSpec("web", 1),), 0, "ci")
     given = reserve(request, pools_of(feed).configuration, tuple(read.nodes.values()), 100.0)
     assert isinstance(given, Reservation)
     store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
@@ -87,7 +87,7 @@ def test_the_feed_has_what_the_store_reads_and_reports_each_step(zookeeper, clie
         store.commit(PoolChange(sessions=(warned,), claimed=frozenset({second})), read)
         awaits("session", number, "expiring")
         read = store.read()
-        ended, released = retire(read.sessions[number], read.nodes.values(), 200.0)
+        ended, released = retire(read.sessions[number], read.nodes.values(), 200.0, "ci")
         store.commit(PoolChange(sessions=(ended,), nodes=released), read)
         awaits("session", number, "retired")
         read = store.read()
