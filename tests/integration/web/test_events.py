@@ -146,9 +146,29 @@ def test_streams_end_when_the_user_leaves_and_when_the_service_ends(zookeeper: s
             assert third.ended.wait(5)
 
 
-def test_tenants_and_strangers_get_no_events(zookeeper: str):
+def test_tenants_get_events_of_pools_and_of_their_own_sessions_only(zookeeper: str, fleet_nodes: KazooClient):
+    def put_session(number: int, tenant: int) -> None:
+        times = {"created_at": 1.0, "expires_at": 2.0}
+        session = {"id": number, "tenant": tenant, "specs": [], "nodes": [], "leased": [], **times}
+        put(fleet_nodes, f"/zkdeployment/pools/sessions/{number}", session)
+        put(fleet_nodes, f"/zkdeployment/pools/tenants/{tenant}", {"sessions": [number]})
+
     with running_service(zookeeper) as service:
         read_once(service)
-        tenant = service.client.get("/api/v1/events", auth=service.add_user(Role.TENANT))
+        login = service.add_user(Role.TENANT)
+        tenant = service.adapters.users.user(login[0])
+        assert tenant is not None
+        with EventClient(service.url, login) as stream:
+            stream.wait_for("feed")
+            put(fleet_nodes, "/hosts/h1", {"version": "r2"})
+            put_session(8, tenant.id + 1)
+            put_session(9, tenant.id)
+            session = stream.wait_for("session", id="9")
+        monitoring = service.client.get("/api/v1/events", auth=service.add_user(Role.MONITORING))
         stranger = service.client.get("/api/v1/events")
-    assert (tenant.status_code, stranger.status_code) == (403, 401)
+    assert (session.data["step"], session.data["name"]) == ("begun", "tenant")
+    assert {(event.kind, event.data.get("id")) for event in stream.events} <= {
+        ("session", "9"),
+        ("feed", "zookeeper"),
+    }
+    assert (monitoring.status_code, stranger.status_code) == (403, 401)
