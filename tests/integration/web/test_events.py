@@ -151,7 +151,6 @@ def test_tenants_get_events_of_pools_and_of_their_own_sessions_only(zookeeper: s
         times = {"created_at": 1.0, "expires_at": 2.0}
         session = {"id": number, "tenant": tenant, "specs": [], "nodes": [], "leased": [], **times}
         put(fleet_nodes, f"/zkdeployment/pools/sessions/{number}", session)
-        put(fleet_nodes, f"/zkdeployment/pools/tenants/{tenant}", {"sessions": [number]})
 
     with running_service(zookeeper) as service:
         read_once(service)

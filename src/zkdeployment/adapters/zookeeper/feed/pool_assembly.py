@@ -1,34 +1,36 @@
 """Assembles the reading of the pools from followed nodes; what has not changed is not decoded again.
 
-Of the sessions, the active ones are followed, which the guards of tenants list. A session that ends is followed
-for one more reading, which shows how it ended.
+A session that ends is followed for one more reading, at the place of ended sessions, which shows how it ended.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import unpack
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
-from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record, guarded_sessions
+from zkdeployment.adapters.zookeeper.pools.ended_records import record_path
+from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record
 from zkdeployment.adapters.zookeeper.publication.documents import document_path
 from zkdeployment.documents.pools.kinds import POOLS
 from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.documents.pools.values import PoolConfiguration
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.log import get_logger
-from zkdeployment.pools.pool_json import node_from_json, session_from_json
+from zkdeployment.pools.pool_json import filling_from_json, node_from_json, session_from_json
 from zkdeployment.pools.reading import PoolReading
 from zkdeployment.pools.snapshot import PoolSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
     from zkdeployment.model.publication import DocumentKey
+    from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.tenant_session import TenantSession
 
@@ -36,11 +38,15 @@ T = TypeVar("T")
 
 _DOCUMENT: DocumentKey = (POOLS.name, ())
 
-_LISTS = (paths.POOL_NODES, paths.POOL_TENANTS, paths.POOL_CLAIMS, paths.USERS)
+#: The nodes whose children are read.
+_DIRECTORIES = (paths.POOL_NODES, paths.POOL_SESSIONS, paths.POOL_FILLING, paths.USERS)
+
+#: The nodes of whose children the names say everything.
+_LISTS = (paths.POOL_CLAIMS, paths.POOL_WORKERS)
 
 
 class PoolAssembly:
-    """The pools that followed nodes describe; it has the values that ``PoolStore.read`` reads at once."""
+    """The pools that followed nodes describe: what people and events need of what ``PoolStore.read`` returns."""
 
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
@@ -51,63 +57,49 @@ class PoolAssembly:
     def wanted(self) -> Iterator[Read]:
         """Yield everything that has to be followed, as far as the nodes read so far show it."""
         yield Read(document_path(_DOCUMENT))
-        yield from (Read(path, children=True) for path in _LISTS)
-        for directory in (paths.POOL_NODES, paths.POOL_TENANTS, paths.USERS):
+        yield from (Read(path, children=True) for path in (*_DIRECTORIES, *_LISTS))
+        for directory in _DIRECTORIES:
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
-        for number in {*self._listed(), *self._reading.snapshot.sessions}:
-            yield Read(f"{paths.POOL_SESSIONS}/{number}")
+        yield from map(Read, self._ended_paths())
 
     def reading(self) -> PoolReading:
         """Return the reading: the same object if nothing of it has changed."""
         configuration = self._decoded.value(document_path(_DOCUMENT), "", _configuration)
         nodes = self._all(paths.POOL_NODES, _node)
-        guards = self._all(paths.POOL_TENANTS, _guard)
+        sessions = [session for session in self._all(paths.POOL_SESSIONS, _session) if session.is_active]
+        ended = [self._decoded.value(path, path, _session) for path in self._ended_paths()]
+        filling = self._all(paths.POOL_FILLING, _filling)
         users = self._all(paths.USERS, _user)
-        claims = self._nodes.children(paths.POOL_CLAIMS)
-        active, former = self._sessions(self._listed()), self._reading.snapshot.sessions
-        ended = {
-            number: session
-            for number, session in self._sessions(former.keys() - active.keys()).items()
-            if not session.is_active
-        }
-        active = {number: session for number, session in active.items() if session.is_active}
-        parts = (configuration, claims, *nodes, *guards, *users, *active.values(), *ended.values())
+        claims, workers = map(self._nodes.children, _LISTS)
+        parts = (configuration, claims, workers, *nodes, *sessions, *ended, *filling, *users)
         if len(parts) != len(self._parts) or any(map(_differ, parts, self._parts)):
             self._parts = parts
             self._reading = PoolReading(
                 PoolConfiguration() if configuration is None else configuration,
                 PoolSnapshot(
                     {node.id: node for node in nodes},
-                    active,
+                    {session.id: session for session in sessions},
                     frozenset(int(name) for name in claims if name.isdecimal()),
-                    dict(guards),
+                    filling=dict(filling),
+                    workers=tuple(map(unquote, workers)),
                 ),
-                ended,
+                {session.id: session for session in ended if session is not None},
                 dict(users),
             )
         self._decoded.forget()
         return self._reading
 
-    def _listed(self) -> set[int]:
-        """Return the ids of the sessions that guards list."""
-        names = self._nodes.children(paths.POOL_TENANTS)
-        guards = (self._nodes.node(f"{paths.POOL_TENANTS}/{name}") for name in names)
-        return {number for guard in guards if guard is not None for number in guarded_sessions(guard)}
+    def _ended_paths(self) -> list[str]:
+        """Return the paths of the sessions that have ended since the last reading."""
+        present = set(self._nodes.children(paths.POOL_SESSIONS))
+        gone = (number for number in self._reading.snapshot.sessions if str(number) not in present)
+        return [record_path(paths.POOL_SESSIONS_ENDED, number) for number in gone]
 
     def _all(self, directory: str, decode: Callable[[str, Node], T | None]) -> list[T]:
         values = (
             self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)
         )
         return [value for value in values if value is not None]
-
-    def _sessions(self, numbers: Iterable[int]) -> dict[int, TenantSession]:
-        """Return those of the sessions that are known, in the order of their ids."""
-        sessions: dict[int, TenantSession] = {}
-        for number in sorted(numbers):
-            session = self._decoded.value(f"{paths.POOL_SESSIONS}/{number}", str(number), _session)
-            if session is not None:
-                sessions[number] = session
-        return sessions
 
 
 def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
@@ -127,9 +119,9 @@ def _session(name: str, node: Node) -> TenantSession | None:
     return decode_record(f"{paths.POOL_SESSIONS}/{name}", node, session_from_json)
 
 
-def _guard(name: str, node: Node) -> tuple[int, int] | None:
-    """Return the tenant of a guard, and the guard's version."""
-    return (int(name), node.version) if name.isdecimal() else None
+def _filling(name: str, node: Node) -> tuple[str, FillingRecord] | None:
+    record = decode_record(f"{paths.POOL_FILLING}/{name}", node, filling_from_json)
+    return None if record is None else (name, record)
 
 
 def _user(name: str, node: Node) -> tuple[int, str] | None:
