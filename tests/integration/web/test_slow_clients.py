@@ -14,9 +14,9 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet import events
-from zkdeployment.fleet.audience import audience_of
 from zkdeployment.model.user import Role, User
 from zkdeployment.web.streams import event_stream
+from zkdeployment.web.streams.audience import audience_of
 from zkdeployment.web.streams.event_hub import EventHub, Subscriber
 from zkdeployment.web.streams.event_stream import EventStream
 

@@ -20,9 +20,9 @@ from zkdeployment.web.streams.event_text import encode_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
-    from zkdeployment.fleet.audience import Audience
     from zkdeployment.fleet.events import EventBatch, EventKind
     from zkdeployment.ports.feed import FleetFeed
+    from zkdeployment.web.streams.audience import Audience
 
 #: Seconds between two checks whether the users of the streams may still read.
 CHECKED = 1.0

@@ -10,8 +10,8 @@ from fastapi.sse import format_sse_event
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from zkdeployment.fleet.audience import Audience
     from zkdeployment.fleet.events import EventKind, FleetEvent
+    from zkdeployment.web.streams.audience import Audience
 
 #: Milliseconds after which a browser that lost its connection connects again.
 RETRY = 3000

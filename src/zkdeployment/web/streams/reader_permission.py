@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.audience import audience_of
 from zkdeployment.model.user import Right
 from zkdeployment.web.access.cookies import session_token
+from zkdeployment.web.streams.audience import audience_of
 from zkdeployment.web.streams.event_hub import Subscriber
 
 if TYPE_CHECKING:

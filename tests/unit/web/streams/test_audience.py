@@ -2,9 +2,9 @@
 
 import pytest
 
-from zkdeployment.fleet.audience import audience_of
 from zkdeployment.fleet.events import RESET_EVENT, EventKind, FleetEvent, connection_event
 from zkdeployment.model.user import Role, User
+from zkdeployment.web.streams.audience import audience_of
 
 OWN = FleetEvent(EventKind.SESSION, "9", {"tenant": 4})
 FOREIGN = FleetEvent(EventKind.SESSION, "10", {"tenant": 5})
