@@ -11,7 +11,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.pools.values import RoleMechanism
+from zkdeployment.errors import NotFoundError
 from zkdeployment.pools.filling import next_filling
+from zkdeployment.pools.lease_history import tenant_name
 from zkdeployment.pools.node import IN_SESSION, NodeState
 
 if TYPE_CHECKING:
@@ -117,6 +119,15 @@ def pool_overviews(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> 
     return tuple(_overview(pool, snapshot) for _, pool in sorted(configuration.pools.items()))
 
 
+def find_pool(name: str, pools: Iterable[PoolOverview]) -> PoolOverview:
+    """Return the pool of a name; raises ``NotFoundError`` with the names that there are."""
+    known = {pool.name: pool for pool in pools}
+    if name not in known:
+        names = ", ".join(known) or "none: no pools are published"
+        raise NotFoundError(f"there is no pool {name!a}; the pools are: {names}")
+    return known[name]
+
+
 def session_overviews(
     sessions: Iterable[TenantSession], snapshot: PoolSnapshot, tenants: Mapping[int, str]
 ) -> tuple[SessionOverview, ...]:
@@ -124,7 +135,7 @@ def session_overviews(
     return tuple(
         SessionOverview(
             session,
-            tenants.get(session.tenant, f"tenant {session.tenant}"),
+            tenant_name(session, tenants),
             {
                 number: node.state
                 for number in session.nodes

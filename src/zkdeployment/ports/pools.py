@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.ports.checks import ActLog
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.users import UserStore
+    from zkdeployment.ports.users import UserReader
 
 
 class PoolStore(Protocol):
@@ -119,7 +119,7 @@ class PoolAdapters:
     """
 
     store: PoolStore
-    users: UserStore
+    users: UserReader
     acts: ActLog
     configuration: Callable[[], PoolConfiguration]
     present_hosts: Callable[[], Collection[str]]

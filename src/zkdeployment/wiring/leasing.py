@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.pools.surroundings import read_configuration, registered_hosts
+from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
 from zkdeployment.ports.pools import PoolAdapters
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.ports.users import UserStore
+    from collections.abc import Iterator
+
+    from zkdeployment.model.servers import Servers
+    from zkdeployment.ports.users import UserReader
+
+_SESSION = 10.0  # seconds
 
 
-def pool_adapters(session: Session, users: UserStore) -> PoolAdapters:
+@contextlib.contextmanager
+def open_pools(servers: Servers) -> Iterator[PoolAdapters]:
+    """Connect to ZooKeeper and return the adapters; raises ``UnreachableError``."""
+    with Session(servers, session_timeout=_SESSION) as session:
+        yield pool_adapters(session, ZooKeeperUserReader(session))
+
+
+def pool_adapters(session: Session, users: UserReader) -> PoolAdapters:
     """Return the adapters, which use ``session``."""
     return PoolAdapters(
         store=ZooKeeperPools(session),

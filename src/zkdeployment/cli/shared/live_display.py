@@ -34,7 +34,7 @@ def live_display(
             echo(problem, err=True)
         last_problem = problem
         for line in changes(before, value):
-            echo(line)
+            echo(line, err=console.stderr)
         before = value
 
     if not console.is_terminal or console.is_dumb_terminal:

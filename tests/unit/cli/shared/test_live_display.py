@@ -22,3 +22,9 @@ def test_without_a_terminal_changes_are_printed_line_by_line(capsys, terminal, d
         show("r2", "")
     assert ("picture of r1" in printed.getvalue()) == drawn
     assert capsys.readouterr().out == ("" if drawn else "None to r1\nr1 to r2\n")
+
+
+def test_a_display_on_standard_error_leaves_standard_output_alone(capsys):
+    with live_display(Console(stderr=True), changes, lambda value, _: Text(value)) as show:
+        show("r1", "")
+    assert capsys.readouterr() == ("", "None to r1\n")

@@ -1,0 +1,1 @@
+"""The verbs about host pools: ``pool``, ``session`` and ``node``."""

@@ -1,0 +1,66 @@
+"""``zkdeployment pool``, ``session`` and ``node``: the groups of verbs about host pools."""
+
+import click
+
+from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
+
+_POOL_VERBS = {
+    "fill": LazyVerb("pool.fill", "Fill pools now, and show how their nodes are made."),
+    "list": LazyVerb("pool.pools", "Show all pools: their levels and their nodes.", "list_pools"),
+    "show": LazyVerb("pool.pools", "Show a pool and its nodes.", "show"),
+}
+
+_NODE_VERBS = {
+    "add": LazyVerb("pool.node_acts", "Add a machine to the unused nodes.", "add"),
+    "drain": LazyVerb("pool.node_acts", "Take a node out of the pools, after its session.", "drain"),
+    "forgive": LazyVerb("pool.node_acts", "Let a failed node be deprovisioned again.", "forgive"),
+    "list": LazyVerb("pool.nodes", "Show the nodes of all pools."),
+    "retire": LazyVerb("pool.node_acts", "Retire an unused or failed node permanently.", "retire"),
+}
+
+_SESSION_VERBS = {
+    "extend": LazyVerb("pool.session_acts", "Change the end of a session.", "extend"),
+    "history": LazyVerb("pool.history", "Show who had which node, and when."),
+    "list": LazyVerb("pool.sessions", "Show the active sessions.", "list_sessions"),
+    "request": LazyVerb("pool.request", "Lease nodes to a tenant."),
+    "retire": LazyVerb("pool.session_acts", "End a session.", "retire"),
+    "show": LazyVerb("pool.sessions", "Show a session and its nodes.", "show"),
+}
+
+
+@click.group(name="pool", cls=LazyVerbGroup, verbs=_POOL_VERBS)
+def pool() -> None:
+    """Show and fill host pools, whose nodes tenants lease.
+
+    \b
+    Example:
+      zkdeployment pool list
+      zkdeployment pool show metal-x86
+      zkdeployment pool fill metal-x86
+    """
+
+
+@click.group(name="node", cls=LazyVerbGroup, verbs=_NODE_VERBS)
+def node() -> None:
+    """Show the nodes of host pools, add nodes, and take them out.
+
+    \b
+    Example:
+      zkdeployment node list
+      zkdeployment node add metal7.example.com 192.0.2.7 --data architecture=x86_64
+      zkdeployment node drain 12 --reason 'the disk is to be replaced'
+    """
+
+
+@click.group(name="session", cls=LazyVerbGroup, verbs=_SESSION_VERBS)
+def session() -> None:
+    """Lease nodes of host pools to tenants, extend and end their sessions.
+
+    Tenants are users of the service. Use the configuration of the service: only its credentials may read users.
+
+    \b
+    Example:
+      zkdeployment session request metal-x86=2 --tenant ci
+      zkdeployment session list
+      zkdeployment session retire 17
+    """

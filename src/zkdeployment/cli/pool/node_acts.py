@@ -1,0 +1,167 @@
+"""``zkdeployment node add``, ``drain``, ``retire`` and ``forgive``: acts of operators on nodes of pools."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.acts.pools.nodes import add_node, drain_node, forgive_node, retire_node
+from zkdeployment.cli.shared.operator_options import new_act, reason_option
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.node_changes import NewPoolNode, check_new_node, node_of_host
+from zkdeployment.pools.overview_json import pool_node_to_json
+from zkdeployment.wiring.leasing import open_pools
+from zkdeployment.wiring.operator import open_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zkdeployment.model.act import Act
+    from zkdeployment.model.servers import Servers
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.ports.pools import PoolAdapters
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
+
+
+def _read_data(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> Mapping[str, int | str]:
+    """Return the values of a node: whole numbers as numbers, all else, and what is in quotes, as text."""
+    values: dict[str, int | str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"expected KEY=VALUE such as architecture=x86_64, found {text!a}")
+        quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        values[key] = value[1:-1] if quoted else int(value) if _WHOLE_NUMBER.fullmatch(value) else value
+    return values
+
+
+@click.command(name="add")
+@click.argument("hostname", required=False)
+@click.argument("address", required=False)
+@click.option("--host", metavar="HOST", help="A host of this fleet, by id or name, instead of another machine.")
+@click.option(
+    "--data",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_read_data,
+    help='A value of the node, as reuse-nodes wants it; "2" in quotes is text. Repeat it for more values.',
+)
+@click.option("--comment", metavar="TEXT", help="A comment, which lists of nodes show.")
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def add(
+    *,
+    connection: Servers,
+    hostname: str | None,
+    address: str | None,
+    host: str | None,
+    data: Mapping[str, int | str],
+    comment: str | None,
+    reason: str,
+    output: str,
+) -> None:
+    """Add a machine to the unused nodes, from which pools take what they lack.
+
+    A machine has a HOSTNAME and an ADDRESS, and admits the workers by SSH. Pools with reuse-nodes take it if it
+    has their values. Hosts of this fleet whose configuration says 'role = lease:IDLE' become nodes by themselves;
+    --host adds such a host again after it was drained or retired. The exit code is 3 if a node is this machine
+    already.
+
+    \b
+    Example:
+      zkdeployment node add metal7.example.com 192.0.2.7 --data architecture=x86_64
+      zkdeployment node add --host app7 --reason 'the disk is replaced'
+    """
+    if (host is None) == (hostname is None) or (hostname is None) != (address is None):
+        raise click.UsageError("expected HOSTNAME and ADDRESS, or --host HOST")
+    if host is not None:
+        with open_operator(connection) as operator:
+            new = node_of_host(operator.fleet.known_hosts(), host, comment=comment, data=data)
+    else:
+        new = NewPoolNode(hostname=hostname or "", ipaddr=address, comment=comment, data=data)
+        check_new_node(new)
+    with open_pools(connection) as adapters:
+        node = add_node(new, adapters, new_act(f"add node {new.hostname}", reason))
+    _print(node, output, f"added node {node.id} ({node.hostname})")
+
+
+@click.command(name="drain")
+@click.argument("number", metavar="ID", type=click.IntRange(min=1))
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def drain(*, connection: Servers, number: int, reason: str, output: str) -> None:
+    """Take a node out of the pools for good: an unused or a ready one now, a leased one after its session.
+
+    The worker deprovisions the node before it is done. The exit code is 3 if there is no such node, if it has
+    failed, or while a worker changes it.
+
+    \b
+    Example:
+      zkdeployment node drain 12 --reason 'the disk is to be replaced'
+    """
+    node = _act(drain_node, connection, number, new_act(f"drain node {number}", reason))
+    outcomes = {
+        NodeState.DONE: "is done",
+        NodeState.DEPROVISIONING: "is deprovisioned, and done then",
+        NodeState.DEPLOYED: f"leaves its pool after session {node.session}",
+    }
+    _print(node, output, f"node {node.id} {outcomes.get(node.state, node.state.value)}")
+
+
+@click.command(name="retire")
+@click.argument("number", metavar="ID", type=click.IntRange(min=1))
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def retire(*, connection: Servers, number: int, reason: str, output: str) -> None:
+    """Retire a node that is unused or has failed: no pool uses it again, and nothing is done to the machine.
+
+    The exit code is 3 if there is no such node, or if it is in use; 'zkdeployment node drain' takes it out then.
+
+    \b
+    Example:
+      zkdeployment node retire 12 --reason 'the machine is scrapped'
+    """
+    node = _act(retire_node, connection, number, new_act(f"retire node {number}", reason))
+    _print(node, output, f"node {node.id} is done")
+
+
+@click.command(name="forgive")
+@click.argument("number", metavar="ID", type=click.IntRange(min=1))
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def forgive(*, connection: Servers, number: int, reason: str, output: str) -> None:
+    """Let a failed node be deprovisioned again, so that it can be used again.
+
+    The exit code is 3 if there is no such node, or if it has not failed.
+
+    \b
+    Example:
+      zkdeployment node forgive 12 --reason 'the network is back'
+    """
+    node = _act(forgive_node, connection, number, new_act(f"forgive node {number}", reason))
+    _print(node, output, f"node {node.id} is deprovisioned; after that it is used again if it can be")
+
+
+def _act(
+    change: Callable[[int, PoolAdapters, Act], PoolNode], connection: Servers, number: int, act: Act
+) -> PoolNode:
+    with open_pools(connection) as adapters:
+        return change(number, adapters, act)
+
+
+def _print(node: PoolNode, output: str, message: str) -> None:
+    if output != "table":
+        emit(pool_node_to_json(node), output, schema="pool-node")
+    else:
+        echo(message)

@@ -1,0 +1,103 @@
+"""``zkdeployment session request``: leases nodes to a tenant, and shows how they are prepared."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.acts.pools.sessions import request_session
+from zkdeployment.cli.pool.tenants import acting_operator, find_tenant, print_session, session_view
+from zkdeployment.cli.shared.console import console_for, styled
+from zkdeployment.cli.shared.live_display import live_display
+from zkdeployment.cli.shared.operator_options import new_act, reason_option
+from zkdeployment.cli.shared.options import output_option, zookeeper_options
+from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
+from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
+from zkdeployment.pools.tenant_session import NodesSpec
+from zkdeployment.wiring.leasing import open_pools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.text import Text
+
+    from zkdeployment.acts.pools.sessions import SessionDetails
+    from zkdeployment.model.servers import Servers
+
+_SPEC = re.compile(r"(?P<pool>[^\s=]{1,255})=(?P<quantity>[1-9][0-9]{0,5})", re.ASCII)
+
+
+def _read_specs(
+    _context: click.Context, _argument: click.Parameter, given: tuple[str, ...]
+) -> tuple[NodesSpec, ...]:
+    """Return the parts of a request."""
+    return tuple(map(_read_spec, given))
+
+
+def _read_spec(text: str) -> NodesSpec:
+    match = _SPEC.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(
+            f"expected POOL=N, a pool and a number of nodes above 0 such as metal-x86=2, found {text!a}"
+        )
+    return NodesSpec(match["pool"], int(match["quantity"]))
+
+
+@click.command(name="request")
+@click.argument("specs", metavar="POOL=N...", nargs=-1, required=True, callback=_read_specs)
+@click.option("--tenant", metavar="NAME", required=True, help="The user of the service who gets the nodes.")
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def command(*, connection: Servers, specs: tuple[NodesSpec, ...], tenant: str, reason: str, output: str) -> None:
+    """Lease nodes to a tenant: N nodes of each POOL, for the tenant's lifetime of sessions.
+
+    The command shows how the nodes are prepared, and ends with the ssh command of each node and the end of the
+    session. If it is interrupted, the workers continue, and 'zkdeployment session list' shows the session. The
+    exit code is 3 if the request is refused, because the tenant's quota or the ready nodes do not suffice, and 1
+    if the nodes could not be prepared.
+
+    \b
+    Example:
+      zkdeployment session request metal-x86=2 --tenant ci
+      zkdeployment session request metal-x86=1 fleet-web=2 --tenant ci -o json
+    """
+    with open_pools(connection) as adapters:
+        user = find_tenant(adapters.users, tenant)
+        with live_display(console_for(stderr=True), _changes, _render) as show:
+            given = request_session(
+                user, specs, adapters, by=acting_operator().by, progress=lambda details: show(details, "")
+            )
+        if isinstance(given, RequestRefusal):
+            raise _error(given)
+        requested = ", ".join(map(str, specs))
+        adapters.acts.record(new_act(f"request session {given.session.id} for {user} ({requested})", reason))
+        print_session(session_view(given, [user]), output)
+
+
+def _error(refusal: RequestRefusal) -> ZkdeploymentError:
+    """Return the error with the exit code of a refused request."""
+    match refusal.problem:
+        case RequestProblem.NOT_PREPARED:
+            return ZkdeploymentError(refusal.message)
+        case RequestProblem.NO_POOL:
+            return NotFoundError(refusal.message)
+    return RefusedError(refusal.message)
+
+
+def _changes(before: SessionDetails | None, details: SessionDetails) -> Iterator[str]:
+    if before is None or _progress(before) != _progress(details):
+        yield _progress(details)
+
+
+def _render(details: SessionDetails, _problem: str) -> Text:
+    return styled(_progress(details))
+
+
+def _progress(details: SessionDetails) -> str:
+    prepared = sum(1 for node in details.nodes if node.state is NodeState.DEPLOYED)
+    names = ", ".join(node.hostname or str(node.id) for node in details.nodes)
+    return f"session {details.session.id}: {prepared} of {len(details.nodes)} nodes prepared ({names})"

@@ -1,0 +1,92 @@
+"""``zkdeployment session list`` and ``show``: what tenants have leased, and until when."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.acts.pools.sessions import find_session
+from zkdeployment.cli.pool.tenants import acting_operator, print_session, session_view, tenant_names
+from zkdeployment.cli.shared.console import console_for, styled
+from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.responsive_table import ResponsiveTable
+from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.fleet.ages import age, ago
+from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.overview import session_overviews
+from zkdeployment.pools.overview_json import sessions_to_json
+from zkdeployment.wiring.leasing import open_pools
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from zkdeployment.model.servers import Servers
+    from zkdeployment.pools.overview import SessionOverview
+
+#: Seconds before its end from which a session is marked.
+_SOON = 1800.0
+
+
+@click.command(name="list")
+@click.option("--tenant", metavar="NAME", help="Only the sessions of this tenant.")
+@output_option
+@zookeeper_options
+def list_sessions(connection: Servers, tenant: str | None, output: str) -> None:
+    """Show the active sessions of all tenants, and when they end.
+
+    \b
+    Example:
+      zkdeployment session list
+      zkdeployment session list --tenant ci -o json
+    """
+    with open_pools(connection) as adapters:
+        read, users = adapters.store.read(), adapters.users.users()
+    views = session_overviews(read.sessions.values(), read, tenant_names(users))
+    shown = [view for view in views if tenant in {None, view.tenant}]
+    if output != "table":
+        emit(sessions_to_json(shown), output, schema="sessions")
+    elif shown:
+        now = time.time()
+        table = ResponsiveTable(
+            ("ID", "TENANT", "NODES", "HOSTNAMES", "BEGAN", "ENDS IN"),
+            (_cells(view, now) for view in shown),
+            whole=("TENANT", "ENDS IN"),
+            numbers=("ID",),
+        )
+        console_for(stderr=False).print(table, soft_wrap=True)
+    else:
+        echo("there is no active session", err=True)
+
+
+@click.command(name="show")
+@click.argument("number", metavar="ID", type=click.IntRange(min=1))
+@output_option
+@zookeeper_options
+def show(connection: Servers, number: int, output: str) -> None:
+    """Show a session with the ssh command of each node; also one that has ended, for a year.
+
+    The exit code is 3 if there is no such session.
+
+    \b
+    Example:
+      zkdeployment session show 17
+      zkdeployment session show 17 -o json
+    """
+    with open_pools(connection) as adapters:
+        details, users = find_session(number, adapters, acting_operator()), adapters.users.users()
+    print_session(session_view(details, users), output)
+
+
+def _cells(view: SessionOverview, now: float) -> tuple[Text | str, ...]:
+    session = view.session
+    preparing = any(state is NodeState.CONTEXTUALIZING for state in view.states.values())
+    return (
+        str(session.id),
+        view.tenant,
+        ", ".join(map(str, session.specs)),
+        ", ".join(node.hostname or str(node.id) for node in session.leased),
+        "being prepared" if preparing else ago(session.created_at, now),
+        styled(age(session.expires_at - now), "yellow" if session.expires_at - now < _SOON else ""),
+    )

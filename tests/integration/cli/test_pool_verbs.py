@@ -1,0 +1,272 @@
+"""The verbs about pools, nodes and sessions, on a real ZooKeeper with a stand-in for the worker."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from support.commands import invoke
+from support.leasing import add_ready_nodes, add_tenant, contextualizing
+from support.waiting import wait_until
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.key_hashes import KeyHasher
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.pools.filling import new_node
+from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.node import NodeEvent, fail
+from zkdeployment.pools.snapshot import PoolChange
+
+DOCUMENT = """\
+schema: zkdeployment/Pools/v1
+metadata: {name: pools}
+data:
+  nodepools:
+    abstract:
+      role: {mechanism: {type: role, role: {idle: spare, leased: ci}}}
+    concrete:
+      web: {extends: role, fill-level: 2}
+      attic: {extends: role}
+"""
+
+
+class Site:
+    """A ZooKeeper with published pools and a tenant."""
+
+    def __init__(self, zookeeper, session) -> None:
+        self.zookeeper, self.session = zookeeper, session
+        self.store = ZooKeeperPools(session)
+        self.users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
+
+    def run(self, *argv, status=0):
+        done = invoke(*argv, "-z", self.zookeeper, env={"SUDO_USER": "ann"})
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    def json(self, *argv):
+        return json.loads(self.run(*argv, "-o", "json").stdout)
+
+    def acts(self):
+        return [act.what for act in read_acts(self.session) if act.by.startswith("ann@")]
+
+    def change(self, number, change):
+        read = self.store.read()
+        self.store.commit(PoolChange(nodes=(change(read.nodes[number]),)), read)
+
+
+@pytest.fixture
+def site(zookeeper):
+    with Session(zookeeper) as session:
+        yield Site(zookeeper, session)
+
+
+@pytest.fixture
+def pools(site, publishing):
+    publishing.push("/a\n", pools_yaml=DOCUMENT)
+    publishing.sync()
+    add_tenant(site.users, "ci")
+    return site
+
+
+def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
+    assert "no pools are published; add a document" in site.run("pool", "list").stderr
+    for argv in (("pool", "show", "web"), ("pool", "fill", "web"), ("node", "list", "--pool", "web")):
+        assert "there is no pool 'web'; the pools are: none" in site.run(*argv, status=3).stderr
+    assert "there is no tenant 'ci'; there is none; 'zkdeployment user add" in (
+        site.run("session", "request", "web=1", "--tenant", "ci", status=3).stderr
+    )
+    assert "there is no active session" in site.run("session", "list").stderr
+    assert "there is no session 9" in site.run("session", "show", 9, status=3).stderr
+    assert "there is no node 9" in site.run("node", "drain", 9, status=3).stderr
+    assert "nobody had such a node" in site.run("session", "history").stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("session", "request", "web", "--tenant", "ci"), "expected POOL=N, a pool and a number of nodes above 0"),
+        (("session", "request", "web=0", "--tenant", "ci"), "found 'web=0'"),
+        (("session", "request", "web=1"), "Missing option '--tenant'"),
+        (
+            ("session", "extend", "7", "--by", "soon"),
+            "expected a duration such as 2h, 1h30m or -30m, found 'soon'",
+        ),
+        (("session", "extend", "7", "--until", "soon"), "expected a time such as 2027-01-31T18:00, found 'soon'"),
+        (("session", "extend", "7"), "expected --by DURATION or --until TIME"),
+        (("session", "history", "--since", "soon"), "expected a duration such as 7d, or a date"),
+        (("node", "add", "n1"), "expected HOSTNAME and ADDRESS, or --host HOST"),
+        (("node", "add", "n1", "here"), "expected an IP address, found 'here'"),
+        (("node", "add", "n1", "192.0.2.1", "--data", "x"), "expected KEY=VALUE such as architecture=x86_64"),
+    ],
+)
+def test_malformed_arguments_are_refused_before_zookeeper_is_asked(argv, message):
+    done = invoke(*argv, "-z", "127.0.0.1:1")
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_them(pools):
+    first, second = add_ready_nodes(pools.store, 2)
+    with contextualizing(pools.store):
+        done = pools.run("session", "request", "web=2", "--tenant", "ci", "--reason", "a release")
+    lines = done.stdout.splitlines()
+    number = int(lines[0].split()[1])
+    assert lines[0].startswith(f"session {number} of ci, until ")
+    assert lines[0].endswith("(in 5 h 59 min)")
+    assert lines[1] == f"  ssh root@192.0.2.{first}  # node {first}, web, node{first}.example.com: deployed"
+    assert lines[3:] == [
+        f"extend: zkdeployment session extend {number} --by 1h",
+        f"retire: zkdeployment session retire {number}",
+    ]
+    assert f"session {number}: 0 of 2 nodes prepared (node{first}.example.com, node{second}" in done.stderr
+
+    begun = pools.json("session", "show", number)
+    assert begun["schema"] == "zkdeployment/session/v1"
+    assert [node["ssh"] for node in begun["nodes"]] == [f"ssh root@192.0.2.{one}" for one in (first, second)]
+    later = pools.json("session", "extend", number, "--by", "2h")
+    assert later["expires_at"] == begun["expires_at"] + 7200
+    assert pools.json("session", "extend", number, "--by", "-30m")["expires_at"] == begun["expires_at"] + 5400
+    assert pools.json("session", "extend", number, "--until", "2100-01-01T00:00+00:00")["expires_at"] == 4102444800
+    listed = pools.json("session", "list", "--tenant", "ci")["sessions"]
+    assert [(found["id"], found["tenant"]) for found in listed] == [(number, "ci")]
+    assert f"{number}   ci       2 of web" in pools.run("session", "list").stdout
+    assert "can't reserve nodes: 1 of web requested, 0 ready" in (
+        pools.run("session", "request", "web=1", "--tenant", "ci", status=3).stderr
+    )
+    assert "there is no pool 'wbe'; the pools are: attic, web" in (
+        pools.run("session", "request", "wbe=1", "--tenant", "ci", status=3).stderr
+    )
+
+    ended = pools.run("session", "retire", number).stdout
+    assert f"session {number} of ci ended" in ended
+    assert "retired by ann@" in ended
+    assert f"session {number} is retired" in pools.run("session", "extend", number, "--by", "1h", status=3).stderr
+    assert pools.json("session", "list")["sessions"] == []
+    history = pools.json("session", "history", "--node", f"node{second}.example.com", "--since", "1d")
+    assert history["schema"] == "zkdeployment/session-history/v1"
+    (lease,) = history["leases"]
+    assert (lease["node"], lease["session"], lease["tenant"]) == (second, number, "ci")
+    assert lease["retired_by"].startswith("ann@")
+    assert lease["begin"] < lease["end"]
+    assert pools.json("session", "history", "--tenant", "web")["leases"] == []
+    assert f"node{first}.example.com" in pools.run("session", "history").stdout
+    assert pools.acts() == [
+        f"request session {number} for ci (2 of web)",
+        *[f"change the end of session {number}"] * 3,
+        f"retire session {number}",
+    ]
+
+
+def test_nodes_that_cannot_be_prepared_end_a_request_with_their_names(pools):
+    (number,) = add_ready_nodes(pools.store, 1)
+    with contextualizing(pools.store, failing=[number]):
+        done = pools.run("session", "request", "web=1", "--tenant", "ci", status=1)
+    assert f"contextualization of nodes failed: node{number}.example.com" in done.stderr
+    listed = pools.run("node", "list", "--state", "failed").stdout
+    assert "a test" in listed
+
+
+def test_nodes_are_added_drained_forgiven_and_retired(pools):
+    added = pools.json(
+        "node", "add", "m1", "192.0.2.9", "--data", "cpus=4", "--data", 'slot="2"', "--comment", "new"
+    )
+    number = added["id"]
+    assert (added["schema"], added["state"], added["comment"]) == ("zkdeployment/pool-node/v1", "unused", "new")
+    assert pools.store.node(number).data == {"cpus": 4, "slot": "2"}
+    assert f"node {number} (unused) has the name m1" in (
+        pools.run("node", "add", "m1", "192.0.2.8", status=3).stderr
+    )
+    assert "there is no host h7" in pools.run("node", "add", "--host", "h7", status=3).stderr
+    assert pools.run("node", "drain", number, "--reason", "old").stdout == f"node {number} is done\n"
+    assert f"node {number}: it is done already" in pools.run("node", "drain", number, status=3).stderr
+
+    ready, failed = add_ready_nodes(pools.store, 2)
+    assert f"'zkdeployment node drain {ready}' takes it out" in pools.run("node", "retire", ready, status=3).stderr
+    assert "is deprovisioned, and done then" in pools.run("node", "drain", ready).stdout
+    pools.change(failed, lambda node: node.after(NodeEvent.RELEASED, 5))
+    pools.change(failed, lambda node: fail(node, "the switch is off", 6))
+    shown = pools.json("pool", "show", "web")
+    assert [node["error"] for node in shown["nodes"]] == [None, "the switch is off"]
+    assert "found it deprovisioning" in pools.run("node", "forgive", ready, status=3).stderr
+    assert pools.json("node", "forgive", failed)["state"] == "deprovisioning"
+    pools.change(failed, lambda node: fail(node, "again", 7))
+    assert pools.run("node", "retire", failed).stdout == f"node {failed} is done\n"
+    assert [node["id"] for node in pools.json("node", "list")["nodes"]] == [ready]
+    assert pools.acts() == [
+        "add node m1",
+        f"drain node {number}",
+        f"drain node {ready}",
+        f"forgive node {failed}",
+        f"retire node {failed}",
+    ]
+
+
+@contextmanager
+def filling(zookeeper, outcome):
+    """Do what a worker does to a pool whose failures are forgotten, in a session of its own."""
+    with Session(zookeeper) as session:
+        store = ZooKeeperPools(session)
+        store.announce("w1")
+
+        def work():
+            wait_until(lambda: not store.read().filling["web"].failures, "forgotten failures")
+            (number,) = store.take_ids(1)
+            read = store.read()
+            node = new_node(number, store.configuration().pools["web"], 5)
+            store.commit(PoolChange(nodes=(node,)), read)
+            outcome(store, number)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+
+
+def test_a_pool_is_filled_at_once_and_shows_how(pools):
+    add_ready_nodes(pools.store, 1)
+    pools.store.commit(
+        PoolChange(filling={"web": FillingRecord(5, 1e10, "the switch is off")}), pools.store.read()
+    )
+    listed = pools.run("pool", "list")
+    assert "no worker of the pools runs" in listed.stdout
+    assert "start 'zkdeployment pools'" in listed.stderr
+    assert pools.json("pool", "list")["workers"] == []
+
+    def make(store, number):
+        read = store.read()
+        node = replace(read.nodes[number].after(NodeEvent.PROVISIONED, 6), hostname="n2", ipaddr="192.0.2.2")
+        store.commit(PoolChange(nodes=(node,)), read)
+
+    with filling(pools.zookeeper, make):
+        done = pools.run("pool", "fill", "web", "--reason", "the switch is on")
+    assert done.stdout == "web: 2 of 2 ready\n"
+    assert done.stderr.splitlines()[0].startswith("web: 1 of 2 ready")
+    level = pools.json("pool", "fill", "web")
+    assert (level["schema"], level["ready"], level["shortage"]) == ("zkdeployment/pool-level/v1", 2, None)
+    assert "pool attic has no fill-level" in pools.run("pool", "fill", "attic", status=3).stderr
+    assert pools.acts() == ["fill pool web", "fill pool web"]
+    assert "web (role): level 2; 2 ready" in pools.run("pool", "show", "web").stdout
+
+
+def test_a_pool_that_cannot_be_filled_says_why(pools):
+    pools.store.commit(PoolChange(filling={"web": FillingRecord(1, 1, "off")}), pools.store.read())
+
+    def give_up(store, number):
+        read = store.read()
+        record = FillingRecord(1, time.time(), "the switch is off", stamp=read.filling["web"].stamp)
+        store.commit(PoolChange(deleted=(read.nodes[number],), filling={"web": record}), read)
+
+    with filling(pools.zookeeper, give_up):
+        done = pools.run("pool", "fill", "web", status=1)
+    assert "pool web is not filled; it lacks 2: filling failed once: the switch is off" in done.stderr
+    assert "; the next attempt is in " in done.stderr
+    assert pools.store.read().nodes == {}
