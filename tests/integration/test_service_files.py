@@ -45,10 +45,32 @@ def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     assert "missing.cfg" in done.stderr
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios"])
+def test_the_unit_of_filters_and_zdaemon_run_the_filter_of_the_sample_file(tmp_path):
+    """systemd splits $OPTIONS into words, and takes ${INPUT} as one word."""
+    sample = (ETC / "manual" / "examples" / "load-balancer" / "web.conf").read_text().splitlines()
+    variables = dict(line.split("=", 1) for line in sample if not line.startswith("#"))
+    _, *arguments = shlex.split(service("filter@")["ExecStart"])
+    words = [
+        word
+        for argument in arguments
+        for word in (variables["OPTIONS"].split() if argument == "$OPTIONS" else [argument])
+    ]
+    filled = [variables.get(word.strip("${}"), word) for word in words]
+    program = re.search(r"(?m)^  program \S+ (.*)", (ETC / "zdaemon" / "zkdeployment-filter.conf").read_text())[1]
+    assert program.split() == [word for word in filled if word not in variables["OPTIONS"].split()]
+    command = [str(tmp_path / "missing.cfg") if word.endswith(".cfg") else word for word in filled]
+    done = subprocess.run(
+        [sys.executable, "-m", "zkdeployment", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "missing.cfg" in done.stderr
+
+
+@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios", "filter@"])
 def test_systemd_accepts_the_unit(daemon, tmp_path):
     text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
-    unit = tmp_path / f"zkdeployment-{daemon}.service"
+    instance = f"{daemon}web" if daemon.endswith("@") else daemon
+    unit = tmp_path / f"zkdeployment-{instance}.service"
     unit.write_text(text.replace("/opt/zkdeployment/bin", str(Path(sys.executable).parent)))
     checked = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
@@ -85,6 +107,7 @@ def service(daemon):
     [
         ("syncer", "zkdeployment"),
         ("coordinator", "zkdeployment"),
+        ("filter@", "zkdeployment"),
         ("server", "zkdeployment"),
         ("nagios", "nagios"),
     ],

@@ -66,7 +66,7 @@ def understand(name, *arguments):
         case "check_zkdeployment":
             program.main(["monitor", *arguments], standalone_mode=False)
         case "systemctl" | "journalctl":
-            units = [word for word in arguments if "zkdeployment" in word]
+            units = [re.sub("@.*", "@", word) for word in arguments if "zkdeployment" in word]
             assert units
             assert set(units) <= UNITS
         case "runuser":

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Value
 
 
+_VERSION = "version"
+
 #: The properties of an instance that are known from the environment of a deploy script.
 _SCRIPT_VARIABLES = {
     "host": "ZKDEPLOYMENT_HOST_ID",
     "deployment": "ZKDEPLOYMENT_DEPLOYMENT",
-    "version": "ZKDEPLOYMENT_VERSION",
+    _VERSION: "ZKDEPLOYMENT_VERSION",
 }
 
 
 def _properties(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Value]:
-    """Parse KEY=VALUE; a value that is not a literal is text."""
+    """Parse KEY=VALUE; a value that is not a literal is text, and so is a version that reads as a number."""
     properties: dict[str, Value] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -43,6 +45,8 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
             properties[name] = evaluate(value)
         except LiteralError:
             properties[name] = value
+        if name == _VERSION and isinstance(properties[name], int | float):
+            properties[name] = value  # as numbers, 1.1 and 1.10 would be the same version
     return properties
 
 

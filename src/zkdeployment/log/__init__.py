@@ -4,7 +4,8 @@ Lines on a terminal are readable text; otherwise each line is one JSON object. E
 that are common to a part of the work (host, revision, step) are bound, so that all its lines contain them. No line
 contains a secret.
 
-structlog is imported with the first line. Short commands write no line, and start in half the time without it.
+structlog is imported with the first line. Short commands write no line, and start in half the time without it. In
+programs of others that lack structlog, as consumers of services may, the lines are plain records of ``logging``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import logging
 import sys
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
     from contextlib import AbstractContextManager
 
     import structlog
@@ -51,7 +53,10 @@ def configure(*, verbose: bool = False, quiet: bool = False, stream: TextIO | No
 
 def get_logger() -> structlog.stdlib.BoundLogger:
     """Return a logger; call it with an event name and keywords."""
-    logger: structlog.stdlib.BoundLogger = _lines().get_logger()
+    try:
+        logger: structlog.stdlib.BoundLogger = _lines().get_logger()
+    except ModuleNotFoundError:
+        return cast("structlog.stdlib.BoundLogger", _PlainLogger(logging.getLogger("zkdeployment")))
     return logger
 
 
@@ -73,6 +78,15 @@ def _lines() -> Any:
         lines.configure()
         _due = False
     return lines
+
+
+class _PlainLogger(logging.LoggerAdapter[logging.Logger]):
+    """Writes lines as records of ``logging``, with the keywords behind the event name."""
+
+    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[str, MutableMapping[str, Any]]:
+        """Return the message and the keywords that ``logging`` itself has."""
+        own = {name: kwargs.pop(name) for name in ("exc_info",) if name in kwargs}
+        return " ".join([str(msg), *(f"{name}={value}" for name, value in kwargs.items())]), own
 
 
 class _Formatter(logging.Formatter):

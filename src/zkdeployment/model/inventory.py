@@ -1,7 +1,8 @@
-"""Inventories: the packages of a host, the scripts under ``/opt``, and the markers under ``/etc``."""
+"""Inventories: the packages of a host, the scripts under ``/opt``, the markers in ``/etc``; order of versions."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -43,6 +44,28 @@ class Package:
 #: The whole package database, by name. Several packages of one name are legal (kernels), or the remains of an
 #: interrupted transaction.
 Packages: TypeAlias = "Mapping[str, tuple[Package, ...]]"
+
+_SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
+
+
+def version_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key that orders versions and releases as rpm does (rpm-version(7), rpmvercmp).
+
+    Separators only separate. Segment by segment, a tilde comes before the end, the end before a caret, a caret
+    before letters, letters before numbers; numbers are compared by value, letters as text.
+    """
+    key = []
+    for segment in _SEGMENT.findall(text):
+        if segment == "~":
+            key.append((0, 0, ""))
+        elif segment == "^":
+            key.append((2, 0, ""))
+        elif segment.isdigit():
+            digits = segment.lstrip("0")
+            key.append((4, len(digits), digits))
+        else:
+            key.append((3, 0, segment))
+    return (*key, (1, 0, ""))
 
 
 @dataclass(frozen=True, slots=True)

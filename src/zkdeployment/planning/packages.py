@@ -6,18 +6,17 @@ packages (``model.inventory.Packages``); the order within a name does not count.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.inventory import version_key
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.model.inventory import Package, Packages
-
-_SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
 
 
 class Action(Enum):
@@ -143,26 +142,6 @@ def has_version(package: Package, version: str) -> bool:
 def order_key(package: Package) -> tuple[object, ...]:
     """Return the sort key: epoch, version and release in rpm's order, then the name of the architecture."""
     return package.epoch, version_key(package.version), version_key(package.release), package.arch
-
-
-def version_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a sort key that orders versions and releases as rpm does (rpm-version(7), rpmvercmp).
-
-    Separators only separate. Segment by segment, a tilde comes before the end, the end before a caret, a caret
-    before letters, letters before numbers; numbers are compared by value, letters as text.
-    """
-    key = []
-    for segment in _SEGMENT.findall(text):
-        if segment == "~":
-            key.append((0, 0, ""))
-        elif segment == "^":
-            key.append((2, 0, ""))
-        elif segment.isdigit():
-            digits = segment.lstrip("0")
-            key.append((4, len(digits), digits))
-        else:
-            key.append((3, 0, segment))
-    return (*key, (1, 0, ""))
 
 
 def _missing(name: str, version: str | None, others: Sequence[Package]) -> str:

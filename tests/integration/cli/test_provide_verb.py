@@ -59,10 +59,10 @@ def test_a_program_of_a_deploy_script_registers_its_host_deployment_and_version(
     monkeypatch.setenv("ZKDEPLOYMENT_HOST_ID", "h1")
     monkeypatch.setenv("ZKDEPLOYMENT_DEPLOYMENT", "/shop/web 0")
     monkeypatch.setenv("ZKDEPLOYMENT_VERSION", "c0ffee")
-    process = provide(PATH, "app1:80", "-p", "version=2.0")
+    process = provide(PATH, "app1:80", "-p", "version=2.10")
     wait_until(lambda: client.exists(f"{PATH}/app1:80"), "the node")
     data, _ = client.get(f"{PATH}/app1:80")
-    assert json.loads(data) == {"pid": process.pid, "host": "h1", "deployment": "/shop/web 0", "version": 2.0}
+    assert json.loads(data) == {"pid": process.pid, "host": "h1", "deployment": "/shop/web 0", "version": "2.10"}
 
 
 def test_a_commands_pid_is_registered_and_its_exit_status_is_returned(provide, client, tmp_path):

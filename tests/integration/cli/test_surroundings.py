@@ -14,7 +14,7 @@ import pytest
 from support.commands import invoke
 from support.users import as_nobody
 from zkdeployment.adapters.process_lock import check_owner
-from zkdeployment.cli.shared import options
+from zkdeployment.config import find_servers as finding
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.servers import Servers
 from zkdeployment.wiring import agent as wiring
@@ -42,13 +42,13 @@ def closed() -> Iterator[Path]:
 def test_an_unreadable_configuration_is_an_error_only_where_it_is_needed(closed, monkeypatch):
     file = closed / "zkdeployment.cfg"
     file.write_text("[zkdeployment]\n")
-    monkeypatch.setattr(options, "SYSTEM_CONFIGURATION", file)
+    monkeypatch.setattr(finding, "SYSTEM_CONFIGURATION", file)
     for name in ("ZKDEPLOYMENT_CONFIG", "ZC_ZK_CONNECTION_STRING"):
         monkeypatch.delenv(name, raising=False)
     with as_nobody():
-        assert options.find_connection("given:1", None) == Servers("given:1")
+        assert finding.find_servers("given:1", None) == Servers("given:1")
         with pytest.raises(ConfigurationError, match=f"cannot read the configuration {file}: Permission denied"):
-            options.find_connection(None, None)
+            finding.find_servers(None, None)
 
 
 def test_an_inaccessible_mirror_is_attributed_to_the_owner_of_its_directory(closed):

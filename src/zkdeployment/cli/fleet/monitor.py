@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import nagiosplugin
 
-from zkdeployment.cli.shared.options import checked_connection, find_connection, named_configuration
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.config.find_servers import checked_connection, find_servers, named_configuration
 from zkdeployment.config.load import load
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, host_health, one_line
@@ -168,7 +168,7 @@ def command(
         """Return a verdict, also if reading the configuration or ZooKeeper failed."""
         try:
             if cluster:
-                return _judge_fleet(find_connection(zookeeper, config or named_configuration()), limits, timeout)
+                return _judge_fleet(find_servers(zookeeper, config or named_configuration()), limits, timeout)
             return _judge_host(config, zookeeper, limits, timeout)
         except UnreachableError as unreachable:
             return HealthVerdict(Health.CRITICAL, one_line(unreachable))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from zkdeployment.cli.shared.options import SYSTEM_CONFIGURATION, configured_revision, find_connection
+from zkdeployment.cli.shared.options import configured_revision
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION, find_servers
 from zkdeployment.config.load import load
 from zkdeployment.documents.intents.kinds import CLUSTER
 from zkdeployment.documents.intents.values import parse_subject, subject_text
@@ -46,7 +47,7 @@ def _complete_subject(
 ) -> list[CompletionItem]:
     """Return the published intents, as completions."""
     try:
-        with open_operator(find_connection(context.params.get("zookeeper"), None)) as operator:
+        with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
             subjects = [subject_text(record.intent.subject) for record in operator.intents.records()]
     except ZkdeploymentError:
         return []

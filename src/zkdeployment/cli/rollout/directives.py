@@ -8,8 +8,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from zkdeployment.cli.shared.operator_options import new_act, reason_option
-from zkdeployment.cli.shared.options import find_connection, zookeeper_options
+from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.config.find_servers import find_servers
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.rollout_directives import directive_description, directive_objection
 from zkdeployment.rollout.state import Directive
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def _complete_group(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the groups of the present rollout that can be promoted, as completions."""
     try:
-        with open_operator(find_connection(context.params.get("zookeeper"), None)) as operator:
+        with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
             state = operator.rollouts.rollout()
     except ZkdeploymentError:
         return []

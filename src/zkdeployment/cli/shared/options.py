@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from zkdeployment.cli.shared.terminal import echo_lines
-from zkdeployment.config.connection import connection_problem
+from zkdeployment.config.find_servers import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, find_servers
 from zkdeployment.config.load import load
-from zkdeployment.errors import ConfigurationError, UnreachableError
+from zkdeployment.errors import UnreachableError
 from zkdeployment.model.servers import Servers
 from zkdeployment.output_schema import with_schema
 
@@ -26,11 +24,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
 
 R = TypeVar("R")
-
-#: The configuration of a host.
-SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
-
-_DEFAULT_CONNECTION = "zookeeper:2181"
 
 
 def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
@@ -54,50 +47,17 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
         above = click.get_current_context().parent
         if zookeeper is None and above is not None:
             zookeeper = above.params.get("zookeeper")
-        connection = find_connection(zookeeper, config)
+        connection = find_servers(zookeeper, config)
         try:
             return function(*args, connection=connection, **options)
         except UnreachableError as error:
-            if connection != Servers(_DEFAULT_CONNECTION):
+            if connection != Servers(DEFAULT_CONNECTION):
                 raise
             raise UnreachableError(
                 f"{error}; this is the default address: give another one with -z or --config"
             ) from error
 
     return wrapped
-
-
-def find_connection(zookeeper: str | None, config: Path | None) -> Servers:
-    """Return the ZooKeeper servers and the settings for access to them.
-
-    The connection string is the first of: the option, the named configuration, ``ZC_ZK_CONNECTION_STRING``, the
-    system's configuration, ``zookeeper:2181``. The settings for access are always from the configuration: the
-    named one, else the system's. Raises ``ConfigurationError``.
-    """
-    inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
-    named = checked_connection(zookeeper, "--zookeeper")
-    given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
-    if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
-        return Servers(given or _DEFAULT_CONNECTION)
-    configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
-    return replace(configured, connection=given) if given else configured
-
-
-def checked_connection(connection: str | None, where: str) -> str | None:
-    """Return a connection string unchanged; raises ``ConfigurationError`` if it is malformed.
-
-    ``where`` names the origin of the connection string in the error.
-    """
-    problem = connection_problem(connection) if connection else None
-    if problem is not None:
-        raise ConfigurationError(f"{where}: {problem}")
-    return connection
-
-
-def named_configuration() -> Path | None:
-    """Return the path in ``ZKDEPLOYMENT_CONFIG``, for verbs without ``--config``."""
-    named = os.environ.get("ZKDEPLOYMENT_CONFIG")
-    return Path(named) if named else None
 
 
 def configured_revision(
@@ -147,13 +107,3 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     else:
         text = json.dumps(value, indent=2)
     echo_lines(text.rstrip("\n"))
-
-
-def _exists(config: Path, *, required: bool) -> bool:
-    """Return whether a configuration exists; an unreadable one counts only if it is ``required``."""
-    if not required:
-        return os.access(config, os.R_OK)
-    try:
-        return config.exists()
-    except PermissionError:  # the directory is not accessible: reading the file reports that
-        return True

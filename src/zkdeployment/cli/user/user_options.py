@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.cli.shared.options import SYSTEM_CONFIGURATION, emit
+from zkdeployment.cli.shared.options import emit
 from zkdeployment.cli.shared.service_libraries import service_libraries
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION
 from zkdeployment.config.load import load
 from zkdeployment.documents.durations import duration_seconds
 from zkdeployment.fleet.user_views import issued_key_to_json

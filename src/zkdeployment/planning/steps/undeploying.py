@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError
 from zkdeployment.model import names
+from zkdeployment.model.inventory import version_key
 from zkdeployment.model.plan import Undeploy
-from zkdeployment.planning.packages import version_key
 from zkdeployment.planning.steps.step_reasons import why_undeployed
 
 if TYPE_CHECKING:

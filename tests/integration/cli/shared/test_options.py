@@ -14,6 +14,7 @@ from support.certificates import Authority
 from support.commands import invoke
 from zkdeployment.cli.main import program
 from zkdeployment.cli.shared import options
+from zkdeployment.config import find_servers as finding
 from zkdeployment.config.load import KEYS
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.servers import Access, Servers
@@ -31,7 +32,7 @@ def verb(connection: Servers, output: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
+    monkeypatch.setattr(finding, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
     for name in ("ZKDEPLOYMENT_CONFIG", "ZC_ZK_CONNECTION_STRING"):
         monkeypatch.delenv(name, raising=False)
 
@@ -73,14 +74,14 @@ def test_authentication_is_configured_independently_of_the_source_of_the_address
         f"[zkdeployment]\nzookeeper = named:1\nzookeeper-credentials = {secret}\nzookeeper-plain-text = yes\n"
     )
     for zookeeper, connection in (("given:1", "given:1"), (None, "named:1")):
-        servers = options.find_connection(zookeeper, named)
+        servers = finding.find_servers(zookeeper, named)
         assert (str(servers), servers.access.secret) == (connection, "agents:secret")
         assert "agents:secret" not in repr(servers)
-    assert options.find_connection("given:1", None).access == Access()
+    assert finding.find_servers("given:1", None).access == Access()
     system = named.rename(tmp_path / "system.cfg")
-    assert options.find_connection("given:1", None).access.secret == "agents:secret"
+    assert finding.find_servers("given:1", None).access.secret == "agents:secret"
     monkeypatch.setattr(os, "access", lambda path, _mode: path != system)
-    assert options.find_connection("given:1", None).access == Access()
+    assert finding.find_servers("given:1", None).access == Access()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,8 @@ def test_an_invalid_zookeeper_address_or_configuration_path_is_an_error(
 
 
 def test_the_error_for_the_default_address_names_the_options(monkeypatch):
-    monkeypatch.setattr(options, "_DEFAULT_CONNECTION", "127.0.0.1:1")
+    for module in (options, finding):
+        monkeypatch.setattr(module, "DEFAULT_CONNECTION", "127.0.0.1:1")
     errors = {arguments: invoke("status", *arguments).stderr for arguments in ((), ("-z", "127.0.0.1:2"))}
     assert errors[()].endswith(
         "127.0.0.1:1: Connection refused; this is the default address: give another one with -z or --config\n"

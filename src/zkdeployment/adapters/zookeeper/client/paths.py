@@ -38,6 +38,7 @@ LOGIN_SESSIONS = f"{LOGINS}/sessions"
 LOGIN_THROTTLE = f"{LOGINS}/throttle"
 FAILED_LOGINS = f"{LOGINS}/failed"
 WEBHOOKS = f"{OURS}/webhooks"
+FILTERS = f"{OURS}/filters"
 CHECKS = f"{OURS}/checks"
 CHECK_INSTANCES = f"{CHECKS}/instances"
 CHECK_SYSTEMS = f"{CHECKS}/systems"
@@ -108,6 +109,11 @@ def rollout_path(rollout: str) -> str:
 def user_path(name: str) -> str:
     """Return the path of a user; the name must be valid."""
     return f"{USERS}/{name}"
+
+
+def filter_path(output: str) -> str:
+    """Return the lock of the filters that keep the list at ``output``."""
+    return f"{FILTERS}/{quote(output, safe='')}"
 
 
 def check_system_path(system: str) -> str:

@@ -1,0 +1,116 @@
+"""The list that filters keep, the election of the filter that writes it, and its changes (a ``FilterStore``)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import check_path, encode
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.adapters.zookeeper.filters.filter_record import FilterRecord, encode_record, read_record
+from zkdeployment.adapters.zookeeper.filters.provider_reader import ZooKeeperProviderReader, read_with_children
+from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, managed_tops
+from zkdeployment.errors import LockLostError
+from zkdeployment.model.tree import parent_path
+from zkdeployment.providers.filtering import FilteredList, check_output, check_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.providers.filtering import FilterChange
+    from zkdeployment.providers.selection import ProviderList
+
+
+class ZooKeeperFilter:
+    """The list at ``output`` of the instances at ``source``, through one session.
+
+    ``changed`` (which must not block) is called when the instances or the list changed. ``reach`` is called before
+    and after each change of the list with ``before:switch`` and the like. Every change fails unless the lock node
+    of this filter still exists: a filter whose session expired writes nothing. Raises ``ConfigurationError`` for
+    unusable paths.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        source: str,
+        output: str,
+        changed: Callable[[], None],
+        *,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        check_paths(check_path(source), check_path(output))
+        self._session = session
+        self._source, self._output = source, output
+        self._instances = ZooKeeperProviderReader(session, changed)
+        self._list = ZooKeeperProviderReader(session, changed)
+        self._reach = reach
+        identity = f"{socket.gethostname()} (process {os.getpid()})"
+        self._lock = ContenderLock(session, paths.filter_path(output), identity)
+        self._leads = False
+        self._node: Node | None = None
+
+    def lead(self, timeout: float) -> bool:
+        self._leads = False
+        self._leads = self._lock.acquire(timeout)
+        return self._leads
+
+    def resign(self) -> None:
+        self._leads = False
+        self._lock.release()
+
+    def registered(self) -> ProviderList:
+        self._instances.follow(self._source)
+        listed = self._instances.read(self._source)
+        check_paths(listed.path, self._output)
+        return listed
+
+    def filtered(self) -> FilteredList:
+        managed, self._node = self._session.get_many([paths.MANAGED, self._output])
+        if self._node is not None:
+            self._list.follow(self._output)
+        self._node, children = read_with_children(self._session, self._output)
+        record = read_record(self._node)
+        found = FilteredList(
+            record.source, record.version, {name: child.properties for name, child in children.items()}
+        )
+        check_output(self._source, self._output, managed_tops(managed) | begun_tops(managed), found)
+        return found
+
+    def write(self, change: FilterChange) -> None:
+        lock = self._lock.path
+        if not self._leads or lock is None:
+            raise LockLostError(f"this filter does not lead: another one keeps {self._output}")
+        if self._node is None:
+            self._session.ensure(parent_path(self._output))
+        place = (
+            "update" if self._node is not None and read_record(self._node).version == change.version else "switch"
+        )
+        self._reach(f"before:{place}")
+        try:
+            self._session.commit(Check(lock, 0), *self._operations(change))
+        except TransactionError as error:
+            if error.path == lock:
+                raise LockLostError("this filter lost the lead: its ZooKeeper session expired") from error
+            raise
+        self._reach(f"after:{place}")
+
+    def _operations(self, change: FilterChange) -> list[Operation]:
+        """Return the changes of the node, which readers recognise a change by, and of its children."""
+        data = encode_record(FilterRecord(self._source, change.version))
+        record = Create(self._output, data) if self._node is None else Set(self._output, data, self._node.version)
+        return [
+            record,
+            *(Delete(f"{self._output}/{address}") for address in sorted(change.remove)),
+            *(
+                Set(f"{self._output}/{address}", encode(change.replace[address]))
+                for address in sorted(change.replace)
+            ),
+            *(Create(f"{self._output}/{address}", encode(change.add[address])) for address in sorted(change.add)),
+        ]

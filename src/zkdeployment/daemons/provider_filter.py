@@ -1,0 +1,154 @@
+"""The filter of split updates: keeps a list of the instances in service, or queues while another filter leads.
+
+A filter keeps nothing in memory: the version in service is recorded in the list, where a successor reads it. The
+decisions are in ``zkdeployment.providers``; this module reads, decides and writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.errors import (
+    ConflictError,
+    LockLostError,
+    RefusedError,
+    RestartError,
+    UnreachableError,
+    ZkdeploymentError,
+    error_message,
+)
+from zkdeployment.log import get_logger
+from zkdeployment.providers.filtering import next_change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.providers import FilterStore
+    from zkdeployment.providers.filtering import FilterChange, FilteredList
+
+#: Seconds in the queue for the lead before the watchdog is served again.
+_QUEUE = 2.0
+
+#: Seconds between two cycles: at most, without any change, and at least, so that several changes make one.
+_MOST_SECONDS = 15.0
+_LEAST_SECONDS = 0.1
+
+#: Log event and level of the errors after which a filter goes on; the first that matches applies.
+_FAILURES: tuple[tuple[type[Exception], str, int], ...] = (
+    (LockLostError, "lead-lost", logging.WARNING),
+    (ConflictError, "write-conflicted", logging.INFO),
+    (UnreachableError, "zookeeper-unreachable", logging.WARNING),
+    (Exception, "filter-failed", logging.ERROR),
+)
+
+
+class ProviderFilter:
+    """Keeps the list of ``store``; ``connect`` opens its session and does nothing when it is open."""
+
+    def __init__(
+        self,
+        store: FilterStore,
+        clock: Clock,
+        control: Control,
+        *,
+        majority: Fraction,
+        connect: Callable[[], None],
+        notifier: Notifier,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._control = control
+        self._majority = majority
+        self._connect = connect
+        self._notifier = notifier
+        self._backoff = Backoff(first=1.0, most=_MOST_SECONDS)
+        self._checked = False
+        self._leads = False
+        self._logged = ""
+
+    def run(self) -> None:
+        """Run cycles until asked to end.
+
+        Raises ``RefusedError`` if the list may not be kept at its path, and ``RestartError`` if the connection
+        cannot be restored.
+        """
+        self._notifier.ready()
+        try:
+            while not self._control.stopping:
+                begun = self._clock.monotonic()
+                pause = self.run_cycle()
+                self._notifier.watchdog()
+                self._control.wait(pause)
+                earliest = begun + max(_LEAST_SECONDS, self._backoff.seconds)
+                while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
+                    self._control.wait(remaining)
+        finally:
+            self._notifier.stopping()
+            self._store.resign()
+
+    def run_cycle(self) -> float:
+        """Bring the list up to date once if this filter leads; return the seconds until the next cycle."""
+        try:
+            self._connect()
+            if not self._checked:
+                self._store.filtered()  # a filter that may never write is refused before it queues
+                self._checked = True
+            if not self._acquire_lead():
+                return 0.0
+            self._update()
+        except RestartError:
+            raise
+        except Exception as error:
+            if isinstance(error, RefusedError) and not error.retry_helps:
+                raise
+            return self._report(error)
+        self._backoff.reset()
+        self._logged = ""
+        return _MOST_SECONDS
+
+    def _acquire_lead(self) -> bool:
+        led, self._leads = self._leads, self._store.lead(_QUEUE)
+        if self._leads and not led:
+            get_logger().info("lead-acquired")
+        if not self._leads:
+            self._notifier.status("another filter leads")
+        return self._leads
+
+    def _update(self) -> None:
+        before = self._store.filtered()
+        change = next_change(self._store.registered(), before, self._majority)
+        if change is not None:
+            self._store.write(change)
+            _log_change(before, change)
+        version = before.version if change is None else change.version
+        self._notifier.status(
+            f"version in service: {'none' if version is None else version or 'without a version'}"
+        )
+
+    def _report(self, error: Exception) -> float:
+        """Log an error once, not again while it persists; return the seconds until the next cycle."""
+        message = error_message(error)
+        self._notifier.status(message.partition("\n")[0])
+        if not isinstance(error, ConflictError):
+            self._leads = False
+        if not isinstance(error, ZkdeploymentError):
+            self._store.resign()  # another filter may do better
+        event, level = next((event, level) for kind, event, level in _FAILURES if isinstance(error, kind))
+        if message != self._logged:
+            defect = None if isinstance(error, ZkdeploymentError) else error
+            get_logger().log(level, event, reason=message, exc_info=defect)
+        self._logged = message
+        return self._backoff.fail()
+
+
+def _log_change(before: FilteredList, change: FilterChange) -> None:
+    counts = {"added": len(change.add), "replaced": len(change.replace), "removed": len(change.remove)}
+    if change.version != before.version:
+        get_logger().info("version-switched", before=before.version, version=change.version, **counts)
+    else:
+        get_logger().info("list-updated", version=change.version, **counts)

@@ -1,0 +1,31 @@
+"""The library call of consumers: connects to ZooKeeper, reads the instances of a service and selects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.providers.selection import DEFAULT_MAJORITY, parse_majority, select_providers
+
+if TYPE_CHECKING:
+    from zkdeployment.providers.selection import ProviderSelection
+
+
+def select(
+    path: str, *, last: str | None = None, majority: str = DEFAULT_MAJORITY, zookeeper: str | None = None
+) -> ProviderSelection:
+    """Return the instances in service at ``path``: those of the version used last, or of a new majority.
+
+    ``last`` is the ``version`` of the caller's selection before; without it, the version with most instances is in
+    service. If ``path`` is the list that a filter keeps, all callers get the version that the filter chose. The
+    servers are ``zookeeper``, else those that the command ``zkdeployment`` finds by itself.
+
+    Raises errors of ``zkdeployment.errors``: ``UnreachableError`` without ZooKeeper, ``LinkError`` if there is no
+    node at ``path``, ``ConfigurationError`` for invalid arguments.
+    """
+    # This call composes its adapters itself: programs of others have no composition root.
+    from zkdeployment.config.find_servers import find_servers, named_configuration  # noqa: PLC0415
+    from zkdeployment.wiring.providers import open_providers  # noqa: PLC0415
+
+    needed = parse_majority(majority)
+    with open_providers(find_servers(zookeeper, named_configuration())) as reader:
+        return select_providers(reader.read(path), last, needed)

@@ -1,0 +1,28 @@
+"""Composition of split updates: the reader of instances, and the filter with its session and its controls."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.filters.provider_reader import ZooKeeperProviderReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.model.servers import Servers
+    from zkdeployment.ports.providers import ProviderReader
+
+_SESSION = 10.0  # seconds
+
+
+@contextlib.contextmanager
+def open_providers(servers: Servers, wake: Callable[[], None] = lambda: None) -> Iterator[ProviderReader]:
+    """Connect to ZooKeeper and yield the reader of instances; raises ``UnreachableError``.
+
+    ``wake`` (which must not block) is called when what the reader follows, or the connection, changes.
+    """
+    with Session(servers, session_timeout=_SESSION) as session:
+        session.on_change(wake)
+        yield ZooKeeperProviderReader(session, wake)
