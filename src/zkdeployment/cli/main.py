@@ -37,6 +37,7 @@ VERBS = {
     "node": LazyVerb("pool.groups", "Show and change the nodes of host pools.", "node"),
     "plan": LazyVerb("plan", "Show what hosts would do, before anything is published."),
     "pool": LazyVerb("pool.groups", "Show and fill host pools.", "pool"),
+    "pools": LazyVerb("pools", "Run a worker of host pools in the foreground."),
     "provide": LazyVerb("provide", "Register an instance of a service while a command runs."),
     "providers": LazyVerb("providers", "Show the instances of a service that are in service."),
     "quarantine": LazyVerb("fleet.quarantine", "Forbid a version in the whole fleet, or allow it again."),

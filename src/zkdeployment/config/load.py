@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import access, ini, nagios, server
+from zkdeployment.config import access, ini, nagios, pools, server
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
 from zkdeployment.config.settings import CheckSettings, CoordinateSettings, Settings, SyncSettings
@@ -64,6 +64,7 @@ KEYS = {
     "checks": ("interval",),
     "server": server.KEYS,
     "nagios": nagios.KEYS,
+    "pools": pools.KEYS,
 }
 
 _PACKAGES = ("dnf", "none")
@@ -117,6 +118,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
             Section("server", values.get("server", {}), problems), authenticated=zookeeper_access.authenticated
         ),
         nagios=nagios.read_nagios(Section("nagios", values.get("nagios", {}), problems)),
+        pools=pools.read_pools(Section("pools", values.get("pools", {}), problems)),
     )
     problems += _shared_metrics(settings)
     if problems:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.config.pools import PoolsSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.model.servers import Access, Servers
@@ -127,6 +128,7 @@ class Settings:
     checks: CheckSettings = field(default_factory=CheckSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
     nagios: NagiosSettings | None = None
+    pools: PoolsSettings = field(default_factory=PoolsSettings)
 
     @property
     def servers(self) -> Servers:

@@ -108,6 +108,11 @@ class PoolNode:
         """Whether the node still exists for the pools."""
         return self.retired_at is None
 
+    @property
+    def was_lent(self) -> bool:
+        """Whether a session had the node since it was last made or reset, so that a tenant's key may be on it."""
+        return "nodes_spec" in self.data
+
     def after(self, event: NodeEvent, now: float, **changes: Any) -> PoolNode:
         """Return the node after an event; raises ``NodeTransitionError`` if there is none."""
         state = NODE_TRANSITIONS.get((self.state, event))

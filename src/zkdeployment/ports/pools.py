@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.playbook_results import MechanismOutcome
     from zkdeployment.pools.snapshot import PoolChange, PoolHistory, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
+    from zkdeployment.pools.work import PoolSources
     from zkdeployment.ports.checks import ActLog
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.users import UserReader
@@ -57,6 +58,16 @@ class PoolStore(Protocol):
         """Remove the sessions that ended and the nodes that were done before a time; return how many."""
 
 
+class PoolSourcesReader(Protocol):
+    """What pools depend on. Only one thread may read it; watches wake the worker after each change."""
+
+    def read(self) -> PoolSources:
+        """Return the configuration, the tenants and the registered hosts; raises ``UnreachableError``.
+
+        From now on the worker is also woken when nodes, sessions or claims change.
+        """
+
+
 class TenantKeys(Protocol):
     """The keys of tenants on nodes. All methods may be called from any thread; they raise ``ProgramError``."""
 
@@ -94,7 +105,10 @@ class PoolMechanism(Protocol):
 
 
 class PlaybookRunner(Protocol):
-    """Ansible. The method may be called from any thread."""
+    """Ansible. The methods may be called from any thread."""
+
+    def render(self, value: Any, values: Mapping[str, Any]) -> Any:
+        """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for invalid ones."""
 
     def run(
         self,

@@ -14,6 +14,7 @@ from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.documents.registry import KINDS
 from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import parse_yaml
+from zkdeployment.errors import TreeError
 from zkdeployment.model.user import TenantLimits
 
 WHOLE = """
@@ -170,6 +171,8 @@ def test_the_published_document_is_in_force() -> None:
     assert set(pools_in_force(documents).pools) == {"metal-x86", "fleet-web"}
     assert pools_in_force(PublishedDocuments()) == PoolConfiguration()
     assert KINDS[-1] is POOLS
+    with pytest.raises(TreeError, match="upgrade this host, or correct the document"):
+        pools_in_force(PublishedDocuments({("pools", ()): {"later": "form"}}))
 
 
 def test_there_is_one_document_of_pools() -> None:

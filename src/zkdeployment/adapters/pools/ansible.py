@@ -46,6 +46,9 @@ class AnsiblePlaybooks:
     timeout: float = 3600.0
     is_stopped: Callable[[], bool] = lambda: False
 
+    def render(self, value: Any, values: Mapping[str, Any]) -> Any:
+        return rendered(value, values)
+
     def run(
         self,
         mechanism: AnsibleMechanism,
@@ -56,7 +59,7 @@ class AnsiblePlaybooks:
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
         deadline = time.monotonic() + self.timeout
-        mark = str(uuid.uuid4())
+        mark = f"{_owner(psutil.Process())}/{uuid.uuid4()}"
         with tempfile.TemporaryDirectory(prefix="zkdeployment-playbook-") as place:
             run = ansible_runner.run(
                 private_data_dir=place,
@@ -70,7 +73,7 @@ class AnsiblePlaybooks:
             )
             events = list(run.events)
             if run.status != "successful":
-                _end_programs(mark)
+                _end_programs(lambda other: other == mark)
                 reason = _lateness(self.timeout) if time.monotonic() > deadline else _failure(run, events)
                 raise ProgramError(f"{_name(mechanism, playbook)} {reason}")
         found, output = _last_output(events)
@@ -84,12 +87,38 @@ def _path() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
-def _end_programs(mark: str) -> None:
-    """Kill what a playbook left running: its tasks have sessions of their own, which ansible-runner leaves."""
+def end_abandoned_playbooks() -> None:
+    """Kill playbooks that a worker on this machine left running when it was killed."""
+
+    def is_abandoned(mark: str) -> bool:
+        namespace, number, begun, _ = mark.split("/")
+        if namespace != _namespace():
+            return False
+        try:
+            return _owner(psutil.Process(int(number))) != f"{namespace}/{number}/{begun}"
+        except psutil.NoSuchProcess:
+            return True
+
+    _end_programs(is_abandoned)
+
+
+def _end_programs(is_meant: Callable[[str], bool]) -> None:
+    """Kill what playbooks left running: their tasks have sessions of their own, which ansible-runner leaves."""
     for program in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if program.environ().get(_MARK) == mark:
+            mark = program.environ().get(_MARK)
+            if mark is not None and is_meant(mark):
                 program.kill()
+
+
+def _owner(process: psutil.Process) -> str:
+    """Return what identifies a process on this machine, also after its id is used again."""
+    return f"{_namespace()}/{process.pid}/{process.create_time()}"
+
+
+def _namespace() -> str:
+    """Return the namespace of process ids that this process belongs to."""
+    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def _lateness(timeout: float) -> str:

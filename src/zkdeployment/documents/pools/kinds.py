@@ -225,12 +225,13 @@ def _merged_faults(pool: Mapping[str, Any]) -> Iterator[str]:
 def _parse(value: Any) -> PoolConfiguration:
     pools, names = _all_pools(value), value["data"]["nodepools"]["concrete"]
     return PoolConfiguration(
-        {name: _pool(name, merged_pool(name, pools)) for name in names},
+        {name: described_pool(name, merged_pool(name, pools)) for name in names},
         _limits(value["data"].get("defaults", {})),
     )
 
 
-def _pool(name: str, values: Mapping[str, Any]) -> NodePool:
+def described_pool(name: str, values: Mapping[str, Any]) -> NodePool:
+    """Return the pool that merged values of a valid document describe."""
     return NodePool(
         name=name,
         mechanism=_mechanism(values["mechanism"]),

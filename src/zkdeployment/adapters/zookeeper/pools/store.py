@@ -78,19 +78,14 @@ class ZooKeeperPools:
     def read(self) -> PoolSnapshot:
         # What guards a change is read before what the change is decided on: a guard is never newer than that.
         changes, filling, guards = self._read_guards()
-        claims, sessions, hosts, workers, nodes = self._session.look(
-            (),
-            (
-                paths.POOL_CLAIMS,
-                paths.POOL_SESSIONS,
-                paths.POOL_HOSTS,
-                paths.POOL_WORKERS,
-                paths.POOL_NODES,
-            ),
+        claims, hosts, workers, nodes = self._session.look(
+            (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_NODES)
         )[1]
         own = self._owned(_numbers(claims))
-        active = self._read_some(paths.POOL_SESSIONS, _numbers(sessions), session_from_json)
         found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
+        # The sessions come after the nodes: what a node says about its session is never newer than the session.
+        numbers = _numbers(self._session.children(paths.POOL_SESSIONS))
+        active = self._read_some(paths.POOL_SESSIONS, numbers, session_from_json)
         return PoolSnapshot(
             {node.id: node for node in found},
             {session.id: session for session in active if session.is_active},

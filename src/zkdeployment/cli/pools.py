@@ -1,0 +1,35 @@
+"""``zkdeployment pools``: runs a worker of host pools."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+
+from zkdeployment import log
+from zkdeployment.config.load import load
+from zkdeployment.wiring.pools import build_pool_worker
+
+
+@click.command(name="pools")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
+def command(config: Path, *, verbose: bool) -> None:
+    """Run a worker of host pools, in the foreground, until SIGTERM.
+
+    The worker fills pools, puts the keys of tenants on nodes, ends expired sessions, and deprovisions nodes.
+    Several workers may run on different machines and share the work. Their whole state is in ZooKeeper: whatever a
+    worker leaves unfinished, another one finishes or undoes. The section [pools] of CONFIG names the key for the
+    nodes.
+
+    \b
+    Example:
+      zkdeployment pools /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    with build_pool_worker(load(config, host=False)) as (worker, control):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: control.stop())
+        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        worker.run()

@@ -1,0 +1,65 @@
+"""The section ``[pools]``: how often the worker of host pools looks, and how it reaches nodes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.durations import duration_seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.config.section import Section
+
+KEYS = ("interval", "ssh-key", "ssh-config", "authorized-keys")
+
+_INTERVAL = 300.0
+_AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
+
+#: A plain path: the text becomes part of a command on the nodes.
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolsSettings:
+    """The settings of the worker.
+
+    It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
+    ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
+    """
+
+    interval: float = _INTERVAL
+    ssh_key: Path | None = None
+    ssh_config: Path | None = None
+    authorized_keys: str = _AUTHORIZED_KEYS
+
+
+def read_pools(section: Section) -> PoolsSettings:
+    """Return the settings of the worker. Problems are reported to the section."""
+    section.checked("interval", _interval_problem)
+    section.checked("authorized-keys", _file_problem)
+    return PoolsSettings(
+        interval=_seconds(section.text("interval") or "") or _INTERVAL,
+        ssh_key=section.path("ssh-key"),
+        ssh_config=section.path("ssh-config"),
+        authorized_keys=section.text("authorized-keys") or _AUTHORIZED_KEYS,
+    )
+
+
+def _seconds(value: str) -> float | None:
+    """Return the seconds of a duration above zero: a number, or text such as ``5m``."""
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
+        return float(value) or None
+    return duration_seconds(value)
+
+
+def _interval_problem(value: str) -> str | None:
+    return None if _seconds(value) else f"expected seconds above 0, or a duration as in 5m, found {value!r}"
+
+
+def _file_problem(value: str) -> str | None:
+    if _PLAIN_PATH.fullmatch(value):
+        return None
+    return f"expected the absolute path of a file, of letters, digits and . _ + @ : - only, found {value!r}"

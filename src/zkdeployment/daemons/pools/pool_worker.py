@@ -1,0 +1,225 @@
+"""The worker of host pools: reads everything, writes the changes that are due, and begins tasks on nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.errors import (
+    ConflictError,
+    RestartError,
+    UnreachableError,
+    ZkdeploymentError,
+    error_message,
+)
+from zkdeployment.log import get_logger
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.work import PoolObservation, next_due, next_steps, next_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zkdeployment.daemons.control import Control
+    from zkdeployment.daemons.pools.node_tasks import NodeTasks
+    from zkdeployment.daemons.pools.task_runs import TaskRuns
+    from zkdeployment.model.connection_status import ConnectionStatus
+    from zkdeployment.pools.snapshot import PoolSnapshot
+    from zkdeployment.pools.work import PoolSources, WorkStep
+    from zkdeployment.ports.pools import PoolSourcesReader, PoolStore
+    from zkdeployment.ports.process import Clock, Notifier
+
+#: Seconds from the beginning of a cycle to the next one, however much changes.
+_LEAST_SECONDS = 0.05
+
+#: Seconds until the next cycle after another process was faster.
+_OVERTAKEN = 0.2
+
+#: Seconds between two removals of old records, and the age at which records are removed.
+_PRUNING = 86400.0
+_KEPT = 366 * 86400.0
+
+#: Seconds that the longest pause after failures lasts.
+_LONGEST_PAUSE = 60.0
+
+
+class PoolWorker:
+    """Runs a cycle at the start, every ``interval`` seconds, and whenever something has changed.
+
+    ``name`` is unique among all processes. ``connection`` returns the state of the connection to ZooKeeper.
+    Without a connection for ``session_timeout`` seconds the claims of this worker count as lost.
+    """
+
+    def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
+        self,
+        store: PoolStore,
+        sources: PoolSourcesReader,
+        runs: TaskRuns,
+        tasks: NodeTasks,
+        control: Control,
+        *,
+        name: str,
+        connect: Callable[[], None],
+        connection: Callable[[], ConnectionStatus],
+        session_timeout: float,
+        interval: float,
+        clock: Clock,
+        notifier: Notifier,
+    ) -> None:
+        self._store, self._sources = store, sources
+        self._runs, self._tasks, self._control = runs, tasks, control
+        self._name = name
+        self._connect, self._connection = connect, connection
+        self._session_timeout, self._interval = session_timeout, interval
+        self._clock, self._notifier = clock, notifier
+        self._backoff = Backoff(first=1.0, most=_LONGEST_PAUSE)
+        self._sessions = 0
+        self._lost_at: float | None = None
+        self._pruned_at: float | None = None
+        self._problems: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
+        self._notifier.ready()
+        get_logger().info("pools-worker-started", worker=self._name)
+        try:
+            while not self._control.stopping:
+                begun = self._clock.monotonic()
+                pause = self.run_cycle()
+                self._notifier.watchdog()
+                self._control.wait(min(pause, self._notifier.pace))
+                earliest = begun + max(_LEAST_SECONDS, self._backoff.seconds)
+                while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
+                    self._control.wait(min(remaining, self._notifier.pace))
+        finally:
+            self._notifier.stopping()
+            if not self._tasks.join(self._control.grace):
+                get_logger().warning("pool-tasks-left", nodes=sorted(self._tasks.busy))
+            get_logger().info("pools-worker-ended", worker=self._name)
+
+    def run_cycle(self) -> float:
+        """Do what is due; return the seconds until the next cycle."""
+        try:
+            self._keep_claims()
+            pause = self._work()
+        except RestartError:
+            raise
+        except ConflictError:
+            return _OVERTAKEN
+        except Exception as error:  # noqa: BLE001  the next cycle tries again
+            defect = None if isinstance(error, ZkdeploymentError) else error
+            event = "zookeeper-unreachable" if isinstance(error, UnreachableError) else "pools-cycle-failed"
+            self._report(event, error_message(error), defect)
+            self._notifier.status(error_message(error).partition("\n")[0])
+            return self._backoff.fail()
+        self._backoff.reset()
+        self._report("pools-cycle-failed")
+        self._report("zookeeper-unreachable")
+        return pause
+
+    def _keep_claims(self) -> None:
+        """Abandon all tasks if the session with ZooKeeper, and with it their claims, is lost or may be lost.
+
+        Nobody tells a client that its session has expired before it is connected again.
+        """
+        now = self._clock.monotonic()
+        if self._connection().connected:
+            self._lost_at = None
+        elif self._lost_at is None:
+            self._lost_at = now
+        elif now >= self._lost_at + self._session_timeout / 3:
+            self._abandon()
+        self._connect()
+        sessions = self._connection().sessions
+        if sessions != self._sessions:
+            self._sessions = sessions
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self._tasks.busy and not self._tasks.must_end:
+            get_logger().error("pool-claims-lost", nodes=sorted(self._tasks.busy))
+            self._tasks.abandon()
+
+    def _work(self) -> float:
+        may_begin = self._tasks.resume()
+        sources = self._sources.read()
+        self._store.announce(self._name)
+        busy = self._tasks.busy
+        observation = self._observe(sources)
+        self._release(observation.snapshot, busy)
+        is_overtaken = [not self._write(step, observation.snapshot) for step in next_steps(observation)]
+        if may_begin:
+            is_overtaken += [not begun for begun in self._begin(observation, busy)]
+        self._prune()
+        self._notifier.status(_activity(observation.snapshot, len(self._tasks.busy)))
+        due = next_due(observation)
+        until_due = self._interval if due is None else max(0.0, due - self._clock.now())
+        return min(self._interval, until_due, _OVERTAKEN if any(is_overtaken) else self._interval)
+
+    def _observe(self, sources: PoolSources) -> PoolObservation:
+        reuse: dict[str, Mapping[str, int | str]] = {}
+        for pool in sources.configuration.pools.values():
+            problem = ""
+            if pool.reuse is not None:
+                try:
+                    reuse[pool.name] = self._runs.mechanism(pool).reuse_values(pool) or {}
+                except ZkdeploymentError as error:
+                    problem = f"the pool {pool.name} cannot be filled: {error_message(error)}"
+            self._report(f"pool-filling-failed:{pool.name}", problem)
+        return PoolObservation(sources, self._store.read(), self._clock.now(), reuse)
+
+    def _release(self, read: PoolSnapshot, busy: frozenset[int]) -> None:
+        """Release the claims that no task has: the answer to a transaction was lost."""
+        stray = read.own_claims - busy
+        if stray:
+            get_logger().warning("pool-claims-released", nodes=sorted(stray))
+            self._store.commit(PoolChange(released=stray), read)
+
+    def _write(self, step: WorkStep, read: PoolSnapshot) -> bool:
+        """Write a step; return whether it was written: the next cycle decides again after others were faster."""
+        numbers = self._store.take_ids(len(step.new)) if step.new else ()
+        new = tuple(replace(node, id=number) for node, number in zip(step.new, numbers, strict=True))
+        try:
+            with failpoints(step.event):
+                self._store.commit(replace(step.change, nodes=(*step.change.nodes, *new)), read)
+        except ConflictError:
+            return False
+        get_logger().info(step.event, **step.values)
+        return True
+
+    def _begin(self, observation: PoolObservation, busy: frozenset[int]) -> Iterator[bool]:
+        """Begin the tasks for which there is room; yield for each whether no other worker was faster."""
+        for task in next_tasks(observation, busy):
+            if not self._tasks.has_room(task.kind) or self._control.stopping:
+                continue
+            try:
+                self._tasks.start(task, observation.snapshot)
+            except ConflictError:
+                yield False
+            else:
+                yield True
+
+    def _prune(self) -> None:
+        """Remove old records once a day."""
+        now = self._clock.monotonic()
+        if self._pruned_at is None or now >= self._pruned_at + _PRUNING:
+            self._pruned_at = now
+            removed = self._store.prune(self._clock.now() - _KEPT)
+            if removed:
+                get_logger().info("pool-records-pruned", records=removed)
+
+    def _report(self, event: str, problem: str = "", defect: Exception | None = None) -> None:
+        """Log a problem when it begins, changes or ends."""
+        if problem == self._problems.get(event, ""):
+            return
+        self._problems[event] = problem
+        log = get_logger()
+        if problem:
+            log.error(event.partition(":")[0], reason=problem, exc_info=defect)
+        else:
+            log.info("pools-recovered", problem=event)
+
+
+def _activity(read: PoolSnapshot, busy: int) -> str:
+    return f"{len(read.nodes)} nodes, {len(read.sessions)} sessions; working on {busy} nodes"

@@ -1,0 +1,126 @@
+"""What is done outside ZooKeeper for a task on nodes, and the changes that follow from it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.errors import ProgramError, error_message
+from zkdeployment.log import get_logger
+from zkdeployment.pools.playbook_results import MechanismOutcome
+from zkdeployment.pools.results import all_failed, fail_with_keys, finished, session_begun, session_undone
+from zkdeployment.pools.work import TaskKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zkdeployment.documents.pools.values import Mechanism, NodePool
+    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+    from zkdeployment.pools.work import NodeTask
+    from zkdeployment.ports.pools import PoolMechanism
+    from zkdeployment.ports.process import Clock
+
+#: The change that follows from a task, given what is stored when it is written.
+Conclusion: TypeAlias = "Callable[[PoolSnapshot], PoolChange]"
+
+
+class TaskRuns:
+    """Runs tasks by the mechanisms of their pools; the methods may be called from any thread."""
+
+    def __init__(self, mechanisms: Mapping[type[Mechanism], PoolMechanism], clock: Clock) -> None:
+        self._mechanisms = mechanisms
+        self._clock = clock
+
+    def run(self, task: NodeTask) -> Conclusion:
+        """Do what a task asks for and return what follows; raises ``ProgramError`` if all of it failed."""
+        match task.kind:
+            case TaskKind.CONTEXTUALIZE:
+                return self._contextualize(task)
+            case TaskKind.DEPROVISION:
+                return self._deprovision(task)
+            case TaskKind.PROVISION:
+                outcome = self.mechanism(task.pool).provision(task.pool, task.nodes)
+                return self._conclude(task, outcome)
+
+    def failure(self, task: NodeTask, reason: str) -> Conclusion:
+        """Return what follows from a task that failed for all its nodes."""
+        log = get_logger().bind(nodes=sorted(task.ids), reason=reason)
+        if task.kind is TaskKind.CONTEXTUALIZE:
+            log.error("session-undone", session=task.session)
+            failures = dict.fromkeys(task.ids, reason)
+            return lambda read: session_undone(task, failures, read, self._clock.now())
+        return self._conclude(task, all_failed(task, reason, self._clock.now()))
+
+    def mechanism(self, pool: NodePool) -> PoolMechanism:
+        """Return the mechanism of a pool."""
+        return self._mechanisms[type(pool.mechanism)]
+
+    def _conclude(self, task: NodeTask, outcome: MechanismOutcome) -> Conclusion:
+        log = get_logger().bind(pool=task.pool.name, task=task.kind.name.lower())
+        for problem in outcome.problems:
+            log.error("nodes-failed", reason=problem)
+        states = {node.id: node.state.value for node in outcome.nodes}
+        log.info("nodes-finished", states=states, deleted=list(outcome.deleted))
+        return lambda read: finished(task, outcome, read, self._clock.now())
+
+    def _contextualize(self, task: NodeTask) -> Conclusion:
+        """Write the key of the tenant on all nodes; if one fails, remove it from the others."""
+        log = get_logger().bind(session=task.session, nodes=sorted(task.ids))
+        key, failures = task.key, dict[int, str]()
+        if key is None:
+            log.error("session-undone", reason="the tenant has no SSH key")
+        else:
+            failures = in_parallel(task.nodes, lambda node: self._of(task, node).write_key(node, key))
+            if not failures:
+                log.info("session-begun")
+                return lambda read: session_begun(task, read, self._clock.now())
+            good = [node for node in task.nodes if node.id not in failures]
+            left = in_parallel(good, lambda node: self._of(task, node).remove_key(node))
+            failures |= {
+                number: f"the tenant's key cannot be removed: {reason}" for number, reason in left.items()
+            }
+            log.error("session-undone", failures=failures)
+        return lambda read: session_undone(task, failures, read, self._clock.now())
+
+    def _deprovision(self, task: NodeTask) -> Conclusion:
+        """Remove the keys of tenants, then deprovision the nodes."""
+        mechanism = self.mechanism(task.pool)
+        left = in_parallel([node for node in task.nodes if node.was_lent], mechanism.remove_key)
+        for number, reason in left.items():
+            get_logger().warning("key-not-removed", node=number, reason=reason)
+        failed = fail_with_keys(task, left, self._clock.now())
+        rest = [node for node in task.nodes if node.id not in {node.id for node in failed.nodes}]
+        outcome = mechanism.deprovision(task.pool, rest) if rest else MechanismOutcome((), (), ())
+        together = MechanismOutcome(
+            (*outcome.nodes, *failed.nodes), outcome.deleted, (*outcome.problems, *failed.problems)
+        )
+        return self._conclude(task, together)
+
+    def _of(self, task: NodeTask, node: PoolNode) -> PoolMechanism:
+        """Return the mechanism of the pool of one node of a session."""
+        pool = task.pools.get(node.pool or "")
+        if pool is None:
+            raise ProgramError(f"the pool {node.pool} is unknown")
+        return self.mechanism(pool)
+
+
+def in_parallel(nodes: Sequence[PoolNode], act: Callable[[PoolNode], None]) -> dict[int, str]:
+    """Act on all nodes at once; return the reasons of those for which that failed, by id."""
+    failures: dict[int, str] = {}
+
+    def attempt(node: PoolNode) -> None:
+        try:
+            act(node)
+        except ProgramError as error:
+            failures[node.id] = error_message(error)
+        except Exception as error:  # noqa: BLE001  a defect must not pass for success
+            failures[node.id] = repr(error)
+            get_logger().error("pool-task-defect", node=node.id, exc_info=error)
+
+    threads = [threading.Thread(target=attempt, args=(node,), daemon=True) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures

@@ -1,0 +1,275 @@
+"""What a worker does next, decided from one observation: changes that it writes at once, and tasks on nodes.
+
+The states of nodes are the queue of tasks: whatever a dead worker left is found like new work. Claims, which end
+with their worker, keep two workers from the same task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.pools.kinds import described_pool
+from zkdeployment.documents.pools.values import PoolConfiguration, RoleMechanism
+from zkdeployment.pools.filling import new_node, next_filling, plan_filling
+from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail
+from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+from zkdeployment.pools.tenant_session import retire
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.documents.pools.values import NodePool
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.user import User
+    from zkdeployment.pools.tenant_session import TenantSession
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSources:
+    """What pools depend on: their configuration, the tenants by id, and the hosts that are registered, by id.
+
+    ``hosts`` are empty unless a pool has the mechanism ``role``.
+    """
+
+    configuration: PoolConfiguration = field(default_factory=PoolConfiguration)
+    tenants: Mapping[int, User] = field(default_factory=dict)
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolObservation:
+    """Everything that a worker knows at a moment; ``now`` is in seconds since the epoch.
+
+    ``reuse`` are the values that unused nodes must have, with templates filled in, of pools whose nodes are used
+    again.
+    """
+
+    sources: PoolSources
+    snapshot: PoolSnapshot
+    now: float
+    reuse: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+
+    def pool(self, name: str | None) -> NodePool | None:
+        """Return a pool of the document, or as it was described when it was last filled; ``None``: unknown."""
+        known = self.sources.configuration.pools.get(name or "")
+        record = self.snapshot.filling.get(name or "")
+        if known is None and name is not None and record is not None and record.values:
+            return described_pool(name, record.values)
+        return known
+
+
+class TaskKind(Enum):
+    """What is done with nodes outside ZooKeeper, by the state that the nodes are in meanwhile."""
+
+    PROVISION = NodeState.PROVISIONING
+    CONTEXTUALIZE = NodeState.CONTEXTUALIZING
+    DEPROVISION = NodeState.DEPROVISIONING
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public key of its tenant."""
+
+    kind: TaskKind
+    nodes: tuple[PoolNode, ...]
+    pools: Mapping[str, NodePool]
+    session: int | None = None
+    key: str | None = None
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The ids of the nodes."""
+        return frozenset(node.id for node in self.nodes)
+
+    @property
+    def pool(self) -> NodePool:
+        """The pool of a task that has one."""
+        return next(iter(self.pools.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStep:
+    """A change that is written at once, with the event and the values for the log.
+
+    ``new`` are nodes without ids. Their pool, or their host, is that of the step.
+    """
+
+    event: str
+    values: Mapping[str, object]
+    change: PoolChange
+    new: tuple[PoolNode, ...] = ()
+
+
+def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the changes that are due, each independent of the others."""
+    yield from _ended_sessions(observation)
+    yield from _nodes_out_of_place(observation)
+    yield from _new_hosts(observation)
+    yield from _filled_pools(observation)
+
+
+def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
+    """Yield the tasks on nodes that nobody has claimed; ``busy`` are nodes that this worker still works on."""
+    read = observation.snapshot
+    free = [
+        node
+        for node in sorted(read.nodes.values(), key=lambda node: node.id)
+        if node.id not in read.claimed and node.id not in busy
+    ]
+    yield from _contextualizing(observation, free)
+    for kind in (TaskKind.DEPROVISION, TaskKind.PROVISION):
+        waiting = sorted((node for node in free if node.state is kind.value), key=lambda node: node.pool or "")
+        for name, group in groupby(waiting, key=lambda node: node.pool):
+            pool = observation.pool(name)
+            if pool is not None:
+                nodes = tuple(group)
+                for part in [(node,) for node in nodes] if pool.run_parallel else [nodes]:
+                    yield NodeTask(kind, part, {pool.name: pool})
+
+
+def next_due(observation: PoolObservation) -> float | None:
+    """Return when the next session expires or the next pool may be filled again; ``None`` if nothing is due."""
+    ends = [session.expires_at for session in observation.snapshot.sessions.values()]
+    retries = [
+        next_filling(record.failures, record.last_failure)
+        for record in observation.snapshot.filling.values()
+        if record.failures
+    ]
+    return min((time for time in (*ends, *retries) if time > observation.now), default=None)
+
+
+def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the end of each session that has expired, or whose tenant is retired."""
+    for session in observation.snapshot.sessions.values():
+        tenant = observation.sources.tenants.get(session.tenant)
+        is_retired = tenant is not None and tenant.is_retired
+        if session.is_expired(observation.now) or is_retired:
+            ended, released = retire(session, observation.snapshot.nodes.values(), observation.now)
+            cause = "its tenant is retired" if is_retired else "it expired"
+            values = {"session": session.id, "tenant": tenant.name if tenant else session.tenant, "cause": cause}
+            yield WorkStep("session-expired", values, PoolChange(nodes=released, sessions=(ended,)))
+
+
+def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the next state of each node that no session and no pool has any use for."""
+    now = observation.now
+    for node in observation.snapshot.nodes.values():
+        if node.state in IN_SESSION and node.session not in observation.snapshot.sessions:
+            yield _moved(node, node.after(NodeEvent.RELEASED, now), "its session has ended")
+        elif node.state is NodeState.UNUSED and not node.reusable:
+            yield _moved(node, node.after(NodeEvent.RETIRED, now), "it is not used again")
+        elif node.id in observation.snapshot.claimed or node.pool in observation.sources.configuration.pools:
+            continue
+        elif node.state is NodeState.READY:
+            reason = f"the pool {node.pool} is not in the document any more"
+            yield _moved(node, node.after(NodeEvent.RELEASED, now), reason)
+        elif observation.pool(node.pool) is None:
+            yield from _without_pool(node, now)
+
+
+def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
+    """Yield the next state of a node in work whose pool is unknown."""
+    if node.state is NodeState.PROVISIONING:
+        rest = end_of_provisioning(node, now)
+        yield _moved(node, rest, f"the pool {node.pool} is unknown")
+    elif node.state is NodeState.DEPROVISIONING:
+        reason = (
+            f"deprovisioning is impossible: the pool {node.pool} is not in the document, and nothing is recorded"
+            " about it; add the pool again and forgive the node, or remove the machine and retire the node"
+        )
+        yield _moved(node, fail(node, reason, now), reason)
+
+
+def _moved(node: PoolNode, after: PoolNode | None, reason: str) -> WorkStep:
+    change = PoolChange(deleted=(node,)) if after is None else PoolChange(nodes=(after,))
+    values = {"node": node.id, "state": "deleted" if after is None else after.state.value, "reason": reason}
+    return WorkStep("node-moved", values, change)
+
+
+def _new_hosts(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield a node for each registered host whose role is the idle role of a pool, and that never was a node."""
+    idle = _idle_roles(observation.sources.configuration.pools.values())
+    for host in observation.sources.hosts.values():
+        if host.identity.role in idle and host.identity.id not in observation.snapshot.hosts:
+            yield WorkStep(
+                "host-added", {"host": host.identity.id}, PoolChange(), (host_node(host, observation.now),)
+            )
+
+
+def host_node(host: Host, now: float) -> PoolNode:
+    """Return the node, without an id, that a host of the fleet is."""
+    return PoolNode(
+        id=0,
+        state=NodeState.UNUSED,
+        created_at=now,
+        changed=now,
+        hostname=host.identity.name,
+        ipaddr=host.address,
+        reusable=True,
+        host=host.identity.id,
+    )
+
+
+def _idle_roles(pools: Iterable[NodePool]) -> frozenset[str]:
+    return frozenset(pool.mechanism.idle for pool in pools if isinstance(pool.mechanism, RoleMechanism))
+
+
+def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield what brings each pool to its level, and the record of each pool whose description has changed.
+
+    Pools share unused nodes: each is taken by the first pool that it fits.
+    """
+    left = dict(observation.snapshot.nodes)
+    roles = {
+        host.identity.id: host.identity.role
+        for host in observation.sources.hosts.values()
+        if host.identity.role is not None
+    }
+    for pool in observation.sources.configuration.pools.values():
+        record = observation.snapshot.filling.get(pool.name, FillingRecord())
+        described = replace(record, values=pool.values)
+        plan = plan_filling(
+            pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
+        )
+        is_due = next_filling(record.failures, record.last_failure) <= observation.now
+        is_known = pool.reuse is None or pool.name in observation.reuse
+        filling = {pool.name: described}
+        if (plan.taken or plan.new) and is_due and is_known:
+            for node in plan.taken:
+                left.pop(node.id, None)
+            new = tuple(new_node(0, pool, observation.now) for _ in range(plan.new))
+            values = {"pool": pool.name, "reused": len(plan.taken), "new": plan.new}
+            yield WorkStep("pool-filling", values, PoolChange(nodes=plan.taken, filling=filling), new)
+        elif described != record and (pool.fill_level is not None or record.stamp is not None):
+            yield WorkStep("pool-described", {"pool": pool.name}, PoolChange(filling=filling))
+
+
+def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> Iterator[NodeTask]:
+    """Yield a task for each session whose nodes wait for the key of the tenant."""
+    waiting: dict[int, list[PoolNode]] = {}
+    for node in free:
+        if node.state is NodeState.CONTEXTUALIZING and node.session is not None:
+            waiting.setdefault(node.session, []).append(node)
+    for number, nodes in waiting.items():
+        session = observation.snapshot.sessions.get(number)
+        if session is not None and not _is_claimed(session, observation.snapshot):
+            tenant = observation.sources.tenants.get(session.tenant)
+            pools = {name: pool for name in _pools(nodes) if (pool := observation.pool(name)) is not None}
+            key = None if tenant is None else tenant.ssh_key
+            yield NodeTask(TaskKind.CONTEXTUALIZE, tuple(nodes), pools, number, key)
+
+
+def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:
+    """Whether a process works on some of the session's nodes."""
+    return any(
+        number in read.claimed and number in read.nodes and read.nodes[number].session == session.id
+        for number in session.nodes
+    )
+
+
+def _pools(nodes: Iterable[PoolNode]) -> list[str]:
+    return list(dict.fromkeys(node.pool for node in nodes if node.pool is not None))

@@ -1,0 +1,66 @@
+"""Composition of the worker of host pools: its session, its mechanisms and its tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, end_abandoned_playbooks
+from zkdeployment.adapters.pools.ansible_nodes import AnsibleNodes
+from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
+from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.pools.node_tasks import NodeTasks
+from zkdeployment.daemons.pools.pool_worker import PoolWorker
+from zkdeployment.daemons.pools.task_runs import TaskRuns
+from zkdeployment.documents.pools.values import AnsibleMechanism
+from zkdeployment.wiring.process import arm_failpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.config.settings import Settings
+
+_SESSION = 15.0  # seconds
+
+
+@contextlib.contextmanager
+def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]]:
+    """Yield the worker and its control; no server is contacted before the worker runs."""
+    arm_failpoints(settings)
+    session = Session(settings.servers, session_timeout=_SESSION, create_chroot=True)
+    try:
+        clock, pools = SystemClock(), settings.pools
+        control = Control(clock)
+        session.on_change(control.wake)
+        store = ZooKeeperPools(session)
+        playbooks = AnsiblePlaybooks(is_stopped=lambda: tasks.must_end)
+        keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
+        runs = TaskRuns({AnsibleMechanism: AnsibleNodes(playbooks, keys, clock)}, clock)
+        tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
+        end_abandoned_playbooks()
+        yield (
+            PoolWorker(
+                store,
+                ZooKeeperPoolSources(session, control.wake),
+                runs,
+                tasks,
+                control,
+                name=f"{socket.gethostname()}:{os.getpid()}",
+                connect=session.open,
+                connection=lambda: session.link,
+                session_timeout=_SESSION,
+                interval=pools.interval,
+                clock=clock,
+                notifier=SystemdNotifier(),
+            ),
+            control,
+        )
+    finally:
+        session.close()

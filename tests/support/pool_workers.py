@@ -1,0 +1,166 @@
+"""Workers of host pools on a real ZooKeeper, with simulated or real machines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+from support.waiting import wait_until
+from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+from zkdeployment.adapters.zookeeper.publication.documents import document_path
+from zkdeployment.adapters.zookeeper.users.user_records import UserRecord, encode_user
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.pools.node_tasks import NodeTasks
+from zkdeployment.daemons.pools.pool_worker import PoolWorker
+from zkdeployment.daemons.pools.task_runs import TaskRuns
+from zkdeployment.documents.pools.kinds import FORM
+from zkdeployment.documents.pools.values import AnsibleMechanism
+from zkdeployment.documents.typed_values import typed_values
+from zkdeployment.documents.yaml_values import parse_yaml
+from zkdeployment.model.user import Role, User
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.ports.pools import PoolMechanism, PoolStore
+    from zkdeployment.ports.process import Clock
+
+KEY = f"ssh-ed25519 {'A' * 68} tenant"
+
+
+class PoolFleet:
+    """The document, tenants, nodes and sessions of pools, written by a test."""
+
+    def __init__(self, zookeeper: str, clock: Clock) -> None:
+        self.connection = zookeeper
+        self.clock = clock
+        self._session = Session(zookeeper, session_timeout=6, create_chroot=True)
+        self.store: PoolStore = ZooKeeperPools(self._session)
+
+    def __enter__(self) -> Self:
+        self._session.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+
+    def publish(self, data: str) -> None:
+        """Publish the document of pools with this ``data``, in YAML."""
+        document = next(parse_yaml(f"schema: zkdeployment/Pools/v1\nmetadata: {{name: pools}}\ndata: {data}"))
+        self._put(document_path(("pools", ())), json.dumps(typed_values(document.value, FORM)).encode())
+
+    def add_tenant(self, number: int, key: str | None = KEY, **values: Any) -> User:
+        """Add or replace a tenant."""
+        user = User(id=number, name=f"tenant{number}", role=Role.TENANT, created_at=0.0, ssh_key=key, **values)
+        self._put(paths.user_path(user.name), encode_user(UserRecord(user, "")))
+        return user
+
+    def add_nodes(self, count: int, **data: Any) -> None:
+        """Add unused nodes that can be used again, with these data."""
+        nodes = tuple(
+            PoolNode(id=number, state=NodeState.UNUSED, created_at=0.0, changed=0.0, reusable=True, data=data)
+            for number in self.store.take_ids(count)
+        )
+        self.store.commit(PoolChange(nodes=nodes), self.store.read())
+
+    def request(self, tenant: User, **quantities: int) -> TenantSession | None:
+        """Reserve nodes for a session, as a request does that dies right after that; ``None``: too few nodes."""
+        read = self.store.read()
+        specs = tuple(NodesSpec(pool, quantity) for pool, quantity in quantities.items())
+        wanted = SessionRequest(self.store.take_ids(1)[0], tenant, specs, read.held(tenant.id), by=tenant.name)
+        given = reserve(wanted, self.store.configuration(), tuple(read.nodes.values()), self.clock.now())
+        if not isinstance(given, Reservation):
+            return None
+        self.store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
+        return given.session
+
+    def states(self, pool: str | None = None) -> list[str]:
+        """Return the states of the nodes (of a pool), by id."""
+        nodes = sorted(self.store.read().nodes.values(), key=lambda node: node.id)
+        return [node.state.value for node in nodes if pool is None or node.pool == pool]
+
+    def _put(self, path: str, data: bytes) -> None:
+        node = self._session.get(path)
+        if node is None:
+            self._session.ensure(path.rpartition("/")[0])
+        self._session.commit(Create(path, data) if node is None else Set(path, data))
+
+
+class TestWorker:
+    """A worker with a session of its own; a test runs its cycles, or a thread does (``begin``)."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        zookeeper: str,
+        mechanism: PoolMechanism,
+        clock: Clock,
+        *,
+        name: str = "w1",
+        interval: float = 300.0,
+        make_store: type[ZooKeeperPools] = ZooKeeperPools,
+    ) -> None:
+        self.session = Session(zookeeper, session_timeout=6)
+        self.store = make_store(self.session)
+        self.control = Control(clock, grace=10)
+        self.session.on_change(self.control.wake)
+        mechanisms: Mapping[Any, PoolMechanism] = {AnsibleMechanism: mechanism}
+        runs = TaskRuns(mechanisms, clock)
+        self.tasks = NodeTasks(self.store, runs, wake=self.control.wake, is_stopped=lambda: self.control.stopping)
+        self.worker = PoolWorker(
+            self.store,
+            ZooKeeperPoolSources(self.session, self.control.wake),
+            runs,
+            self.tasks,
+            self.control,
+            name=name,
+            connect=self.session.open,
+            connection=lambda: self.session.link,
+            session_timeout=6,
+            interval=interval,
+            clock=clock,
+            notifier=SystemdNotifier(),
+        )
+        self._thread = threading.Thread(target=self.worker.run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.session.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begin(self) -> Self:
+        """Run cycles in a thread."""
+        self._thread.start()
+        return self
+
+    def end(self) -> None:
+        """End as a worker does that was asked to."""
+        self.control.stop()
+        if self._thread.is_alive():
+            self._thread.join(30)
+        self.session.close()
+
+    def settle(self) -> None:
+        """Run cycles until there is nothing left to do at present."""
+        read = self.store.read()
+        for _ in range(60):
+            before = read
+            self.worker.run_cycle()
+            wait_until(lambda: not self.tasks.busy, "the end of all tasks")
+            read = self.store.read()
+            if before == read and not read.claimed:
+                return
+        raise AssertionError(f"not settled: {read}")

@@ -1,0 +1,120 @@
+"""What follows from tasks, whatever has changed in the meantime."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
+from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode, end_of_deprovisioning
+from zkdeployment.pools.playbook_results import MechanismOutcome, provisioned
+from zkdeployment.pools.results import (
+    all_failed,
+    fail_with_keys,
+    finished,
+    given_up,
+    session_begun,
+    session_undone,
+)
+from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+from zkdeployment.pools.tenant_session import TenantSession
+from zkdeployment.pools.work import NodeTask, TaskKind
+
+POOL = NodePool("cloud", AnsibleMechanism("/srv", Playbook("p")), fill_level=2, values={"name": "cloud"})
+
+
+def node(number: int, state: NodeState, **values: Any) -> PoolNode:
+    return PoolNode(id=number, state=state, created_at=1, changed=20, pool="cloud", stamp=3, **values)
+
+
+def task(kind: TaskKind, *numbers: int, **values: Any) -> NodeTask:
+    session = 9 if kind is TaskKind.CONTEXTUALIZE else None
+    nodes = tuple(node(number, kind.value, session=session, **values) for number in numbers)
+    return NodeTask(kind, nodes, {"cloud": POOL}, session)
+
+
+def read(*nodes: PoolNode, own: set[int] | None = None, **values: Any) -> PoolSnapshot:
+    owned = frozenset(found.id for found in nodes) if own is None else frozenset(own)
+    return PoolSnapshot({found.id: found for found in nodes}, own_claims=owned, **values)
+
+
+SESSION = TenantSession(id=9, tenant=7, specs=(), nodes=(1, 2), created_at=1, expires_at=99, stamp=0)
+
+
+def test_what_operators_changed_during_the_work_stays() -> None:
+    given = task(TaskKind.DEPROVISION, 1, reusable=True)
+    outcome = MechanismOutcome((end_of_deprovisioning(given.nodes[0], 30),), (), ())
+    present = replace(given.nodes[0], reusable=False, comment="to the dump", stamp=8)
+    (after,) = finished(given, outcome, read(present), 30).nodes
+    assert (after.state, after.reusable, after.comment, after.stamp) == (
+        NodeState.UNUSED,
+        False,
+        "to the dump",
+        8,
+    )
+
+
+def test_nodes_that_another_worker_has_now_or_that_are_elsewhere_stay_as_they_are() -> None:
+    given = task(TaskKind.PROVISION, 1, 2, 3)
+    results = [{"ipaddr": "192.0.2.1"}, {"ipaddr": "192.0.2.2"}, {}]
+    outcome = provisioned(given.nodes, {"nodes": results}, 30)
+    elsewhere = given.nodes[1].after(NodeEvent.PROVISIONED, 25)
+    change = finished(given, outcome, read(*given.nodes[:1], elsewhere, own={2}), 30)
+    assert change == PoolChange(released=frozenset({2}))
+
+
+def test_failures_of_provisioning_delay_the_next_filling_and_a_success_ends_the_delay() -> None:
+    given = task(TaskKind.PROVISION, 1)
+    change = finished(given, all_failed(given, "no power", 30), read(*given.nodes), 30)
+    assert [gone.id for gone in change.deleted] == [1]
+    record = FillingRecord(1, 30.0, "no power", {"name": "cloud"})
+    assert change.filling == {"cloud": record}
+    outcome = provisioned(given.nodes, {"nodes": [{"ipaddr": "192.0.2.1"}]}, 30)
+    change = finished(given, outcome, read(*given.nodes, filling={"cloud": record}), 30)
+    assert change.filling["cloud"].failures == 0
+    assert finished(given, outcome, read(*given.nodes), 30).filling == {}
+
+
+def test_nodes_that_could_not_be_deprovisioned_have_failed() -> None:
+    given = task(TaskKind.DEPROVISION, 1)
+    change = finished(given, all_failed(given, "no power", 30), read(*given.nodes), 30)
+    assert change.nodes[0].data["error"]["detail"] == "deprovisioning mechanism failed: no power"
+    assert change.filling == {}
+
+
+def test_a_key_that_stays_matters_only_where_nothing_resets_the_node() -> None:
+    given = task(TaskKind.DEPROVISION, 1, 2)
+    outcome = fail_with_keys(given, {2: "no route"}, 30)
+    assert [(found.id, found.state) for found in outcome.nodes] == [(2, NodeState.FAILED)]
+    assert "the pool cloud has no playbook that resets the node: no route" in outcome.problems[0]
+    reset = replace(POOL, mechanism=AnsibleMechanism("/srv", Playbook("p"), Playbook("d")))
+    hosts = replace(POOL, mechanism=RoleMechanism("spare", "ci"))
+    for pool in (reset, hosts):
+        assert fail_with_keys(replace(given, pools={"cloud": pool}), {2: "no route"}, 30).nodes == ()
+
+
+def test_a_session_begins_with_all_its_nodes() -> None:
+    given = task(TaskKind.CONTEXTUALIZE, 1, 2)
+    change = session_begun(given, read(*given.nodes, sessions={9: SESSION}), 30)
+    assert [found.state for found in change.nodes] == [NodeState.DEPLOYED] * 2
+    assert change.released == {1, 2}
+
+
+def test_a_session_that_cannot_begin_is_dropped_and_its_good_nodes_are_ready_again() -> None:
+    given = task(TaskKind.CONTEXTUALIZE, 1, 2)
+    change = session_undone(given, {2: "no route"}, read(*given.nodes, sessions={9: SESSION}), 30)
+    assert [found.state for found in change.nodes] == [NodeState.READY, NodeState.FAILED]
+    assert change.nodes[1].data["error"]["detail"] == "no route"
+    assert change.dropped == (SESSION,)
+
+
+def test_a_session_that_ended_while_it_was_prepared_stays_ended() -> None:
+    given = task(TaskKind.CONTEXTUALIZE, 1, 2)
+    released = [found.after(NodeEvent.RELEASED, 25) for found in given.nodes]
+    for change in (
+        session_begun(given, read(*released), 30),
+        session_undone(given, {2: "no route"}, read(*released), 30),
+        given_up(given, read(*released)),
+    ):
+        assert change == PoolChange(released=frozenset({1, 2}))

@@ -1,0 +1,228 @@
+"""What a worker does next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from zkdeployment.documents.pools.values import (
+    AnsibleMechanism,
+    NodePool,
+    Playbook,
+    PoolConfiguration,
+    RoleMechanism,
+)
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.user import Role, User
+from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.snapshot import PoolSnapshot
+from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.work import (
+    PoolObservation,
+    PoolSources,
+    TaskKind,
+    WorkStep,
+    next_due,
+    next_steps,
+    next_tasks,
+)
+
+VALUES: dict[str, Any] = {
+    "name": "cloud",
+    "fill-level": 2,
+    "mechanism": {
+        "type": "ansible",
+        "ansible": {"topdir": "/srv", "provision": {"playbook": "p"}, "deprovision": {"playbook": "d"}},
+    },
+}
+BOOKS = AnsibleMechanism("/srv", Playbook("p"), Playbook("d"))
+CLOUD = NodePool("cloud", BOOKS, fill_level=2, values=VALUES)
+METAL = NodePool("metal", BOOKS, fill_level=2, reuse={"kind": "metal"}, values={"name": "metal"})
+WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1, values={"name": "web"})
+KNOWN = {pool.name: FillingRecord(values=pool.values, stamp=0) for pool in (CLOUD, METAL, WEB)}
+TENANT = User(id=7, name="t7", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")
+
+
+def node(number: int, state: NodeState, pool: str | None = "cloud", **values: Any) -> PoolNode:
+    return PoolNode(id=number, state=state, created_at=1, changed=1, pool=pool, **values)
+
+
+def session(number: int, *nodes: int, expires_at: float = 100.0) -> TenantSession:
+    return TenantSession(
+        id=number, tenant=7, specs=(NodesSpec("cloud", 1),), nodes=nodes, created_at=1, expires_at=expires_at
+    )
+
+
+def observe(
+    *nodes: PoolNode,
+    pools: tuple[NodePool, ...] = (),
+    sessions: tuple[TenantSession, ...] = (),
+    claimed: frozenset[int] = frozenset(),
+    filling: dict[str, FillingRecord] | None = None,
+    tenant: User = TENANT,
+    hosts: tuple[Host, ...] = (),
+    known_hosts: dict[str, int] | None = None,
+    now: float = 50.0,
+    reuse: dict[str, dict[str, int | str]] | None = None,
+) -> PoolObservation:
+    sources = PoolSources(
+        PoolConfiguration({pool.name: pool for pool in pools}),
+        {tenant.id: tenant},
+        {host.identity.id: host for host in hosts},
+    )
+    read = PoolSnapshot(
+        {found.id: found for found in nodes},
+        {found.id: found for found in sessions},
+        claimed,
+        filling=KNOWN if filling is None else filling,
+        hosts=known_hosts or {},
+    )
+    return PoolObservation(sources, read, now, reuse or {})
+
+
+def steps(observation: PoolObservation) -> list[WorkStep]:
+    return list(next_steps(observation))
+
+
+def states(step: WorkStep) -> dict[int, str]:
+    return {found.id: found.state.value for found in step.change.nodes}
+
+
+def test_a_session_ends_when_it_expires_or_its_tenant_is_retired() -> None:
+    leased = node(1, NodeState.DEPLOYED, session=9)
+    given = {"pools": (replace(CLOUD, fill_level=None),), "sessions": (session(9, 1),)}
+    assert steps(observe(leased, **given, now=99)) == []
+    (expired,) = steps(observe(leased, **given, now=100))
+    assert (expired.event, expired.values["cause"], states(expired)) == (
+        "session-expired",
+        "it expired",
+        {1: "deprovisioning"},
+    )
+    assert [found.retired_at for found in expired.change.sessions] == [100]
+    (retired,) = steps(observe(leased, **given, tenant=replace(TENANT, retired_at=5)))
+    assert retired.values["cause"] == "its tenant is retired"
+
+
+def test_nodes_whose_session_is_gone_are_released() -> None:
+    lost = (node(1, NodeState.DEPLOYED, session=9), node(2, NodeState.CONTEXTUALIZING, session=9))
+    found = steps(observe(*lost, pools=(replace(CLOUD, fill_level=None),)))
+    assert [states(step) for step in found] == [{1: "deprovisioning"}, {2: "deprovisioning"}]
+
+
+def test_an_unused_node_that_is_not_used_again_is_retired() -> None:
+    (step,) = steps(observe(node(1, NodeState.UNUSED, None), node(2, NodeState.UNUSED, None, reusable=True)))
+    assert states(step) == {1: "done"}
+
+
+def test_ready_nodes_of_a_pool_that_is_not_in_the_document_are_released_and_deprovisioned_as_it_was() -> None:
+    found = observe(node(1, NodeState.READY), node(2, NodeState.DEPROVISIONING), node(3, NodeState.PROVISIONING))
+    assert [states(step) for step in steps(found)] == [{1: "deprovisioning"}]
+    deprovision, provision = next_tasks(found, ())
+    assert (deprovision.kind, deprovision.pool.mechanism) == (TaskKind.DEPROVISION, BOOKS)
+    assert (provision.kind, provision.ids) == (TaskKind.PROVISION, {3})
+
+
+def test_nodes_of_a_pool_of_which_nothing_is_known_fail_with_the_reason() -> None:
+    nodes = (
+        node(1, NodeState.DEPROVISIONING),
+        node(2, NodeState.PROVISIONING),
+        node(3, NodeState.PROVISIONING, reusable=True),
+        node(4, NodeState.DEPROVISIONING),
+    )
+    found = observe(*nodes, filling={}, claimed=frozenset({4}))
+    failed, deleted, unused = steps(found)
+    assert states(failed) == {1: "failed"}
+    assert "the pool cloud is not in the document" in failed.change.nodes[0].data["error"]["detail"]
+    assert [gone.id for gone in deleted.change.deleted] == [2]
+    assert states(unused) == {3: "unused"}
+    assert list(next_tasks(found, ())) == []
+
+
+def test_pools_below_their_level_are_filled_with_new_nodes_or_with_unused_ones() -> None:
+    unused = node(1, NodeState.UNUSED, None, reusable=True, data={"kind": "metal"})
+    ready = node(2, NodeState.READY)
+    second = replace(METAL, name="metal2")
+    found = observe(
+        unused,
+        ready,
+        pools=(CLOUD, METAL, second),
+        reuse={"metal": {"kind": "metal"}, "metal2": {"kind": "metal"}},
+    )
+    cloud, metal, described = steps(found)
+    assert (cloud.event, cloud.values) == ("pool-filling", {"pool": "cloud", "reused": 0, "new": 1})
+    assert [(new.state, new.pool, new.reusable) for new in cloud.new] == [(NodeState.PROVISIONING, "cloud", False)]
+    assert (metal.values, states(metal)) == ({"pool": "metal", "reused": 1, "new": 0}, {1: "provisioning"})
+    assert metal.change.filling["metal"].stamp == 0
+    assert described.event == "pool-described"  # the node is taken
+
+
+def test_a_pool_is_not_filled_while_its_templates_are_wrong_or_after_failures() -> None:
+    unused = node(1, NodeState.UNUSED, None, reusable=True, data={"kind": "metal"})
+    assert steps(observe(unused, pools=(METAL,))) == []
+    failing = {"cloud": FillingRecord(1, 40.0, "no power", VALUES, stamp=3)}
+    assert steps(observe(pools=(CLOUD,), filling=failing, now=99)) == []
+    assert next_due(observe(pools=(CLOUD,), filling=failing, now=99)) == 100
+    (step,) = steps(observe(pools=(CLOUD,), filling=failing, now=100))
+    assert step.change.filling == failing
+
+
+def test_the_description_of_a_pool_is_recorded_when_it_changes() -> None:
+    full = (node(1, NodeState.READY), node(2, NodeState.READY))
+    (step,) = steps(observe(*full, pools=(CLOUD,), filling={}))
+    assert step.change.filling["cloud"].values == VALUES
+    assert steps(observe(*full, pools=(CLOUD,))) == []
+    changed = replace(CLOUD, fill_level=None, values={**VALUES, "flavour": "small"})
+    (step,) = steps(observe(*full, pools=(changed,)))
+    assert step.change.filling["cloud"].values["flavour"] == "small"
+
+
+def test_a_host_with_the_idle_role_of_a_pool_becomes_a_node_once() -> None:
+    hosts = tuple(
+        Host(Identity(name, f"{name}.lan", role), address="192.0.2.1")
+        for name, role in (("h1", "spare"), ("h2", "db"), ("h3", "spare"), ("h4", None))
+    )
+    found = steps(observe(pools=(WEB,), hosts=hosts, known_hosts={"h3": 4}))
+    (step,) = found
+    (new,) = step.new
+    assert (step.event, new.host, new.hostname, new.ipaddr, new.reusable, new.state) == (
+        "host-added",
+        "h1",
+        "h1.lan",
+        "192.0.2.1",
+        True,
+        NodeState.UNUSED,
+    )
+    (step,) = steps(observe(replace(new, id=4), pools=(WEB,), hosts=hosts[:1], known_hosts={"h1": 4}))
+    assert states(step) == {4: "provisioning"}
+    assert steps(observe(replace(new, id=4), pools=(WEB,), known_hosts={"h1": 4})) == []  # absent
+
+
+def test_tasks_are_for_nodes_that_nobody_works_on_one_by_one_or_together() -> None:
+    nodes = tuple(node(number, NodeState.PROVISIONING) for number in (1, 2, 3, 4))
+    together = observe(*nodes, pools=(replace(CLOUD, run_parallel=False),), claimed=frozenset({1}))
+    assert [task.ids for task in next_tasks(together, {4})] == [{2, 3}]
+    single = observe(*nodes, pools=(CLOUD,), claimed=frozenset({1}))
+    assert [task.ids for task in next_tasks(single, {4})] == [{2}, {3}]
+
+
+def test_the_nodes_of_a_session_are_prepared_together_with_the_key_of_the_tenant() -> None:
+    nodes = (
+        node(1, NodeState.CONTEXTUALIZING, session=9),
+        node(2, NodeState.CONTEXTUALIZING, "metal", session=9),
+        node(3, NodeState.CONTEXTUALIZING, session=8),
+        node(4, NodeState.CONTEXTUALIZING, session=8),
+    )
+    sessions = (session(9, 1, 2), session(8, 3, 4))
+    given: dict[str, Any] = {"pools": (CLOUD, METAL), "sessions": sessions, "claimed": frozenset({4})}
+    (task,) = next_tasks(observe(*nodes, **given), ())
+    assert (task.session, task.ids, task.key) == (9, {1, 2}, "ssh-ed25519 AAAA")
+    assert task.pools == {"cloud": CLOUD, "metal": METAL}
+    (task,) = next_tasks(observe(*nodes, **given, tenant=replace(TENANT, id=1)), ())
+    assert task.key is None
+
+
+def test_the_next_cycle_is_due_when_the_first_session_expires() -> None:
+    sessions = (session(9, expires_at=70), session(8, expires_at=60), session(7, expires_at=50))
+    assert next_due(observe(sessions=sessions)) == 60
+    assert next_due(observe()) is None
