@@ -127,6 +127,10 @@ class Fleet:
         directory = f"/role-locks/{role}"
         return [self.get(f"{directory}/{name}") for name in sorted(self.client.get_children(directory))]
 
+    def lease(self, host_id: str, role: str, number: int, *keys: str) -> None:
+        """Write the lease of a host."""
+        self._put(f"/zkdeployment/pools/leases/{host_id}", {"role": role, "number": number, "keys": [*keys]})
+
     def remove(self, path: str) -> None:
         """Delete a node and its descendants."""
         self.client.delete(path, recursive=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from support.rollout_states import advanced_rollout, begun_rollout, ended_rollout
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 
 if TYPE_CHECKING:
     from support.agents import Fleet
@@ -40,6 +43,11 @@ class ScriptedRollout:
     def end(self) -> None:
         """End the rollout as a failure would, without withdrawing the grants."""
         self._put(paths.ROLLOUTS, {"current": self.id, "over": True})
+
+    def complete(self) -> None:
+        """End the rollout as one whose groups all succeeded."""
+        state = ended_rollout(advanced_rollout(begun_rollout()))
+        self._client.set(paths.rollout_path(self.id), encode_state(replace(state, sequence=self._sequence)))
 
     def reports(self) -> dict[str, str | None]:
         """Return the reported error, or ``None`` for success, by ``PHASE:HOST``."""

@@ -72,18 +72,22 @@ def check(config: Path, output: str) -> None:
             echo(f"{key} = {_text(value)}".rstrip())
 
 
+#: The fields that are no keys of ``[zkdeployment]``, or that are shown in another form.
+_SEPARATE = ("source", "identity", "named", "leasable", "sync", "coordinate", "checks", "server", "nagios")
+
+
 def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     """Return the settings by section and by the keys of the file."""
     identity = settings.identity
     main: dict[str, object] = {
         "host-id": identity.id if identity else None,
         "host-name": identity.name if identity else None,
-        "role": identity.role if identity else None,
+        "role": f"lease:{identity.role}" if identity and settings.leasable else identity and identity.role,
     }
     for field in fields(settings):
         if field.name == "access":
             main |= _plain_access(settings.access)
-        elif field.name not in ("source", "identity", "named", "sync", "coordinate", "checks", "server", "nagios"):
+        elif field.name not in _SEPARATE:
             main[_key(field.name)] = _value(getattr(settings, field.name))
     main["after"] = shlex.join(settings.after)
     if not settings.checkout_sources:

@@ -210,7 +210,13 @@ def _title(prediction: Forecast) -> str:
 
 
 def _names(group: Sequence[HostForecast], most: int | None = None) -> str:
-    return listing([f"{host.identity}{' [absent]' if host.absent else ''}" for host in group], most)
+    return listing([f"{host.identity}{_remark(host)}" for host in group], most)
+
+
+def _remark(host: HostForecast) -> str:
+    if host.absent:
+        return " [absent]"
+    return f" [{host.lease}]" if host.lease else ""
 
 
 def _count(group: Sequence[HostForecast]) -> str:

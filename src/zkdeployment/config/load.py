@@ -16,7 +16,7 @@ from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
 from zkdeployment.config.settings import CheckSettings, CoordinateSettings, Settings, SyncSettings
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Identity
+from zkdeployment.model.host import Identity, idle_role
 from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
@@ -83,12 +83,14 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     values, problems = ini.parse(ini.read(path), KEYS)
     main = Section("zkdeployment", values.get("zkdeployment", {}), problems)
     zookeeper_access = access.read_access(main)
+    identity, leasable = _identity(main) if host else (None, False)
     settings = Settings(
         source=path,
         zookeeper=main.checked("zookeeper", connection_problem) or "zookeeper:2181",
         access=zookeeper_access,
         root=main.path("root") or Path("/"),
-        identity=_identity(main) if host else None,
+        identity=identity,
+        leasable=leasable,
         named=main.text("host-name") is not None,
         address=main.checked("address", _address_problem),
         run_directory=main.path("run-directory"),
@@ -133,18 +135,32 @@ def machine_name() -> str:
     return socket.getfqdn()
 
 
-def _identity(section: Section) -> Identity | None:
+def _identity(section: Section) -> tuple[Identity | None, bool]:
+    """Return the identity of the host, with the idle role of one that can be leased, and whether it can be."""
     host_id = section.external_name("host-id", NameKind.HOST_ID)
-    role = section.external_name("role", NameKind.ROLE)
+    role, leasable = _role(section)
     name = section.checked("host-name", lambda value: name_problem(NameKind.HOST_NAME, value))
     if host_id is None:
-        return None
+        return None, False
     if name is None and section.text("host-name") is None:
         name = machine_name()
         problem = name_problem(NameKind.HOST_NAME, name)
         if problem is not None:
             section.report("host-name", f"not specified, and the machine's own name is not usable: {problem}")
-    return Identity(id=host_id, name=name or host_id, role=role)
+    return Identity(id=host_id, name=name or host_id, role=role), leasable
+
+
+def _role(section: Section) -> tuple[str | None, bool]:
+    """Return the role, and whether it is ``lease:ROLE``: the role of a host while it is not leased."""
+    text = section.external_text("role")
+    idle = None if text is None else idle_role(text)
+    role = text if idle is None else idle
+    problem = None if role is None else name_problem(NameKind.ROLE, role)
+    if problem is None:
+        return role, idle is not None
+    expected = "" if idle is None else "after lease:, expected the role of the host while it is not leased: "
+    section.report("role", f"{expected}{problem}")
+    return None, False
 
 
 def _address_problem(value: str) -> str | None:

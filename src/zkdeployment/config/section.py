@@ -102,20 +102,23 @@ class Section:
                 self.report(key, f"expected one value of {name}, found {pairs[name]!r} and {value!r}")
         return pairs
 
-    def external_name(self, key: str, kind: NameKind) -> str | None:
-        """Return a name that the section contains, or that is read from the place that the section names."""
+    def external_text(self, key: str) -> str | None:
+        """Return a text that the section contains, or that is read from the place that the section names."""
         try:
             value = read_value(self.text(key) or "")
         except ConfigurationError as error:
             self.report(key, str(error))
             return None
-        if not value:
-            return None
-        problem = name_problem(kind, value)
-        if problem is not None:
-            self.report(key, problem)
-            return None
-        return value
+        return value or None
+
+    def external_name(self, key: str, kind: NameKind) -> str | None:
+        """Return a name as ``external_text`` does, after a check."""
+        value = self.external_text(key)
+        problem = None if value is None else name_problem(kind, value)
+        if problem is None:
+            return value
+        self.report(key, problem)
+        return None
 
 
 def _path_problem(value: str) -> str | None:

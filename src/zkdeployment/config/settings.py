@@ -98,7 +98,8 @@ class Settings:
     that stands for ``/``. ``address`` is the address that the host publishes; ``None`` means the local one of its
     connection to ZooKeeper. ``checkout_sources`` are the prefixes of repositories that may be checked out; with
     ``None`` any may. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is from
-    the file and not the machine's own.
+    the file and not the machine's own. ``leasable`` means that leases decide the role of the host; the role in its
+    identity is then the one that it has while it is not leased.
     """
 
     source: Path
@@ -107,6 +108,7 @@ class Settings:
     root: Path = Path("/")
     identity: Identity | None = None
     named: bool = False
+    leasable: bool = False
     address: str | None = None
     run_directory: Path | None = None
     after: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.host import idle_role
 from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
@@ -68,4 +69,5 @@ def _facts(values: Mapping[str, Any]) -> Facts:
         tags=frozenset(values.get("tags") or ()),
         labels=values.get("labels") or {},
         name=values.get("name"),
+        is_leasable=idle_role(values.get("role") or "") is not None,
     )

@@ -63,7 +63,11 @@ def fleet_health(
     cluster = snapshot.cluster
     if cluster is None:
         return HealthVerdict(Health.UNKNOWN, "Nothing was published yet: there is no /hosts")
-    behind = [host for host in status.hosts if host.state in (HostState.BEHIND, HostState.DEPLOYING)]
+    behind = [
+        host
+        for host in status.hosts
+        if host.idle_role is None and host.state in (HostState.BEHIND, HostState.DEPLOYING)
+    ]
     wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
     findings = [
         *_halts(status, now),
@@ -123,9 +127,13 @@ def _failures(status: FleetStatus) -> Iterator[_Finding]:
     """Yield the failures that are not already part of the message on stops."""
     stopping = {stop.host_id for stop in status.stops}
     failed = [host for host in status.hosts if host.state is HostState.FAILED]
-    failures = [f"{host.name}: {host.error}" for host in failed if host.id not in stopping]
+    failures = [f"{host.name}: {host.error}" for host in failed if host.id not in stopping and not host.idle_role]
     if failures:
         yield Health.CRITICAL, f"{_number(len(failures), 'host')} failed: {listing(failures, _NAMED)}"
+    alone = [f"{host.name}: {host.error}" for host in failed if host.idle_role]
+    if alone:
+        hosts = _number(len(alone), "host")
+        yield Health.WARNING, f"{hosts} that can be leased failed: {listing(alone, _NAMED)}"
 
 
 def _slow_hosts(

@@ -125,7 +125,9 @@ def host_health(
             reason = one_line(detail or host.get("error") or "see the agent's log")
             return HealthVerdict(Health.CRITICAL, f"Error deploying {file.version}: {reason}", measures)
         case ("done", _, ""):
-            return HealthVerdict(*_judge_done(file.version, host, cluster), measures)
+            health, line = _judge_done(file.version, host, cluster)
+            lease = Host.from_properties("", host).lease_text
+            return HealthVerdict(health, one_line(f"{line}, {lease}" if lease else line), measures)
     if file.status.startswith(WAITING_PREFIX):
         return HealthVerdict(Health.OK, one_line(file.status), measures)
     return HealthVerdict(*_judge_age(file, age, limits), measures)

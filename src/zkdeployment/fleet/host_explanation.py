@@ -42,11 +42,20 @@ def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, n
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
         return _explain_absent(snapshot, locks, name, known, now)
-    explanation = _explain_registered(snapshot, locks, host, now)
+    explanation = _with_lease(_explain_registered(snapshot, locks, host, now), host)
     role = snapshot.out_of_service.get(host.identity.id)
     if role is None or explanation.cause is Cause.CONVERGED:
         return explanation
     return replace(explanation, facts=(*explanation.facts, _out_of_service(role)))
+
+
+def _with_lease(explanation: Explanation, host: Host) -> Explanation:
+    """Return the explanation with the lease of a host that can be leased, and what its change waits for."""
+    if not host.is_leasable:
+        return explanation
+    is_halted = explanation.cause in {Cause.STOPPED, Cause.HELD} and host.step is not None
+    facts = [f"the host {host.step}"] if is_halted else []
+    return replace(explanation, facts=(*facts, host.lease_text, *explanation.facts))
 
 
 def find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
@@ -70,6 +79,8 @@ def _out_of_service(role: str) -> str:
 
 def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Host, now: float) -> Explanation:
     if host.error is not None:
+        if host.is_leasable:
+            return _explain_failure_alone(snapshot, host)
         return explain_rollout_failure(snapshot, host.identity, host.error) or _explain_failure(
             snapshot, host, now
         )
@@ -93,7 +104,7 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
         )
     return (
         explain_wait_for_lock(snapshot, locks, host, now)
-        or explain_missing_grant(snapshot, host.identity, now)
+        or (_explain_following(host) if host.is_leasable else explain_missing_grant(snapshot, host.identity, now))
         or _explain_progress(snapshot, host, now)
     )
 
@@ -158,6 +169,31 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
             "on the host: the output is under /var/log/zkdeployment",
             "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
         ),
+    )
+
+
+def _explain_failure_alone(snapshot: FleetSnapshot, host: Host) -> Explanation:
+    return Explanation(
+        Cause.FAILED,
+        f"{host.identity} failed: {host.error}",
+        (_present_version(snapshot, host), "the host can be leased: its failure does not stop other hosts"),
+        (
+            "on the host: the output is under /var/log/zkdeployment",
+            "repair the host; it tries again when its lease or the cluster version changes, or its agent restarts",
+            "'zkdeployment node forgive' gives back a failed node of a pool",
+        ),
+    )
+
+
+def _explain_following(host: Host) -> Explanation | None:
+    """Explain the wait of a host that is in no group because it can be leased; ``None`` if it does not wait."""
+    if not host.is_waiting:
+        return None
+    return Explanation(
+        Cause.ROLLOUT,
+        f"{host.identity} can be leased, so it is in no group: it follows when the rollout has ended.",
+        (f"the host {host.step}",),
+        ("'zkdeployment rollout show' shows the rollout",),
     )
 
 

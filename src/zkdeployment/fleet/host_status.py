@@ -8,11 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import is_commit
+from zkdeployment.model.host import lease_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Leased
     from zkdeployment.model.tree import Value
 
 
@@ -35,7 +37,9 @@ class HostStatus:
     ``former`` is the version that the host had before an unfinished deployment. ``since`` is when the state last
     changed, in seconds since the epoch; for an absent host, when the host last reported its inventory.
     ``expected`` hosts count in the fleet's convergence. An absent host is expected only if a published target
-    matches it, an excluded host only if the operator named it.
+    matches it, an excluded host only if the operator named it. A host that can be leased, which has an
+    ``idle_role``, is not expected while it has failed or changes its role. ``leased`` is the lease that it has
+    reached.
     """
 
     id: str
@@ -50,6 +54,13 @@ class HostStatus:
     error: str | None = None
     since: float | None = None
     expected: bool = True
+    idle_role: str | None = None
+    leased: Leased | None = None
+
+    @property
+    def lease_text(self) -> str:
+        """The lease for people; empty for a host that cannot be leased, and for one that is absent."""
+        return "" if self.state is HostState.ABSENT else lease_text(self.role, self.idle_role, self.leased)
 
     def to_json(self) -> dict[str, Value]:
         """Return the host as ``-o json`` prints it."""
@@ -66,6 +77,8 @@ class HostStatus:
             "error": self.error,
             "since": self.since,
             "expected": self.expected,
+            "lease": self.idle_role,
+            "leased": None if self.leased is None else self.leased.properties(),
         }
 
 

@@ -87,7 +87,8 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
 
     While the cluster version is null or false, hosts want the last revision that was published completely. Absent
     hosts count if a published target matches them, or if they are named. A fleet without hosts is not converged.
-    Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout.
+    Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout. Of the
+    hosts that can be leased, those that are absent, have failed or change their role do not count.
     """
     cluster = snapshot.cluster
     wanted = wanted_revision(cluster, snapshot.published)
@@ -178,6 +179,7 @@ def host_status(host: Host, wanted: Revision | None, rollout: RolloutState | Non
     else:
         excluded = is_excluded(rollout, host.identity.id, host.facts)
         state = HostState.EXCLUDED if excluded else HostState.BEHIND
+    is_alone = host.is_leasable and (state is HostState.FAILED or host.leased is None)
     return HostStatus(
         id=host.identity.id,
         name=host.identity.name,
@@ -190,7 +192,9 @@ def host_status(host: Host, wanted: Revision | None, rollout: RolloutState | Non
         steps=host.steps,
         error=host.error,
         since=host.since,
-        expected=state is not HostState.EXCLUDED,
+        expected=state is not HostState.EXCLUDED and not is_alone,
+        idle_role=host.idle_role,
+        leased=host.leased,
     )
 
 
@@ -210,7 +214,9 @@ def _absent(
             wanted=wanted,
             since=known.time or None,
             expected=not snapshot.targets.isdisjoint(target_names)
+            and known.idle_role is None
             and not is_excluded(rollout, identity.id, known.facts),
+            idle_role=known.idle_role,
         )
 
 

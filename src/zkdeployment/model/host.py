@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: The beginning of the step of a host that waits for its turn in a rollout strategy.
 WAITING_PREFIX = "waits to "
 
+#: The beginning of the configured role of a host that can be leased.
+_LEASABLE = "lease:"
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -60,6 +63,30 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """The last lease that a host reached: it runs the role and admits the lease's keys, and no others."""
+
+    role: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"role {self.role} (number {self.number})"
+
+    def properties(self) -> dict[str, Value]:
+        """Return the value in the host's node."""
+        return {"role": self.role, "number": self.number}
+
+    @classmethod
+    def from_properties(cls, value: object) -> Leased | None:
+        """Return what ``properties`` encoded; ``None`` for anything else."""
+        match value:
+            case {"role": str(role), "number": int(number)}:
+                return cls(role, number)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """A host as its node under ``/hosts`` describes it.
 
@@ -70,6 +97,9 @@ class Host:
     deployed completely; unlike ``sequence`` it stays during the next deployment. ``failed`` is the failure that
     ``error`` is about. ``since`` is the time of the node's last change, in seconds since the epoch; it is not one
     of its properties.
+
+    ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
+    ``leased`` is the lease that such a host has reached; it is ``None`` while the host changes its role.
     """
 
     identity: Identity
@@ -88,13 +118,27 @@ class Host:
     completed: int | None = None
     failed: DeploymentFailure | None = None
     address: str | None = None
+    idle_role: str | None = None
+    leased: Leased | None = None
+
+    @property
+    def is_leasable(self) -> bool:
+        """Whether leases decide the role of the host: its failures concern no other host."""
+        return self.idle_role is not None
+
+    @property
+    def lease_text(self) -> str:
+        """The host's lease for people; empty for a host that cannot be leased."""
+        return lease_text(self.identity.role, self.idle_role, self.leased)
 
     @property
     def facts(self) -> Facts:
         """The facts that a strategy's selectors match."""
         from zkdeployment.model.strategy import Facts  # noqa: PLC0415  a host's check starts faster without it
 
-        return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
+        return Facts(
+            self.rack, frozenset(self.tags), self.labels, self.identity.name, is_leasable=self.is_leasable
+        )
 
     @property
     def shown_version(self) -> str:
@@ -118,8 +162,11 @@ class Host:
 
     @property
     def reports_sequence(self) -> bool:
-        """Whether it is known which publication the host reached, if it has a version."""
-        return bool(self.sequence) or (self.sequence == 0 and self.version is None)
+        """Whether it is known which publication the host reached, if it has a version.
+
+        The sequence of a host that changes its role for a lease is 0; no agent without leases is that old.
+        """
+        return self.is_leasable or bool(self.sequence) or (self.sequence == 0 and self.version is None)
 
     def properties(self) -> dict[str, Value]:
         """Return the properties of the host's node, without values that are not set, except the version."""
@@ -140,6 +187,8 @@ class Host:
             "labels": dict(self.labels) or None,
             "rack": self.rack,
             "address": self.address,
+            "lease": self.idle_role,
+            "leased": None if self.leased is None else self.leased.properties(),
         }
         return {name: value for name, value in properties.items() if value is not None or name == "version"}
 
@@ -182,12 +231,28 @@ class Host:
             labels={key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {},
             rack=text("rack"),
             address=text("address"),
+            idle_role=text("lease"),
+            leased=Leased.from_properties(properties.get("leased")),
             since=since,
         )
 
 
 def _is_full(name: str) -> bool:
     return "." in name and not name.startswith("localhost.")
+
+
+def lease_text(role: str | None, idle_role: str | None, leased: Leased | None) -> str:
+    """Return the lease of a host for people; empty for a host that cannot be leased."""
+    if idle_role is None:
+        return ""
+    if leased is None:
+        return f"changes to role {role} for its lease"
+    return f"leased to {leased}" if leased.role != idle_role else f"can be leased; has its idle role {idle_role}"
+
+
+def idle_role(role: str) -> str | None:
+    """Return ``IDLE`` of the configured role ``lease:IDLE`` of a host that can be leased, else ``None``."""
+    return role.removeprefix(_LEASABLE) if role.startswith(_LEASABLE) else None
 
 
 def is_host_name(target: str) -> bool:

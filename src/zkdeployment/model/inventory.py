@@ -129,7 +129,7 @@ class KnownHost:
     ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
     written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.
     ``address`` is the host's, and ``completed`` the sequence of the last publication that it deployed completely;
-    older agents report neither.
+    older agents report neither. ``idle_role`` is that of a host that can be leased.
     """
 
     identity: Identity
@@ -141,11 +141,13 @@ class KnownHost:
     rack: str | None = None
     address: str | None = None
     completed: int | None = None
+    idle_role: str | None = None
 
     @property
     def facts(self) -> Facts:
         """The facts that a strategy's selectors match."""
-        return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name)
+        is_leasable = self.idle_role is not None
+        return Facts(self.rack, frozenset(self.tags), self.labels, self.identity.name, is_leasable=is_leasable)
 
 
 def absent_hosts(known: Iterable[KnownHost], hosts: Collection[Host]) -> tuple[KnownHost, ...]:

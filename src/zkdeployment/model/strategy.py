@@ -19,12 +19,16 @@ ABSENT_AFTER = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of a host that selectors match besides its id; ``name`` is a name that differs from the id."""
+    """The facts of a host that selectors match besides its id; ``name`` is a name that differs from the id.
+
+    A host that can be leased (``is_leasable``) is in no group, whatever the selectors are.
+    """
 
     rack: str | None = None
     tags: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
+    is_leasable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,16 +27,20 @@ _NAMED = 5
 
 
 def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
-    """Return the hosts that are not at the cluster version; a host without a version is not."""
-    return tuple(host for host in hosts if not host.has(cluster.version))
+    """Return the hosts that are not at the cluster version; a host without a version is not.
+
+    Hosts that can be leased do not count: no other host waits for them.
+    """
+    return tuple(host for host in hosts if not host.is_leasable and not host.has(cluster.version))
 
 
 def is_excluded(rollout: RolloutState | None, host_id: str, facts: Facts) -> bool:
     """Whether a host is in no group of the rollout's strategy: the host keeps its version and is not waited for.
 
-    A host that is a member of a group remains one, even if its facts have changed.
+    A host that is a member of a group remains one, even if its facts have changed. A host that can be leased is in
+    no group, but follows when the rollout has ended.
     """
-    if rollout is None:
+    if rollout is None or facts.is_leasable:
         return False
     is_member = any(host_id in hosts for hosts in rollout.rollout.members.values())
     return not is_member and not is_selected(rollout.rollout.strategy, host_id, facts)
@@ -46,7 +50,7 @@ def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
     """Return the number of hosts in no group of a strategy; 0 without a strategy."""
     if strategy is None:
         return 0
-    return sum(not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
+    return sum(not host.is_leasable and not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
 
 
 def is_completed(rollout: RolloutState) -> bool:

@@ -43,7 +43,8 @@ class Outlook(Enum):
 class HostForecast:
     """The plan of one host; ``reason`` is why the plan is unknown, or why the agent would refuse the tree.
 
-    ``absent``: the host is not registered, and would run the plan when it returns.
+    ``absent``: the host is not registered, and would run the plan when it returns. ``lease`` is the lease, for
+    people, of a host that can be leased.
     """
 
     identity: Identity
@@ -51,6 +52,7 @@ class HostForecast:
     plan: Plan = Plan()  # noqa: RUF009  it cannot be changed
     reason: str = ""
     absent: bool = False
+    lease: str = ""
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
@@ -65,6 +67,7 @@ class HostForecast:
             "role": self.identity.role,
             "outlook": self.outlook.value,
             "absent": self.absent,
+            "lease": self.lease or None,
             "reason": self.reason or None,
             "steps": describe(self.plan),
         }
@@ -186,6 +189,8 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     ]
     forecasts += [_plan(host.identity, host, future, absent=True) for host in absent]
     forecasts = [_with_changed_properties(host, changed) for host in forecasts]
+    leases = {host.identity.id: host.lease_text for host in registered.values()}
+    forecasts = [replace(host, lease=leases.get(host.identity.id, "")) for host in forecasts]
     forecasts += _unknown_targets(targets, [host.identity for host in forecasts])
     if selected:
         forecasts = list(_select(forecasts, selected))

@@ -91,7 +91,7 @@ def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost],
         fault = progress.reason if progress.verdict is GroupVerdict.FAILED else ""
         turns.append(Turn(group, submitted if group in begun else tuple(sorted(members)), before, fault))
     grouped = frozenset[str]().union(*rollout.members.values())
-    others = tuple(sorted(facts.keys() - grouped))
+    others = tuple(sorted(name for name in facts.keys() - grouped if not facts[name].is_leasable))
     known_facts = {host_id: host.facts for host_id, host in known_hosts.items()}
     return Order(strategy.name, tuple(turns), others, unmatched_selectors(strategy, known_facts))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import FailureOutput, Stop
+    from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.locks import RoleLock, ServiceLock
     from zkdeployment.rollout.state import Permission, PhaseReport
     from zkdeployment.rollout.state_machine import Phase
@@ -31,11 +32,20 @@ class ClusterReader(Protocol):
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
 
-    def permission(self, sequence: int, identity: Identity, changed: Callable[[], None] | None) -> Permission:
+    def permission(
+        self, sequence: int, identity: Identity, changed: Callable[[], None] | None, *, follows: bool
+    ) -> Permission:
         """Read which phases the rollout of the publication with this sequence permits this host to run.
 
-        ``changed`` (which must not block) is called once, when the permission may have changed.
+        ``changed`` (which must not block) is called once, when the permission may have changed. A host that only
+        ``follows`` is in no group: it may run both phases when the rollout has ended without stopping the fleet.
         """
+
+    def lease(self, identity: Identity) -> Lease | None:
+        """Read the lease of this host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+
+    def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the lease of this host may have changed."""
 
     def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
         """Read what this host is to run at ``revision``.
@@ -115,6 +125,9 @@ class HostLocks(Protocol):
 
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
+
+    def leave_role(self, identity: Identity) -> None:
+        """Remove this host's requests for its role's lock, and its mark as out of service: it leaves the role."""
 
     def hand_on_role(self, identity: Identity) -> bool:
         """Remove this host's requests for its role's lock before the host has finished, so that others proceed.

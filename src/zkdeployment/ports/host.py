@@ -103,6 +103,19 @@ class Checkouts(Protocol):
         """Restore what an interrupted installation had moved away, and remove incomplete checkouts."""
 
 
+class TenantAccess(Protocol):
+    """The access of tenants to this host: the SSH keys that root admits. Raises ``HostFilesError``."""
+
+    def admitted(self) -> Sequence[str]:
+        """Return the keys of tenants that root admits; the keys of others are not among them."""
+
+    def admit(self, keys: Sequence[str]) -> None:
+        """Make root admit exactly these keys of tenants; the keys of others stay. Writes only what differs."""
+
+    def end_connections(self) -> None:
+        """End all SSH connections to this host, except the one through which this process was started."""
+
+
 class HostFiles(HostMemory, Protocol):
     """A host's files: ``/opt``, ``/etc`` and the run directory. Raises ``HostFilesError``.
 

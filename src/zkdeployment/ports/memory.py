@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
+    from zkdeployment.pools.lease import LeaseRecord
     from zkdeployment.rollout.failure import Failure
 
 
@@ -41,6 +42,15 @@ class HostMemory(PublicationMemory, Protocol):
 
     def clear_failure(self) -> None:
         """Remove the recorded failure: it was reported."""
+
+    def read_lease(self) -> LeaseRecord | None:
+        """Return the last lease that this host began to follow; ``None`` if there is none, or unknown."""
+
+    def write_lease(self, record: LeaseRecord) -> None:
+        """Record the lease that this host follows."""
+
+    def forget_sequences(self) -> None:
+        """Forget which publications this host completed: it had other targets then."""
 
     def is_changing(self) -> bool:
         """Whether a deployment changed the host and is not complete."""

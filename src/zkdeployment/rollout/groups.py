@@ -14,9 +14,12 @@ _NAMED = 3
 
 
 def members(group: Group, hosts: Mapping[str, Facts]) -> frozenset[str]:
-    """Return the names of the hosts that match any selector of a group; all hosts if it has no selectors."""
+    """Return the names of the hosts that match any selector of a group; all hosts if it has no selectors.
+
+    Hosts that can be leased are in no group.
+    """
     if not group.selectors:
-        return frozenset(hosts)
+        return frozenset(name for name, facts in hosts.items() if not facts.is_leasable)
     return frozenset(
         name
         for name, facts in hosts.items()
@@ -59,7 +62,8 @@ def _first(values: Collection[str]) -> str:
 def is_selected_by(selector: Selector, name: str, facts: Facts) -> bool:
     """Whether a host, given by its id or name and its facts, meets every criterion of a selector."""
     return (
-        (not selector.names or name in selector.names or facts.name in selector.names)
+        not facts.is_leasable
+        and (not selector.names or name in selector.names or facts.name in selector.names)
         and (not selector.racks or facts.rack in selector.racks)
         and (not selector.tags or not selector.tags.isdisjoint(facts.tags))
         and (not selector.labels or not selector.labels.isdisjoint(facts.labels.items()))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import zkdeployment
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.identity_file import IdentityFile
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
@@ -41,6 +42,7 @@ from zkdeployment.daemons.telemetry.agent import AgentTelemetry
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.host import Host
+from zkdeployment.pools.lease import first_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -78,33 +80,66 @@ def build_agent(
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     try:
         run.adopt(identity)
+        if not settings.leasable:
+            _end_leases(settings, run)
         if not settings.named:
             _record_name(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
         version = run.read_version(identity)
-        host = Host(
-            identity,
-            version=version,
-            sequence=run.read_sequence(version),
-            completed=run.read_completed(),
-            former=run.read_former_version(),
-            pid=os.getpid(),
-            tags=settings.tags,
-            labels=settings.labels,
-            rack=settings.rack,
+        host = _with_lease(
+            settings,
+            run,
+            Host(
+                identity,
+                version=version,
+                sequence=run.read_sequence(version),
+                completed=run.read_completed(),
+                former=run.read_former_version(),
+                pid=os.getpid(),
+                tags=settings.tags,
+                labels=settings.labels,
+                rack=settings.rack,
+            ),
         )
         adapters = _reporting_adapters(settings, session, run)
         telemetry = AgentTelemetry(build_probe(settings.metrics, session))
         reporting = make_host_reporting(host, adapters, control, telemetry)
         tick = reporting.heartbeat.tick
-        scripts = _scripts(settings, run, verbose=verbose, tick=tick)
+        scripts = _scripts(settings, run, role=lambda: reporting.host.identity.role, verbose=verbose, tick=tick)
         agent_adapters = _agent_adapters(settings, adapters, scripts, packages or _package_manager(settings, tick))
         commands = HostCommands(settings.after, settings.after_failure)
         yield Agent(agent_adapters, reporting, control, commands=commands), control
     finally:
         session.close()
         run.release()
+
+
+def _with_lease(settings: Settings, run: RunDirectory, host: Host) -> Host:
+    """Return the host with the role of the lease that it followed last, if it can be leased."""
+    idle_role = host.identity.role
+    if not settings.leasable or idle_role is None:
+        return host
+    record = first_record(run.read_lease(), idle_role, has_version=host.version is not None)
+    return replace(
+        host,
+        identity=replace(host.identity, role=record.lease.role),
+        idle_role=idle_role,
+        leased=record.lease.reached if record.is_reached else None,
+        completed=host.completed if record.is_reached else None,
+    )
+
+
+def _end_leases(settings: Settings, run: RunDirectory) -> None:
+    """Remove what leases left on a host that cannot be leased any more."""
+    record = run.read_lease()
+    if record is None:
+        return
+    access = AuthorizedKeys(settings.root)
+    access.admit(())
+    if record.lease.keys:
+        access.end_connections()
+    run.end_leases(settings.require_identity().role)
 
 
 def run_agent(
@@ -211,7 +246,7 @@ def preview_plan(settings: Settings, *, packages: PackageManager | None = None) 
             _scripts(settings, run),
             packages or _package_manager(settings),
         )
-        return preview(adapters, settings.require_identity())
+        return preview(adapters, settings.require_identity(), leasable=settings.leasable)
 
 
 def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory) -> ReportingAdapters:
@@ -249,6 +284,7 @@ def _agent_adapters(
         packages=packages,
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
+        access=AuthorizedKeys(settings.root),
     )
 
 
@@ -259,7 +295,12 @@ def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None
 
 
 def _scripts(
-    settings: Settings, run: RunDirectory, *, verbose: bool = False, tick: Callable[[], None] = lambda: None
+    settings: Settings,
+    run: RunDirectory,
+    *,
+    role: Callable[[], str | None] = lambda: None,
+    verbose: bool = False,
+    tick: Callable[[], None] = lambda: None,
 ) -> ScriptRunner:
     identity = settings.require_identity()
     return ScriptRunner(
@@ -271,11 +312,11 @@ def _scripts(
             "ZKDEPLOYMENT_ROOT": str(settings.root),
             "ZKDEPLOYMENT_HOST_ID": identity.id,
             "ZKDEPLOYMENT_HOST_NAME": identity.name,
-            "ZKDEPLOYMENT_ROLE": identity.role or "",
             "ZKDEPLOYMENT_CONFIG": str(settings.source.absolute()),
         },
         logs=settings.root / "var" / "log" / "zkdeployment",
         record=run.path / "script",
+        role=role,
         timeout=settings.script_timeout,
         verbose=verbose,
         tick=tick,

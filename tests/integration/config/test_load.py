@@ -234,6 +234,18 @@ def test_a_missing_or_empty_file_counts_as_not_specified(file: Path, tmp_path: P
         settings.require_identity()
 
 
+def test_a_role_with_a_prefix_makes_a_host_that_can_be_leased(file, tmp_path):
+    settings = loaded(file, "host-id = a\nhost-name = n\nrole = lease:spare")
+    assert (settings.require_identity().role, settings.leasable) == ("spare", True)
+    (tmp_path / "value").write_text("lease:idle\n")
+    assert loaded(file, f"host-id = a\nhost-name = n\nrole = file://{tmp_path}/value").leasable
+    assert not loaded(file, "host-id = a\nhost-name = n\nrole = spare").leasable
+    problem = (
+        "role: after lease:, expected the role of the host while it is not leased: '' is not a role (expected"
+    )
+    assert refused(file, "role = lease:").startswith(problem)
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

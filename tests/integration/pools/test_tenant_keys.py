@@ -8,8 +8,9 @@ import pytest
 
 from support.ssh_nodes import make_key, running_ssh_nodes
 from support.waiting import wait_until
-from zkdeployment.adapters.pools.tenant_keys import MARKER, SshTenantKeys
+from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
 from zkdeployment.errors import ProgramError
+from zkdeployment.pools.lease import TENANT_MARKER as MARKER
 
 
 @pytest.fixture(scope="module")

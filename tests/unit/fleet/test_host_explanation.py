@@ -5,7 +5,7 @@ from zkdeployment.fleet.host_explanation import explain_host
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.host import Host, Identity, Leased
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.stop import Stop
@@ -261,3 +261,35 @@ def test_an_absent_host_is_explained_by_the_traces_of_its_last_deployment():
         "the host has waited for the lock of /web for 30 s; 1 other host waits for it",
     )
     assert explanation.to_json()["cause"] == "absent"
+
+
+def leasable(**fields):
+    return Host(Identity("h1", "app1", "ci-web"), idle_role="spare", **{"version": "r2", **fields})
+
+
+def test_the_lease_of_a_host_is_among_the_facts():
+    explained = explain(Cluster("r2"), leasable(leased=Leased("ci-web", 7)))
+    assert (explained.cause, explained.facts) == (Cause.CONVERGED, ("leased to role ci-web (number 7)",))
+
+
+def test_a_lease_that_waits_for_a_stopped_fleet_is_explained():
+    step = "waits to take role ci-web (lease 7): the cluster is stopped"
+    explained = explain(Cluster(None), leasable(step=step, leased=Leased("spare", 6)), stops=(OPERATOR,))
+    assert explained.cause is Cause.STOPPED
+    assert explained.facts[:2] == (f"the host {step}", "can be leased; has its idle role spare")
+
+
+def test_a_failed_host_that_can_be_leased_stops_no_other_host():
+    explained = explain(Cluster("r2"), leasable(error="no disk"))
+    assert explained.sentence == f"{MINE} failed: no disk"
+    assert "the host can be leased: its failure does not stop other hosts" in explained.facts
+    assert "changes to role ci-web for its lease" in explained.facts
+
+
+def test_a_host_that_can_be_leased_waits_for_the_end_of_the_rollout():
+    waiting = leasable(
+        version="r1", deploying="r2", step="waits to prepare: rollout 1-1 has not reached this host yet"
+    )
+    assert explain(Cluster("r2"), waiting).sentence == (
+        f"{MINE} can be leased, so it is in no group: it follows when the rollout has ended."
+    )

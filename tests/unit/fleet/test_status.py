@@ -94,6 +94,8 @@ def test_hosts_are_sorted_by_name_and_show_their_steps():
         "error": None,
         "since": None,
         "expected": True,
+        "lease": None,
+        "leased": None,
     }
 
 

@@ -37,6 +37,12 @@ def test_a_host_with_an_unfinished_deployment_blocks_convergence_whatever_its_fo
     assert "d.example.com (d) has no version (before its last deployment r2); " in refusal(plain, "r3")
 
 
+def test_no_publication_waits_for_a_host_that_can_be_leased():
+    late = Host(Identity("d", "d.example.com", "ci"), version="r1", idle_role="spare")
+    assert is_converged(snapshot(hosts=(AT_R2, late), published=Published("r2")))
+    assert count_excluded(STRATEGY, [late]) == 0
+
+
 def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():
     plain = snapshot(hosts=(AT_R2, AT_R1, NEW), published=Published("r2"))
     assert behind(Cluster("r2"), plain.hosts) == (AT_R1, NEW)

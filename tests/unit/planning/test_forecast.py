@@ -185,6 +185,7 @@ def test_a_forecast_as_json():
                 "role": "web",
                 "outlook": "changes",
                 "absent": False,
+                "lease": None,
                 "reason": None,
                 "steps": [
                     {

@@ -39,6 +39,12 @@ def test_a_group_has_the_hosts_that_its_selectors_select(selectors, expected):
     assert members(group, HOSTS) == set(expected)
 
 
+def test_a_host_that_can_be_leased_is_in_no_group():
+    hosts = {"a": Facts(is_leasable=True), "b": Facts()}
+    for selectors in ((), (selector(),), (selector(names="ab"),)):
+        assert members(Group("g", critical=False, selectors=selectors), hosts) == {"b"}
+
+
 def test_a_host_is_selected_by_its_id_and_by_its_name():
     hosts = {"0015C5": Facts(name="app1.example.com"), "0015C6": Facts(name="app2.example.com")}
     for name in ("0015C5", "app1.example.com"):

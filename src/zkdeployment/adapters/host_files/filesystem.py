@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Marker, Packages
     from zkdeployment.model.publication import Published
+    from zkdeployment.pools.lease import LeaseRecord
     from zkdeployment.rollout.failure import Failure
 
 
@@ -151,6 +152,15 @@ class Filesystem:
 
     def clear_version(self, former: Revision | None) -> None:
         self._run.clear_version(former)
+
+    def read_lease(self) -> LeaseRecord | None:
+        return self._run.read_lease()
+
+    def write_lease(self, record: LeaseRecord) -> None:
+        self._run.write_lease(record)
+
+    def forget_sequences(self) -> None:
+        self._run.forget_sequences()
 
     def read_published(self) -> Published:
         return self._run.read_published()

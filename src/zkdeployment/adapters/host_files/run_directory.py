@@ -20,6 +20,7 @@ from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.version_file import VersionFile
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
+from zkdeployment.pools.lease import LeaseRecord
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
@@ -144,6 +145,29 @@ class RunDirectory:
     def clear_version(self, former: Revision | None) -> None:
         """Record that a deployment begins to change the host; ``former`` is the last known revision."""
         self._version.clear(former)
+
+    def read_lease(self) -> LeaseRecord | None:
+        """Return the last lease that this host began to follow; ``None`` for a missing or damaged file."""
+        return LeaseRecord.from_json(self._read("lease"))
+
+    def write_lease(self, record: LeaseRecord) -> None:
+        """Record the lease that this host follows."""
+        self._replace("lease", json.dumps(record.to_json()).encode())
+
+    def end_leases(self, role: str | None) -> None:
+        """Forget the last lease: the host, which has ``role`` now, cannot be leased any more.
+
+        The version is cleared first, unless the host runs that role completely.
+        """
+        record = self.read_lease()
+        if record is not None and not (record.is_reached and record.lease.role == role):
+            self._version.forget_sequences()
+            self._version.clear(self._version.read(self._status_line()))
+        durable.remove(self.path / "lease")
+
+    def forget_sequences(self) -> None:
+        """Forget which publications this host completed: it had other targets then."""
+        self._version.forget_sequences()
 
     def read_published(self) -> Published:
         """Return the last publication known to the agents of this host."""

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
 from zkdeployment.errors import ProgramError
+from zkdeployment.pools.lease import TENANT_MARKER
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-MARKER = "### DUFFY tenant credentials"
 
 #: The options without a configuration file: nodes are made again and again, so their host keys are not known.
 _OPTIONS = (
@@ -83,7 +82,7 @@ class SshTenantKeys:
     timeout: float = 60.0
 
     def write(self, address: str, key: str) -> None:
-        self._run(address, self._cut + _APPEND, f"{MARKER}\n{key}\n")
+        self._run(address, self._cut + _APPEND, f"{TENANT_MARKER}\n{key}\n")
 
     def remove(self, address: str) -> None:
         self._run(address, self._cut + _END_CONNECTIONS)

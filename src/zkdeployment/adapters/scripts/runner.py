@@ -44,15 +44,17 @@ _TERMINATION_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 class ScriptRunner:
     """Runs one script at a time.
 
-    ``environment`` is the complete environment of scripts, except for the revision. ``logs`` is the directory of
-    output files. The file ``record`` names the running script, so that the successor of a killed agent waits for
-    the script. ``timeout`` is in seconds; 0 means no limit. ``tick`` is called a few times a second while a script
-    runs; when ``tick`` raises ``ShutdownError``, the script is terminated.
+    ``environment`` is the complete environment of scripts, except for the revision and the role of the host, which
+    ``role`` returns. ``logs`` is the directory of output files. The file ``record`` names the running script, so
+    that the successor of a killed agent waits for the script. ``timeout`` is in seconds; 0 means no limit.
+    ``tick`` is called a few times a second while a script runs; when ``tick`` raises ``ShutdownError``, the script
+    is terminated.
     """
 
     environment: Mapping[str, str]
     logs: Path
     record: Path
+    role: Callable[[], str | None] = field(default=lambda: None)
     timeout: float = 0
     verbose: bool = False
     tick: Callable[[], None] = field(default=lambda: None)
@@ -68,7 +70,12 @@ class ScriptRunner:
     ) -> None:
         self.wait_for_predecessor()  # also for a script of this agent that an error left running
         log = get_logger().bind(script=argv[0], run=name)
-        environment = {**self.environment, "ZKDEPLOYMENT_VERSION": str(revision), **(facts or {})}
+        environment = {
+            **self.environment,
+            "ZKDEPLOYMENT_ROLE": self.role() or "",
+            "ZKDEPLOYMENT_VERSION": str(revision),
+            **(facts or {}),
+        }
         _check_program(argv[0], environment.get("PATH", ""))
         scope = new_scope(name)
         with self._output(name) as output:

@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on
+from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave
 from zkdeployment.adapters.zookeeper.locks.service_locks import (
     LOCK_DELAY,
     LockDelay,
@@ -21,6 +21,7 @@ from zkdeployment.adapters.zookeeper.locks.service_locks import (
     any_free,
 )
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
+from zkdeployment.adapters.zookeeper.pools.leases import read_lease
 from zkdeployment.adapters.zookeeper.publication.assignments import read_services, read_wanted
 from zkdeployment.adapters.zookeeper.publication.history import write_result
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published
     from zkdeployment.model.stop import FailureOutput, Stop
+    from zkdeployment.pools.lease import Lease
     from zkdeployment.rollout.state import Permission, PhaseReport
     from zkdeployment.rollout.state_machine import Phase
 
@@ -108,9 +110,20 @@ class ZooKeeperFleet:
         )
 
     def permission(
-        self, sequence: int, identity: Identity, changed: Callable[[], None] | None = None
+        self,
+        sequence: int,
+        identity: Identity,
+        changed: Callable[[], None] | None = None,
+        *,
+        follows: bool = False,
     ) -> Permission:
-        return read_permission(self._session, sequence, identity.id, changed)
+        return read_permission(self._session, sequence, identity.id, changed, follows=follows)
+
+    def lease(self, identity: Identity) -> Lease | None:
+        return read_lease(self._session, identity.id)
+
+    def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:
+        self._session.watch(paths.lease_path(identity.id), changed)
 
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
         for _ in range(_ATTEMPTS):
@@ -141,6 +154,9 @@ class ZooKeeperFleet:
 
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
         return RoleRequestLock(self._session, role, identity)
+
+    def leave_role(self, identity: Identity) -> None:
+        leave(self._session, identity)
 
     def hand_on_role(self, identity: Identity) -> bool:
         return hand_on(self._session, identity)

@@ -74,6 +74,7 @@ def encode(known: KnownHost) -> bytes:
             "rack": known.rack,
             "address": known.address,
             "completed": known.completed,
+            "lease": known.idle_role,
             "inventory": None if known.inventory is None else _to_json(known.inventory),
         }
     )
@@ -140,6 +141,7 @@ def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inve
         rack=_text_or_none(value.get("rack")),
         address=_text_or_none(value.get("address")),
         completed=_number_or_none(value.get("completed")),
+        idle_role=_text_or_none(value.get("lease")),
     )
 
 

@@ -61,7 +61,7 @@ def _cells(host: HostStatus) -> tuple[Text | str, ...]:
         styled(host.state.value, style=COLOURS[host.state]),
         _version(host.version) if host.former is None else f"- (had {short(host.former)})",
         _version(host.wanted),
-        steps + (host.step or ""),
+        steps + (host.step or host.lease_text),
         _since(host.since),
     )
 

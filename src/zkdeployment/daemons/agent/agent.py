@@ -64,6 +64,7 @@ class Agent:
         with self._unregistering():
             self._register()
             self._adapters.fleet.watch_cluster(self._control.wake)
+            self._cycle.lease.watch(self._control.wake)
             self._adapters.notifier.ready()
             while not self._control.stopping:
                 if (settings := self._reload(reread)) is not None:
@@ -75,7 +76,7 @@ class Agent:
                     self._waits.hold_back(self._backoff.seconds)
                 elif outcome is CycleState.MOVED or self._adapters.outdated():
                     self._waits.wait_for_wake(_SETTLE)
-                elif self._waits.wait_for_cycle():
+                elif self._waits.wait_for_cycle() and not self._cycle.lease.is_outdated:
                     self._waits.spread_out(self._cycle.start_spread)
         return None
 

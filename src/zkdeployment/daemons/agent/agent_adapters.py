@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.ports.fleet import FleetStore
-    from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts
+    from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts, TenantAccess
     from zkdeployment.ports.process import Clock, Mailer, Notifier
 
 
@@ -43,6 +43,7 @@ class AgentAdapters(ReportingAdapters):
     packages: PackageManager
     checkouts: Checkouts
     scripts: Scripts
+    access: TenantAccess
 
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""

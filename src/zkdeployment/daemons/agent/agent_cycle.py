@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEvent, CycleState
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
+from zkdeployment.daemons.agent.lease_follower import LEASE_ERRORS, LeaseFollower
 from zkdeployment.daemons.agent.reporting.failure_reporter import reason
 from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
 from zkdeployment.daemons.agent.rollout_gate import RolloutGate
@@ -36,7 +37,8 @@ class AgentCycle:
     """Runs the cycles of one host's agent, one at a time.
 
     ``commands`` are those to run after a deployment. ``is_disturbed`` returns whether a deployment
-    that waits is to be abandoned. ``start_spread`` is the ``start_spread`` of the last cluster version.
+    that waits is to be abandoned. ``start_spread`` is the ``start_spread`` of the last cluster version. ``lease``
+    gives the host its role if it can be leased.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class AgentCycle:
         self._commands = commands
         self._is_disturbed = is_disturbed
         self._inventory = InventoryReporter(adapters, reporting.local)
+        self.lease = LeaseFollower(adapters, reporting)
         self._watermark = Watermark(adapters.files)
         self._held: ClusterState | None = None
         self._state = CycleState.READING
@@ -88,16 +91,22 @@ class AgentCycle:
     def _reconcile(self) -> None:
         self._reporting.registration.ensure_registered()
         self._inventory.catch_up()
+        if not self._read_lease():
+            return
         cluster = self._reporting.retry.read_cluster()
         published = self._read_published()  # after the cluster version: a version never lacks its strategy
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
         if cluster is None or cluster.revision is None:
             self._hold(cluster)
+            self.lease.forget_failure()
+            self.lease.show_waiting(ClusterState.STOPPED if cluster is None else cluster.state)
             self._advance(CycleEvent.CLUSTER_CLOSED)
             self._inventory.refresh()
             return
         self._held = None
-        gate = self._gate(published, cluster.revision) if published.governs(cluster) else None
+        # A host needs no grant to follow its lease.
+        is_gated = published.governs(cluster) and self.lease.is_reached
+        gate = self._gate(published, cluster.revision) if is_gated else None
         with bound(revision=cluster.revision):
             event = self._compare(cluster.revision, published, gate)
             self._advance(event)
@@ -109,17 +118,19 @@ class AgentCycle:
 
     def _compare(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
-        if revision == self._reporting.host.version:
+        is_leased = self.lease.is_reached
+        if revision == self._reporting.host.version and is_leased:
             self._settle()
             if gate is not None:
                 gate.confirm()
             return CycleEvent.VERSION_PRESENT
-        if published.revision == revision and self._reporting.host.has_reached(published.effective_since):
+        has_reached = self._reporting.host.has_reached(published.effective_since)
+        if published.revision == revision and is_leased and has_reached:
             return self._take_over(revision, published.sequence, gate)
         if gate is not None and (failure := gate.failure()) is not None:
             self._reporting.refusal.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
-        return CycleEvent.VERSION_WANTED
+        return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""
@@ -134,7 +145,22 @@ class AgentCycle:
             gate.confirm()
         return CycleEvent.ONLY_DOCUMENTS_CHANGED
 
+    def _read_lease(self) -> bool:
+        """Read the lease, and return whether the host can follow it; if not, the host shows why."""
+        try:
+            self.lease.read()
+        except LEASE_ERRORS as error:
+            self._reporting.refusal.stay_failed(reason(error))
+            self._advance(CycleEvent.DEFECT_MET)
+            return False
+        return True
+
     def _deploy(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
+        try:
+            self.lease.take_role()
+        except HostFilesError as error:
+            self._reporting.refusal.stay_failed(reason(error))
+            return CycleEvent.DEFECT_MET
         supervision = Supervision(
             self._adapters,
             self._reporting,
@@ -142,10 +168,14 @@ class AgentCycle:
             revision,
             gate,
             sequence=sequence,
+            lease=self.lease,
             disturbed=self._is_disturbed,
         )
         run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, commands=self._commands)
-        return CycleEvent.STEPS_SUCCEEDED if run.run() else CycleEvent.STEP_FAILED
+        if run.run():
+            return CycleEvent.STEPS_SUCCEEDED
+        self.lease.fail(revision, is_gated=gate is not None)
+        return CycleEvent.STEP_FAILED
 
     def _gate(self, published: Published, revision: Revision) -> RolloutGate:
         return RolloutGate(

@@ -55,6 +55,7 @@ class DeploymentRun:
         self._supervision = supervision
         self._commands = commands
         self._begun = adapters.clock.monotonic()
+        self._is_role_change = supervision.is_role_change
 
     def run(self) -> bool:
         """Deploy the revision and return whether that succeeded; a failure was reported then.
@@ -137,7 +138,10 @@ class DeploymentRun:
         self._record_result()
         with self._supervision.reporting("record the version"):
             self._reporting.deployment.succeed(self._supervision.revision, self._supervision.sequence)
+            self._supervision.reach_lease()
 
     def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:
+        if self._is_role_change:
+            return  # the history is about publications
         seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
         self._inventory.record_result(self._supervision.revision, seconds, error, failed)

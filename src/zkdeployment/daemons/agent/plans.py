@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.watermark import Watermark
@@ -9,6 +10,7 @@ from zkdeployment.errors import RefusedError
 from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Plan
 from zkdeployment.planning.planner import plan, unwanted_services
+from zkdeployment.pools.lease import Lease, first_record
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
@@ -26,9 +28,10 @@ def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -
     return _make_plan(adapters, wanted)
 
 
-def preview(adapters: AgentAdapters, identity: Identity) -> tuple[Revision, Plan]:
+def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
     """Return the cluster version and the plan an agent would execute for it, without changing anything.
 
+    ``leasable``: whether leases decide the role of the host, which has that of its ``identity`` without a lease.
     Raises ``RefusedError`` if the fleet is stopped or held.
     """
     Watermark(adapters.files).check(adapters.fleet.published())
@@ -37,7 +40,14 @@ def preview(adapters: AgentAdapters, identity: Identity) -> tuple[Revision, Plan
         state = ClusterState.STOPPED if cluster is None else cluster.state
         raise RefusedError(f"nothing starts: the cluster is {state.value}")
     revision = cluster.revision
-    if revision in {INITIAL, adapters.files.read_version(identity)}:
+    version = adapters.files.read_version(identity)
+    has_role = True
+    if leasable and identity.role is not None:
+        lease = adapters.fleet.lease(identity) or Lease(identity.role, 0)
+        record = first_record(adapters.files.read_lease(), identity.role, has_version=version is not None)
+        has_role = record.is_reached and record.lease.role == lease.role
+        identity = replace(identity, role=lease.role)
+    if revision == INITIAL or (revision == version and has_role):
         return revision, Plan()
     wanted = adapters.fleet.wanted(identity, revision)
     return revision, _make_plan(adapters, wanted)

@@ -120,9 +120,9 @@ class RolloutGate:
             raise ConflictError(f"rollout {rollout} is over")
 
     def _read(self, changed: Callable[[], None] | None = None) -> None:
-        identity = self._reporting.host.identity
+        identity, follows = self._reporting.host.identity, self._reporting.host.is_leasable
         self._permission = self._reporting.retry.retry_until_reachable(
-            lambda: self._adapters.fleet.permission(self._sequence, identity, changed)
+            lambda: self._adapters.fleet.permission(self._sequence, identity, changed, follows=follows)
         )
 
     def _report(self, phase: Phase) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.lease_follower import LeaseFollower
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
     from zkdeployment.daemons.control import Control
@@ -53,7 +54,8 @@ class Supervision:
     """The ``StepSupervisor`` of one deployment of one revision, published with ``sequence`` (0: set by hand).
 
     Without a ``gate`` no rollout delays the deployment. A deployment that waits at the gate is abandoned when
-    ``disturbed`` returns true. ``changed``: whether this deployment has begun to change the host.
+    ``disturbed`` returns true. ``changed``: whether this deployment has begun to change the host. ``lease`` gives
+    the host its role if it can be leased; the failures of such a host concern no other.
     """
 
     def __init__(  # noqa: PLR0913  the facts of a deployment
@@ -65,6 +67,7 @@ class Supervision:
         gate: RolloutGate | None,
         *,
         sequence: int,
+        lease: LeaseFollower,
         disturbed: Callable[[], bool],
     ) -> None:
         self._adapters = adapters
@@ -73,6 +76,7 @@ class Supervision:
         self.revision = revision
         self.sequence = sequence
         self._gate = gate
+        self._lease = lease
         self._disturbed = disturbed
         self.changed = False
 
@@ -109,9 +113,13 @@ class Supervision:
     def begin_changes(self) -> bool:
         """Record that the host has no version any more, before the first change of the deployment.
 
-        Returns whether this call recorded that.
+        Returns whether this call recorded that. A host that only changes its role keeps its version: its lease is
+        not reached meanwhile.
         """
         if self.changed:
+            return False
+        if self.is_role_change:
+            self.changed = True
             return False
         with failpoints("give-up-version"):
             self._reporting.deployment.give_up_version()
@@ -125,6 +133,8 @@ class Supervision:
         rollout do not interrupt these. Waits until ZooKeeper answers; the host is registered afterwards.
         """
         self._check_cluster(midway=midway)
+        if not midway:
+            self._lease.check()
         if self._gate is not None and not midway:
             self._gate.check()
 
@@ -152,11 +162,24 @@ class Supervision:
                 part = None if self._gate is None else (self._gate.rollout, self._gate.phase)
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
-                self._reporting.failures.fail(self.revision, failed, error, part)
+                if part is None and self._lease.is_leasable:
+                    self._reporting.failures.fail_alone(self.revision, failed, error)
+                else:
+                    self._reporting.failures.fail(self.revision, failed, error, part)
                 raise FailedError(step) from error
+
+    def reach_lease(self) -> None:
+        """Record that the host runs the role of its lease completely, if it can be leased."""
+        self._lease.reach()
+
+    @property
+    def is_role_change(self) -> bool:
+        """Whether the host has the revision, and only changes its role."""
+        return not self._lease.is_reached and self._reporting.host.version == self.revision
 
     def _check_waiting(self) -> None:
         self._check_cluster()
+        self._lease.check()
         if self._disturbed():
             raise ConflictError("the configuration or the program changed; the host waits again with the new one")
 

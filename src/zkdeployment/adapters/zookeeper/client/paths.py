@@ -55,6 +55,7 @@ POOL_CHANGES = f"{POOLS}/changes"
 POOL_FILLING = f"{POOLS}/filling"
 POOL_HOSTS = f"{POOLS}/hosts"
 POOL_WORKERS = f"{POOLS}/workers"
+POOL_LEASES = f"{POOLS}/leases"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.
 _DIGITS = 10
@@ -114,6 +115,9 @@ def user_path(name: str) -> str:
 def filter_path(output: str) -> str:
     """Return the lock of the filters that keep the list at ``output``."""
     return f"{FILTERS}/{quote(output, safe='')}"
+def lease_path(host_id: str) -> str:
+    """Return the path of a host's lease."""
+    return f"{POOL_LEASES}/{quote(host_id, safe='')}"
 
 
 def check_system_path(system: str) -> str:

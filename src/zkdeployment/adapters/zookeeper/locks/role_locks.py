@@ -86,6 +86,19 @@ def hand_on(session: Session, identity: Identity) -> bool:
     return held
 
 
+def leave(session: Session, identity: Identity) -> None:
+    """Remove a host's requests for the lock of its role, and its mark as out of service in that role."""
+    if identity.role is None:
+        return
+    for request in requests(session, identity.role):
+        if request.requestor == identity.id:
+            _delete(session, request.path)
+    mark = paths.out_of_service_path(identity.id)
+    node = session.get(mark)
+    if node is not None and node.properties.get("role") == identity.role:
+        _delete(session, mark)
+
+
 def read_out_of_service(session: Session) -> dict[str, str]:
     """Return the hosts that are out of service: host id → role."""
     hosts = session.children(paths.OUT_OF_SERVICE) or []

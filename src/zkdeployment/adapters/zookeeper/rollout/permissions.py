@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
 from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, decode_report, encode_report, granting_id
-from zkdeployment.rollout.state import Permission, PhaseReport
+from zkdeployment.adapters.zookeeper.rollout.records import (
+    decode_grant,
+    decode_report,
+    encode_report,
+    granting_id,
+    read_rollout,
+)
+from zkdeployment.rollout.late_joiners import is_open
+from zkdeployment.rollout.state import Grant, Permission, PhaseReport
 from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
@@ -19,9 +26,17 @@ if TYPE_CHECKING:
 
 
 def read_permission(
-    session: Session, sequence: int, host_id: str, changed: Callable[[], None] | None = None
+    session: Session,
+    sequence: int,
+    host_id: str,
+    changed: Callable[[], None] | None = None,
+    *,
+    follows: bool = False,
 ) -> Permission:
-    """Return a host's permission in the newest rollout of a publication; call ``changed`` at its next change."""
+    """Return a host's permission in the newest rollout of a publication; call ``changed`` at its next change.
+
+    A host that only ``follows`` needs no grant when the rollout has ended without stopping the fleet.
+    """
     if changed is not None:
         session.exists(paths.ROLLOUTS, WatchHandler(changed))
     rollout_id = granting_id(session.get(paths.ROLLOUTS))
@@ -33,7 +48,21 @@ def read_permission(
     report_paths = [paths.report_path(rollout_id, phase.value, host_id) for phase in Phase]
     grant, *nodes = session.get_many([grant_path, *report_paths])
     reports = {phase: decode_report(node) for phase, node in zip(Phase, nodes, strict=True) if node is not None}
+    if follows:
+        return Permission(rollout_id, _following_grant(session, rollout_id, sequence, changed), reports)
     return Permission(rollout_id, None if grant is None else decode_grant(grant), reports)
+
+
+def _following_grant(
+    session: Session, rollout_id: str, sequence: int, changed: Callable[[], None] | None
+) -> Grant | None:
+    """Return the grant of a host in no group: for both phases when the rollout has ended well."""
+    if changed is not None:
+        session.exists(paths.rollout_path(rollout_id), WatchHandler(changed))
+    state = read_rollout(session, sequence)
+    if state is None or state.ended is None or not is_open(state):
+        return None
+    return Grant("", Phase.DEPLOY)
 
 
 def reporting(

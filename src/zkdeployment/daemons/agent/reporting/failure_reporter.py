@@ -106,6 +106,23 @@ class FailureReporter:
         self._publish_output(stop, getattr(error, "tail", ""))
         log.critical("deployment-failed")
 
+    def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
+        """Fail this host because of ``error``: no other host and no rollout is concerned.
+
+        Nothing is kept on disk: a host whose agent restarts tries again.
+        """
+        cause = reason(error)
+        log = get_logger().bind(reason=cause)
+        log.error("deployment-error", exc_info=error)
+        self._show(revision, cause, failed)
+        identity = self._local.host.identity
+        stop = Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
+        tail = getattr(error, "tail", "")
+        self._adapters.mailer.send(*failure_mail(Failure(stop, failed=failed), tail, reported=True, alone=True))
+        self._registration.refresh()
+        self._publish_output(stop, tail)
+        log.critical("deployment-failed")
+
     def _publish_output(self, stop: Stop, tail: str) -> None:
         """Publish the end of the failed script's output; the failure itself is reported already."""
         if not tail:

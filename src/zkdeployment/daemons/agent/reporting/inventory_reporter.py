@@ -89,4 +89,5 @@ class InventoryReporter:
             rack=host.rack,
             address=host.address,
             completed=host.completed,
+            idle_role=host.idle_role,
         )

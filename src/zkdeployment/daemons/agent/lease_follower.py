@@ -1,0 +1,204 @@
+"""Follows the lease of this host: its role, the keys of its tenant, and what of that the host has reached.
+
+Keys are admitted and removed also while the fleet is stopped or held, because that deploys nothing. A role is
+taken only by a deployment.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.errors import ConflictError, HostFilesError, RefusedError, TreeError
+from zkdeployment.log import get_logger
+from zkdeployment.model.host import WAITING_PREFIX
+from zkdeployment.pools.lease import Lease, LeaseRecord, admissible_keys, first_record, revoked_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.model.cluster import ClusterState, Revision
+    from zkdeployment.model.host import Host
+
+#: The errors of a lease that cannot be followed.
+LEASE_ERRORS = (HostFilesError, RefusedError, TreeError)
+
+_WAITS_FOR_ROLE = f"{WAITING_PREFIX}take role "
+
+
+class LeaseFollower:
+    """Follows the lease of one host; does nothing and sends no request for a host that cannot be leased.
+
+    All methods wait until ZooKeeper answers. Call ``read`` before the others.
+    """
+
+    def __init__(self, adapters: AgentAdapters, reporting: HostReporting) -> None:
+        self._adapters = adapters
+        self._reporting = reporting
+        self._changed = threading.Event()
+        self._lease = Lease("", 0)
+        self._record = LeaseRecord(self._lease, is_reached=False)
+        self._is_loaded = False
+        self._failed: tuple[Revision, int] | None = None
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` (which must not block) whenever the lease may have changed."""
+
+        def changed() -> None:
+            """Note the change, so that the host acts at once, and wake the agent."""
+            self._changed.set()
+            wake()
+
+        if self._host.is_leasable:
+            self._adapters.fleet.watch_lease(self._host.identity, changed)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the lease may have changed since it was last read."""
+        return self._changed.is_set()
+
+    @property
+    def is_leasable(self) -> bool:
+        """Whether leases decide the role of this host."""
+        return self._host.is_leasable
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the host runs the role of its lease; true of a host that cannot be leased."""
+        return not self.is_leasable or (self._record.is_reached and self._record.lease.role == self._lease.role)
+
+    def read(self) -> None:
+        """Read the lease, and admit or remove keys accordingly; confirm a lease that changed nothing else.
+
+        Raises one of ``LEASE_ERRORS`` if the lease is malformed or older than one that the host knows, or if the
+        keys cannot be written.
+        """
+        host = self._host
+        if host.idle_role is None:
+            return
+        if not self._is_loaded:
+            has_version = host.version is not None
+            self._record = first_record(self._adapters.files.read_lease(), host.idle_role, has_version=has_version)
+            self._is_loaded = True
+        self._changed.clear()
+        lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.lease(host.identity))
+        self._lease = Lease(host.idle_role, 0) if lease is None else lease
+        _check_number(self._lease, self._record)
+        if self._record == LeaseRecord(self._lease, is_reached=True):
+            return  # a tenant may change the file meanwhile
+        keys = self._update_keys()
+        if self._lease.role == self._record.lease.role:
+            self._store(replace(self._record, lease=replace(self._lease, keys=keys)))
+        else:
+            self._store(replace(self._record, lease=replace(self._record.lease, keys=keys)))
+
+    def check(self) -> None:
+        """Read the lease again during a deployment; raise ``ConflictError`` if it gives the host another role."""
+        if not self.is_leasable:
+            return
+        try:
+            self.read()
+        except LEASE_ERRORS as error:
+            raise ConflictError(str(error)) from error
+        if self._lease.role != self._host.identity.role:
+            raise ConflictError(f"the lease changed: it gives this host the role {self._lease.role}")
+
+    def take_role(self) -> None:
+        """Begin to change the host to the role of its lease; the host leaves the lock of its former role.
+
+        A crash before the record is written repeats this. Raises ``HostFilesError``.
+        """
+        if not self.is_leasable or self._lease.role == self._record.lease.role:
+            return
+        identity = self._host.identity
+        get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_role(identity))
+        with failpoints("take-role"):
+            self._adapters.files.forget_sequences()
+            keys = self._record.lease.keys
+            self._store(LeaseRecord(replace(self._lease, keys=keys), is_reached=False))
+        self._reporting.local.host = replace(
+            self._host, identity=replace(identity, role=self._lease.role), sequence=0, completed=None
+        )
+
+    def reach(self) -> None:
+        """Record that the host runs its role completely, and admit the keys of its lease.
+
+        Raises ``HostFilesError``.
+        """
+        self._failed = None
+        if not self.is_leasable or self._record.is_reached:
+            return
+        with failpoints("reach-lease"):
+            if self._lease.role != self._record.lease.role:  # another lease came at the last moment
+                self._store(replace(self._record, is_reached=True))
+                return
+            self._adapters.access.admit(self._lease.keys)
+            self._store(LeaseRecord(self._lease, is_reached=True))
+
+    def fail(self, revision: Revision, *, is_gated: bool) -> None:
+        """Note that a deployment failed: it is not repeated for the same revision and lease.
+
+        No other host waits for the lock of the role. A rollout remembers the failures of its own deployments.
+        """
+        if self.is_leasable:
+            identity = self._host.identity
+            self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_role(identity))
+            self._failed = None if is_gated else (revision, self._lease.number)
+
+    def forget_failure(self) -> None:
+        """Permit the failed deployment again."""
+        self._failed = None
+
+    def has_failed(self, revision: Revision) -> bool:
+        """Whether the deployment of this revision with this lease failed before."""
+        return self._failed == (revision, self._lease.number)
+
+    def show_waiting(self, state: ClusterState) -> None:
+        """Show that the lease waits for the fleet, which is in ``state``; show nothing if no lease waits."""
+        host = self._host
+        waiting = f"{_WAITS_FOR_ROLE}{self._lease.role} (lease {self._lease.number}): the cluster is {state.value}"
+        step = None if self.is_reached else waiting
+        if host.step != step and (step is not None or (host.step or "").startswith(_WAITS_FOR_ROLE)):
+            self._reporting.local.host = replace(host, step=step)
+            self._reporting.registration.refresh()
+
+    @property
+    def _host(self) -> Host:
+        return self._reporting.host
+
+    def _update_keys(self) -> tuple[str, ...]:
+        """Remove keys that the lease does not have, and their connections; admit new ones if the role is reached.
+
+        The record still has removed keys, so that a crash before the end of the connections repeats this.
+        """
+        before = (*self._record.lease.keys, *self._adapters.access.admitted())
+        keys = admissible_keys(self._lease, before, is_reached=self.is_reached)
+        with failpoints("write-keys"):
+            self._adapters.access.admit(keys)
+        if revoked := revoked_keys(self._lease, before):
+            get_logger().info("tenant-keys-removed", keys=len(revoked))
+            self._adapters.access.end_connections()
+        return keys
+
+    def _store(self, record: LeaseRecord) -> None:
+        """Write a record on disk, then confirm it in the host's node."""
+        if record != self._record:
+            with failpoints("record-lease"):
+                self._adapters.files.write_lease(record)
+            self._record = record
+        leased = record.lease.reached if record.is_reached else None
+        self._reporting.local.host = replace(self._host, leased=leased)
+        self._reporting.registration.refresh()
+
+
+def _check_number(lease: Lease, record: LeaseRecord) -> None:
+    if 0 < lease.number < record.lease.number:
+        raise RefusedError(
+            f"the lease of this host went back: expected a number from {record.lease.number} on, found"
+            f" {lease.number}; write a larger number, or delete the lease, which makes the host idle"
+        )
