@@ -115,6 +115,8 @@ def user_path(name: str) -> str:
 def filter_path(output: str) -> str:
     """Return the lock of the filters that keep the list at ``output``."""
     return f"{FILTERS}/{quote(output, safe='')}"
+
+
 def lease_path(host_id: str) -> str:
     """Return the path of a host's lease."""
     return f"{POOL_LEASES}/{quote(host_id, safe='')}"
