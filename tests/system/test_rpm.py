@@ -182,7 +182,7 @@ def test_a_host_has_neither_the_libraries_nor_the_unit_of_the_service(repository
     libraries = {path.name for path in root.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
     assert libraries & {"fastapi", "uvicorn", "jinja2", "argon2", "authlib", "pydantic", "cryptography"} == set()
     units = {path.name for path in root.path("/usr/lib/systemd/system").glob("zkdeployment-*.service")}
-    assert units == {f"zkdeployment-{daemon}.service" for daemon in ("agent", "coordinator", "syncer")}
+    assert units == {f"zkdeployment-{daemon}.service" for daemon in ("agent", "coordinator", "filter@", "syncer")}
     configuration = tmp_path / "zkdeployment.cfg"
     configuration.write_text("[zkdeployment]\n")
     served = subprocess.run(

@@ -91,13 +91,17 @@ def removal_refusal(
     Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. Services below
     ``pruned`` top-level nodes do not count: an operator asked for their removal.
     """
-    deployed = _deployments(before, hosts)
-    removed = deployed - _deployments(after, hosts)
+    # What both have in common cancels out; a change concerns few of many targets.
+    changed = {name for name in before.keys() | after.keys() if before.get(name, ()) != after.get(name, ())}
+    removed = _deployments(before, hosts, changed) - _deployments(after, hosts, changed)
     ended: Counter[str] = Counter()
     for (path, _), number in removed.items():
         if f"/{path.split('/')[1]}" not in pruned:
             ended[path] += number
-    if ended.total() <= max(1, MOST_REMOVED * deployed.total()):
+    if ended.total() <= 1:
+        return None
+    deployed = _deployments(before, hosts, before.keys())
+    if ended.total() <= MOST_REMOVED * deployed.total():
         return None
     listed = ", ".join(f"{path}: {number}" for path, number in sorted(ended.items())[:_SHOWN])
     return (
@@ -107,8 +111,14 @@ def removal_refusal(
     )
 
 
-def _deployments(targets: Targets, hosts: Collection[Identity]) -> Counter[tuple[str, str]]:
-    """Return the number of instances by service path and host; an unknown target counts as one host."""
+def _deployments(
+    targets: Targets, hosts: Collection[Identity], names: Collection[str]
+) -> Counter[tuple[str, str]]:
+    """Return the number of instances by service path and host; an unknown target counts as one host.
+
+    Only the targets with these ``names`` count.
+    """
+    targets = {name: targets[name] for name in names if name in targets}
     instances: Counter[tuple[str, str]] = Counter()
     for host in hosts:
         for assignment in unchecked_assignments(host, targets):

@@ -105,7 +105,7 @@ def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -
                     yield GovernanceFault(intent.subject, app, position, message)
     owners = _Owners(intents)
     reported = set()
-    for target, assignments in targets.items():
+    for target, assignments in targets.items() if intents else ():  # most trees have none, and many targets
         for assignment in assignments if not target.startswith("/") else ():
             found = owners.of(assignment.path, target)
             for other in found[1:]:
