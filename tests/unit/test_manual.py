@@ -101,7 +101,7 @@ QUOTED = {
 }
 
 #: The modules with the alarms.
-ALARMS = ("fleet/health.py", "fleet/fleet_health.py")
+ALARMS = ("fleet/health.py", "fleet/fleet_health.py", "fleet/alarms/checks.py", "fleet/alarms/pools.py")
 
 
 def cut(line):

@@ -5,9 +5,13 @@ The health of a single host, and the types of both, are in ``health``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.checks.overview import CheckSummary
 from zkdeployment.fleet.ages import age
+from zkdeployment.fleet.alarms.checks import check_alarms
+from zkdeployment.fleet.alarms.pools import pool_alarms
 from zkdeployment.fleet.branch.refusals import describe_refusal
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.host_status import HostState, HostStatus
@@ -23,13 +27,13 @@ from zkdeployment.fleet.status import FleetStatus, fleet_status
 from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.listing import listing
+from zkdeployment.pools.overview import PoolsStatus
 from zkdeployment.rollout.absence import shortage
 from zkdeployment.rollout.tasks import ready_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.checks.overview import CheckSummary
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
@@ -43,22 +47,29 @@ _NAMED = 3
 _Finding = tuple[Health, str]
 
 
-def fleet_health(
-    snapshot: FleetSnapshot,
-    locks: Sequence[Lock],
-    syncer: SyncerReport | None,
-    *,
-    now: float,
-    limits: HealthLimits,
-    checks: CheckSummary | None = None,
-) -> HealthVerdict:
+@dataclass(frozen=True, slots=True)
+class MonitoredFleet:
+    """What the monitor reads of the fleet.
+
+    ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a problem. ``checks`` are
+    the monitoring systems to which checks are rolled out, ``pools`` the host pools.
+    """
+
+    snapshot: FleetSnapshot
+    locks: Sequence[Lock] = ()
+    syncer: SyncerReport | None = None
+    checks: CheckSummary = CheckSummary()  # noqa: RUF009  it cannot be changed
+    pools: PoolsStatus = PoolsStatus()  # noqa: RUF009  it cannot be changed
+
+
+def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> HealthVerdict:
     """Judge the fleet: return the most severe state, and one line with all problems, the most severe first.
 
     ``limits`` are in minutes and apply to the time that the slowest host has been behind, a lock was held, the
-    syncer has been silent, the repository could not be read, or a monitoring system fetched nothing. ``now`` is in
-    seconds since the epoch. ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a
-    problem. ``checks`` are the monitoring systems to which checks are rolled out.
+    syncer has been silent, the repository could not be read, a monitoring system fetched nothing, or a pool has
+    been below its level. ``now`` is in seconds since the epoch.
     """
+    snapshot, syncer = fleet.snapshot, fleet.syncer
     status = fleet_status(snapshot)
     cluster = snapshot.cluster
     if cluster is None:
@@ -78,11 +89,12 @@ def fleet_health(
             else _slow_hosts(snapshot, behind, wanted_for, limits)
         ),
         *_absences(snapshot, status),
-        *_old_locks(snapshot, locks, now, limits),
+        *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
         *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),
-        *(() if checks is None else _checks(checks, now, limits)),
+        *check_alarms(fleet.checks, now=now, limits=limits),
+        *pool_alarms(fleet.pools, now=now, published_for=wanted_for, limits=limits),
     ]
     health = max((severity for severity, _ in findings), default=Health.OK)
     findings.sort(key=lambda finding: -finding[0])
@@ -239,22 +251,6 @@ def _unread_repository(
     health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.last_message}"
-
-
-def _checks(checks: CheckSummary, now: float, limits: HealthLimits) -> Iterator[_Finding]:
-    """Yield the monitoring systems that fetch nothing while checks wait for them, and those that failed."""
-    for system in checks.systems:
-        silent = system.silent_for(now)
-        health, _ = limits.judge(silent / 60)
-        waiting = _number(len(system.waiting), "check instance")
-        if health is not Health.OK:
-            yield (
-                health,
-                f"monitoring system {system.name} has fetched nothing for {age(silent)}: {waiting} waiting",
-            )
-        if system.failed:
-            failed = _number(len(system.failed), "check instance")
-            yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"
 
 
 def _number(count: int, noun: str) -> str:

@@ -114,6 +114,26 @@ class SessionOverview:
     states: Mapping[int, NodeState]
 
 
+@dataclass(frozen=True, slots=True)
+class PoolsStatus:
+    """All pools by name, the failed nodes by id, and the names of the workers that run."""
+
+    pools: tuple[PoolOverview, ...] = ()
+    failed: tuple[PoolNode, ...] = ()
+    workers: tuple[str, ...] = ()
+
+    @property
+    def is_without_worker(self) -> bool:
+        """Whether there are pools with a level, and nobody fills them."""
+        return not self.workers and any(pool.level is not None for pool in self.pools)
+
+
+def pools_status(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> PoolsStatus:
+    """Return the status of all pools."""
+    failed = tuple(node for node in pool_nodes(snapshot) if node.state is NodeState.FAILED)
+    return PoolsStatus(pool_overviews(configuration, snapshot), failed, snapshot.workers)
+
+
 def pool_overviews(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> tuple[PoolOverview, ...]:
     """Return all pools by name."""
     return tuple(_overview(pool, snapshot) for _, pool in sorted(configuration.pools.items()))

@@ -8,10 +8,8 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.one_host import read_host
 
 if TYPE_CHECKING:
-    from zkdeployment.checks.overview import CheckSummary
+    from zkdeployment.fleet.fleet_health import MonitoredFleet
     from zkdeployment.fleet.snapshot import FleetSnapshot
-    from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import SyncerReport
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Properties
 
@@ -25,21 +23,20 @@ def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Fl
         return read_host(session, host_id)
 
 
-def read_fleet(
-    servers: Servers, *, timeout: float
-) -> tuple[FleetSnapshot, tuple[Lock, ...], SyncerReport | None, CheckSummary]:
-    """Return the fleet, its locks, the syncer's last report, and what waits for monitoring systems.
-
-    Raises as ``read_own_host`` does.
-    """
+def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
+    """Return the fleet with its locks, syncer, checks and host pools; raises as ``read_own_host`` does."""
     from zkdeployment.adapters.zookeeper.locks.contention import read_locks  # noqa: PLC0415  see above
     from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader  # noqa: PLC0415
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools  # noqa: PLC0415
+    from zkdeployment.fleet.fleet_health import MonitoredFleet  # noqa: PLC0415
+    from zkdeployment.pools.overview import pools_status  # noqa: PLC0415
     from zkdeployment.wiring.checks import check_adapters  # noqa: PLC0415
 
     with _open(servers, timeout) as session:
         reader = ZooKeeperFleetReader(session)
-        locks, syncer = read_locks(session), reader.syncer_report()
-        return reader.snapshot(), locks, syncer, check_adapters(session).summary()
+        locks, syncer, store = read_locks(session), reader.syncer_report(), ZooKeeperPools(session)
+        pools = pools_status(store.configuration(), store.read())
+        return MonitoredFleet(reader.snapshot(), locks, syncer, check_adapters(session).summary(), pools)
 
 
 def _open(servers: Servers, timeout: float) -> Session:

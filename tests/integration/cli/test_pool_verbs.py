@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from nagiosplugin import Range
 
 from support.commands import invoke
 from support.leasing import add_ready_nodes, add_tenant, contextualizing
@@ -19,10 +20,14 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.fleet.fleet_health import fleet_health
+from zkdeployment.fleet.health import HealthLimits
+from zkdeployment.model.servers import Servers
 from zkdeployment.pools.filling import new_node
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeEvent, fail
 from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.wiring.monitor import read_fleet
 
 DOCUMENT = """\
 schema: zkdeployment/Pools/v1
@@ -240,6 +245,9 @@ def test_a_pool_is_filled_at_once_and_shows_how(pools):
     assert "no worker of the pools runs" in listed.stdout
     assert "start 'zkdeployment pools'" in listed.stderr
     assert pools.json("pool", "list")["workers"] == []
+    fleet = read_fleet(Servers(pools.zookeeper), timeout=10)
+    verdict = fleet_health(fleet, now=time.time(), limits=HealthLimits(Range("15"), Range("30")))
+    assert "no worker of the pools runs; below their levels: web" in verdict.line
 
     def make(store, number):
         read = store.read()

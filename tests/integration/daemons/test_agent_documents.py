@@ -13,7 +13,7 @@ from support.coordinated_fleet import CoordinatedFleet
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.fleet.fleet_health import fleet_health
+from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.status import fleet_status
 
@@ -179,7 +179,7 @@ def test_no_rollout_starts_for_documents_and_the_fleet_counts_as_converged(
         status = fleet_status(snapshot)
         assert (status.converged, status.missed, status.completed) == (True, False, True)
         assert {found.id: found.state.value for found in status.hosts} == {"h1": "converged", "h9": "excluded"}
-        verdict = fleet_health(snapshot, (), None, now=snapshot.changed or 0.0, limits=HealthLimits(15, 30))
+        verdict = fleet_health(MonitoredFleet(snapshot), now=snapshot.changed or 0.0, limits=HealthLimits(15, 30))
         assert verdict.health is Health.OK, verdict
         third = publishing.push(TREE + "      /h2\n", strategy_yaml=STRATEGY, q_yaml=quarantine("2.0"))
         publishing.sync()

@@ -11,7 +11,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.refusals import BYTES_LIMIT, REFUSALS_LIMIT, write_refusal
 from zkdeployment.errors import NotConvergedError, RefusedError, TreeError
-from zkdeployment.fleet.fleet_health import fleet_health
+from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.history import Refusal
@@ -50,7 +50,9 @@ def test_a_refused_tip_is_recorded_and_shown_until_another_tip_is_on_the_branch(
     assert refusal.problems[0].startswith("a.zk:2:7: ")
     status = fleet_status(snapshot(publishing))
     assert status.to_json()["refusal"] == refusal.to_json()
-    verdict = fleet_health(snapshot(publishing), (), None, now=refusal.time + 120, limits=HealthLimits(15, 30))
+    verdict = fleet_health(
+        MonitoredFleet(snapshot(publishing)), now=refusal.time + 120, limits=HealthLimits(15, 30)
+    )
     assert verdict.health is Health.WARNING
     assert f"the tip {bad[:12]} is refused, 2 min ago: a.zk:2:7: " in verdict.line
     assert verdict.line.endswith(" and 1 more")

@@ -6,7 +6,8 @@ from nagiosplugin import Range
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.checks.overview import CheckSummary, SystemBacklog
-from zkdeployment.fleet.fleet_health import fleet_health
+from zkdeployment.documents.pools.values import NodePool, RoleMechanism
+from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
@@ -16,11 +17,16 @@ from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publication import SyncerReport
 from zkdeployment.model.stop import COORDINATOR, Stop
+from zkdeployment.pools.overview import PoolOverview, PoolsStatus
 from zkdeployment.rollout.state import Ending
 
 NOW = 100_000.0
 FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)
 OPERATOR = Stop.of_operator(Act("ann@adm1", "stop", "it smells", NOW - 60))
+
+
+RUNNING = Cluster("r2")
+NO_CHECKS, NO_POOLS = CheckSummary(), PoolsStatus()
 
 
 def host(number=1, version="r2", **fields):
@@ -39,13 +45,13 @@ def role(number, minutes):
     return Lock(LockKind.ROLE, "db", "/role-locks/db", (contender(number, minutes),))
 
 
-def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, checks=None, **more):
+def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, checks=NO_CHECKS, pools=NO_POOLS, **more):
     snapshot = FleetSnapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
     limits = HealthLimits(Range("15"), Range("30"))
-    return fleet_health(snapshot, locks, syncer, now=NOW, limits=limits, checks=checks)
+    fleet = MonitoredFleet(snapshot, locks, syncer, checks, pools)
+    return fleet_health(fleet, now=NOW, limits=limits)
 
 
-RUNNING = Cluster("r2")
 CONVERGED = "Converged at r2, set 20 min ago: 1 host"
 
 
@@ -338,3 +344,9 @@ def systems(fetched, since, failed=0):
 def test_a_monitoring_system_that_does_not_fetch_or_that_failed_is_a_problem(checks, health, line):
     verdict = judge(RUNNING, host(), checks=checks)
     assert (verdict.health, verdict.line) == (health, line)
+
+
+def test_alarms_of_pools_are_part_of_the_verdict():
+    pools = PoolsStatus((PoolOverview(pool=NodePool("web", RoleMechanism("spare", "ci"), 1), states={}),))
+    verdict = judge(RUNNING, host(), pools=pools)
+    assert (verdict.health, verdict.line) == (Health.WARNING, "no worker of the pools runs")

@@ -148,8 +148,9 @@ def command(
     """Check for Nagios that this host is registered, at the cluster version, without error and not stuck.
 
     With --cluster, check that the whole fleet has converged: report how long the slowest host takes, stops,
-    errors, locks that are held for long, absent hosts, and a silent syncer. The output is one line and
-    performance data, the exit code that of Nagios: 0 (ok), 1 (warning), 2 (critical) or 3 (unknown).
+    errors, locks that are held for long, absent hosts, a silent syncer, and host pools that are not filled. The
+    output is one line and performance data, the exit code that of Nagios: 0 (ok), 1 (warning), 2 (critical) or 3
+    (unknown).
 
     \b
     Example:
@@ -199,8 +200,7 @@ def _judge_host(config: Path | None, zookeeper: str | None, limits: HealthLimits
 def _judge_fleet(connection: Servers, limits: HealthLimits, timeout: float) -> HealthVerdict:
     from zkdeployment.fleet.fleet_health import fleet_health  # noqa: PLC0415  a host's check starts faster without it
 
-    snapshot, locks, syncer, checks = read_fleet(connection, timeout=timeout)
-    return fleet_health(snapshot, locks, syncer, now=time.time(), limits=limits, checks=checks)
+    return fleet_health(read_fleet(connection, timeout=timeout), now=time.time(), limits=limits)
 
 
 def _read_status(file: Path) -> str | None:
