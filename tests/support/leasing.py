@@ -40,6 +40,22 @@ POOLS = PoolConfiguration(
 )
 
 
+#: A document with these pools.
+POOLS_DOCUMENT = """\
+schema: zkdeployment/Pools/v1
+metadata: {name: pools}
+data:
+  defaults: {session-lifetime: 6h, session-lifetime-max: 12h, node-quota: 2}
+  nodepools:
+    abstract:
+      fleet: {mechanism: {type: role, role: {idle: spare, leased: ci-web}}}
+    concrete:
+      web: {extends: fleet, fill-level: 3}
+      db: {extends: fleet, fill-level: 1}
+      attic: {extends: fleet}
+"""
+
+
 def add_ready_nodes(store: PoolStore, count: int, pool: str = "web") -> list[int]:
     """Write nodes that are ready, and return their ids; node 7 has the address 192.0.2.7."""
     numbers = [*store.take_ids(count)]

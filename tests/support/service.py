@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.ports.commits import TreeCommits
+    from zkdeployment.ports.process import Clock
     from zkdeployment.ports.server import ServerAdapters
 
 _ACT = Act("tests", "user", "a test", 0.0)
@@ -70,14 +71,20 @@ def running_service(
     *,
     repository: Settings | None = None,
     commits: TreeCommits | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[RunningService]:
-    """Serve the application for a ZooKeeper at this connection string, with the repository of these settings."""
+    """Serve the application for a ZooKeeper at this connection string, with the repository of these settings.
+
+    ``clock`` is the time of pools.
+    """
     settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
     with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
         adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
             adapters = replace(adapters, read_revision=partial(read_revision, repository))
+        if clock is not None:
+            adapters = replace(adapters, pools=replace(adapters.pools, clock=clock))
         listener = open_listener("127.0.0.1", 0)
         port = listener.getsockname()[1]
         site = site or Site(

@@ -25,3 +25,10 @@ def duration_seconds(text: str) -> float | None:
         return None
     parts = zip(match.groups(default="0"), _PARTS, strict=True)
     return sum(int(number) * seconds for number, (_, seconds) in parts)
+
+
+def signed_duration(text: str) -> float | None:
+    """Return the seconds of a duration with a sign, ``+1h30m`` or ``-20m``; ``None`` if it is none, or 0."""
+    sign, rest = text.strip()[:1], text.strip()[1:]
+    seconds = None if sign not in {"+", "-"} or rest.startswith("+") else duration_seconds(rest)
+    return -seconds if seconds is not None and sign == "-" else seconds

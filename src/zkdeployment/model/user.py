@@ -115,6 +115,11 @@ class User:
         return self.role is Role.ADMIN
 
     @property
+    def is_tenant(self) -> bool:
+        """Whether the user has a role with which users have sessions of pools, retired or not."""
+        return Right.LEASE_NODES in RIGHTS[self.role]
+
+    @property
     def is_retired(self) -> bool:
         """Whether the user was retired."""
         return self.retired_at is not None

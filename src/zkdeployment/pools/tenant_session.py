@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import TenantLimits, User
     from zkdeployment.pools.node import PoolNode
 
+#: The latest end of a session: the last second that calendars can show, in the year 9999.
+LATEST = 253402300799.0
+
 
 @dataclass(frozen=True, slots=True)
 class NodesSpec:
@@ -95,7 +98,7 @@ def new_expiry(
     an admin changes it.
     """
     wanted = max(session.expires_at + delta if until is None else until, session.created_at)
-    return wanted if is_admin else min(wanted, session.created_at + limits.session_lifetime_max)
+    return min(wanted, LATEST if is_admin else session.created_at + limits.session_lifetime_max)
 
 
 def retire(

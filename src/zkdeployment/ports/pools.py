@@ -129,7 +129,7 @@ class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
 
     ``configuration`` returns the published pools, and ``present_hosts`` the ids of the registered hosts. ``wait``
-    returns after a change of nodes and sessions, or after a number of seconds.
+    returns after a number of seconds.
     """
 
     store: PoolStore

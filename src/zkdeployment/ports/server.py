@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
+    from zkdeployment.ports.pools import PoolAdapters
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.users import LoginStore, UserStore
 
@@ -36,6 +37,7 @@ class ServerAdapters:
     checks: CheckInstances
     monitoring: MonitoringSystems
     operator_checks: CheckAdapters
+    pools: PoolAdapters
     feed: FleetFeed
     users: UserStore
     logins: LoginStore

@@ -33,8 +33,12 @@ class UserStore(UserReader, Protocol):
     def add(self, new: NewUser, act: Act) -> IssuedKey:
         """Add a user and return it with its key; raises ``RefusedError`` if the name is taken or invalid."""
 
-    def reset_key(self, name: str, act: Act, *, expires_at: float | None = None) -> IssuedKey:
+    def reset_key(
+        self, name: str, act: Act, *, expires_at: float | None = None, key: str | None = None
+    ) -> IssuedKey:
         """Replace a user's key and return both; the old key and all login sessions of the user end at once.
+
+        ``key`` is the new key, a UUID, if an admin chose it.
 
         Raises ``RefusedError`` if there is no such user, or if it is retired.
         """

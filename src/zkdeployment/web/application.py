@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -27,8 +28,11 @@ from zkdeployment.web.api import (
     intent_groups,
     jobs,
     metrics,
+    pools,
     publications,
     rollback,
+    sessions,
+    tenants,
 )
 from zkdeployment.web.encoded_status import EncodedStatus
 from zkdeployment.web.error_responses import ERRORS, install_error_handlers
@@ -62,9 +66,14 @@ _API_ROUTERS = (
     intent_groups.router,
     jobs.router,
     metrics.router,
+    pools.router,
     publications.router,
     rollback.router,
+    tenants.router,
 )
+
+#: The requests for sessions that wait for a worker at once: they must not take the threads of all other requests.
+_WAITING = 200
 
 
 def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
@@ -87,10 +96,13 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.intent_resources = IntentResources()
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
+    application.state.session_requests = CapacityLimiter(_WAITING)
     install_error_handlers(application)
     application.include_router(health.router)
     for router in _API_ROUTERS:
         application.include_router(router, responses=ERRORS)
+    application.include_router(sessions.router, prefix="/api/v1/sessions", responses=ERRORS)
+    application.include_router(sessions.router, prefix="/api/v1/session", include_in_schema=False)
     for router in PAGE_ROUTERS:
         application.include_router(router)
     counted = CountedRequests(BodyLimit(application), application.state.request_counts)

@@ -11,7 +11,7 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.pools.surroundings import read_configuration, registered_hosts
+from zkdeployment.adapters.zookeeper.pools.surroundings import registered_hosts
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
 from zkdeployment.ports.pools import PoolAdapters
 
@@ -33,11 +33,12 @@ def open_pools(servers: Servers) -> Iterator[PoolAdapters]:
 
 def pool_adapters(session: Session, users: UserReader) -> PoolAdapters:
     """Return the adapters, which use ``session``."""
+    store = ZooKeeperPools(session)
     return PoolAdapters(
-        store=ZooKeeperPools(session),
+        store=store,
         users=users,
         acts=ZooKeeperActLog(session),
-        configuration=partial(read_configuration, session),
+        configuration=store.configuration,
         present_hosts=partial(registered_hosts, session),
         wait=threading.Event().wait,
         clock=SystemClock(),

@@ -36,6 +36,7 @@ from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
 from zkdeployment.wiring.checks import check_adapters
 from zkdeployment.wiring.commits import open_commits
+from zkdeployment.wiring.leasing import pool_adapters
 from zkdeployment.wiring.operator import operator_adapters
 from zkdeployment.wiring.syncer import read_revision
 
@@ -118,6 +119,7 @@ def server_adapters(
         checks=ZooKeeperCheckInstances(session),
         monitoring=ZooKeeperMonitoringSystems(session),
         operator_checks=check_adapters(session),
+        pools=pool_adapters(session, users),
         feed=feed,
         render_metrics=render,
         connection=lambda: session.link,

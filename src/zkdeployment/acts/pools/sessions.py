@@ -34,8 +34,10 @@ ANSWERING = 75.0
 #: Seconds after which nobody waits for a worker any longer, even if it works on the nodes.
 LONGEST = 300.0
 
-#: The longest time in seconds between two looks at a request.
-_LOOK = 1.0
+#: The shortest and the longest time in seconds between two looks at a request, and their share of the time so far.
+#: Nobody waits for a watch: each requester would then read at every change of any pool.
+_LOOKS = (0.05, 1.0)
+_SHARE = 0.1
 
 #: Attempts to change a session while others change it.
 _ATTEMPTS = 20
@@ -73,6 +75,14 @@ def find_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> Se
     return SessionDetails(session, _nodes(session, adapters))
 
 
+def find_active_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    """Return a session that has not ended; raises what ``find_session`` raises, and ``RetiredError``."""
+    details = find_session(number, adapters, actor)
+    if not details.session.is_active:
+        raise RetiredError(f"session {number} is retired")
+    return details
+
+
 def request_session(
     tenant: User,
     specs: tuple[NodesSpec, ...],
@@ -83,7 +93,7 @@ def request_session(
 ) -> SessionDetails | RequestRefusal:
     """Return the session of a tenant when a worker has prepared its nodes, or why there is none.
 
-    ``progress`` is called with the reservation, and again at least every second while the nodes are prepared. If
+    ``progress`` is called with the reservation, and again at least once a second while the nodes are prepared. If
     no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
     nodes for too long; the session may begin later then.
     """
@@ -224,26 +234,32 @@ def _await_worker(
         session = adapters.store.session(number)
         if session is None:
             return RequestRefusal(RequestProblem.NOT_PREPARED, _why_not_prepared(reserved, adapters))
-        details = SessionDetails(session, _nodes(session, adapters))
         if not session.is_active:
             return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
-        if not any(node.state is NodeState.CONTEXTUALIZING for node in details.nodes):
-            return details
-        progress(details)
-        if clock.monotonic() >= deadline:
+        if not _is_contextualizing(session, adapters):
+            return SessionDetails(session, _nodes(session, adapters))
+        progress(reserved)
+        now = clock.monotonic()
+        if now >= deadline:
             if _take_back(number, adapters):
                 message = (
                     f"no worker prepared the nodes within {ANSWERING:g} s, and they are ready again; is"
                     " 'zkdeployment pools' running?"
                 )
                 return RequestRefusal(RequestProblem.NOT_PREPARED, message)
-            if clock.monotonic() >= begin + LONGEST:
+            if now >= begin + LONGEST:
                 raise WaitTimeoutError(
                     f"the nodes of session {number} are still being prepared after {LONGEST:g} s; the list of"
                     " sessions shows when the session begins"
                 )
-            deadline = clock.monotonic() + ANSWERING
-        adapters.wait(_LOOK)
+            deadline = now + ANSWERING
+        adapters.wait(min(max((now - begin) * _SHARE, _LOOKS[0]), _LOOKS[1]))
+
+
+def _is_contextualizing(session: TenantSession, adapters: PoolAdapters) -> bool:
+    """Whether the nodes of a session are being prepared; they all change in one transaction."""
+    first = adapters.store.node(session.nodes[0])
+    return first is not None and first.session == session.id and first.state is NodeState.CONTEXTUALIZING
 
 
 def _take_back(number: int, adapters: PoolAdapters) -> bool:
@@ -290,9 +306,7 @@ def _change(
 ) -> SessionDetails:
     """Change an active session that the actor may change; return it afterwards."""
     for attempt in range(1, _ATTEMPTS + 1):
-        session = find_session(number, adapters, actor).session
-        if not session.is_active:
-            raise RetiredError(f"session {number} is retired")
+        find_active_session(number, adapters, actor)
         read = adapters.store.read()
         if number not in read.sessions:
             continue  # it has just ended: the next look finds that

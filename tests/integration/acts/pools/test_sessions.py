@@ -147,7 +147,7 @@ def test_a_request_that_no_worker_takes_is_undone(adapters, ci):
     add_ready_nodes(adapters.store, 1)
 
     def pass_time(seconds):
-        adapters.clock.time += seconds
+        adapters.clock.time += 100 * seconds
 
     message = refused(
         request_session(ci, ONE, replace(adapters, wait=pass_time), by="ci"), RequestProblem.NOT_PREPARED
@@ -166,7 +166,7 @@ def test_nodes_that_a_worker_has_claimed_are_not_taken_back(adapters, ci):
             adapters.store.commit(PoolChange(claimed=frozenset(details.session.nodes)), read)
 
     def pass_time(seconds):
-        adapters.clock.time += 10 * seconds
+        adapters.clock.time += 100 * seconds
 
     with pytest.raises(WaitTimeoutError, match="still being prepared"):
         request_session(ci, ONE, replace(adapters, wait=pass_time), by="ci", progress=claim)

@@ -59,8 +59,10 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         key = str(uuid.uuid4())
         return IssuedKey(self._create(new, self._hasher.hash(key), None, act), key)
 
-    def reset_key(self, name: str, act: Act, *, expires_at: float | None = None) -> IssuedKey:
-        key = str(uuid.uuid4())
+    def reset_key(
+        self, name: str, act: Act, *, expires_at: float | None = None, key: str | None = None
+    ) -> IssuedKey:
+        key = key or str(uuid.uuid4())
         key_hash = self._hasher.hash(key)
 
         def reset(record: UserRecord) -> UserRecord:

@@ -1,0 +1,144 @@
+"""Pools and their nodes, as requests and responses."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, IPvAnyAddress
+
+from zkdeployment.documents.pools.values import NodePool
+from zkdeployment.model.act import sanitize
+from zkdeployment.model.names import NameKind, name_problem
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.web.models.leasing import GetResult, LeasingBody, PostResult, optional_time, time_of
+
+
+class ListedPool(LeasingBody):
+    """A pool, and how many nodes it keeps ready."""
+
+    name: str
+    fill_level: int = Field(serialization_alias="fill-level")
+
+    @classmethod
+    def of(cls, pool: NodePool) -> "ListedPool":
+        """Return a pool that has a level."""
+        return cls(name=pool.name, fill_level=pool.fill_level or 0)
+
+
+class PoolLevels(LeasingBody):
+    """The number of nodes of a pool in each state."""
+
+    provisioning: int
+    ready: int
+    contextualizing: int
+    deployed: int
+    deprovisioning: int
+
+    @classmethod
+    def of(cls, pool: NodePool, nodes: Iterable[PoolNode]) -> "PoolLevels":
+        """Return the numbers of a pool."""
+        states = Counter(node.state for node in nodes if node.pool == pool.name)
+        return cls(
+            provisioning=states[NodeState.PROVISIONING],
+            ready=states[NodeState.READY],
+            contextualizing=states[NodeState.CONTEXTUALIZING],
+            deployed=states[NodeState.DEPLOYED],
+            deprovisioning=states[NodeState.DEPROVISIONING],
+        )
+
+
+class ShownPool(ListedPool):
+    """A pool with the number of its nodes in each state."""
+
+    levels: PoolLevels
+
+
+class PoolsResult(GetResult):
+    """The pools that lend nodes."""
+
+    pools: list[ListedPool]
+
+
+class PoolResult(GetResult):
+    """A pool."""
+
+    pool: ShownPool
+
+
+class NodeBody(LeasingBody):
+    """A node; `data` has the result of its provisioning, the last request that took it, and its failure."""
+
+    id: int
+    state: str
+    hostname: str | None
+    ipaddr: str | None
+    comment: str | None
+    pool: str | None
+    reusable: bool
+    data: dict[str, Any]
+    created_at: datetime
+    retired_at: datetime | None
+    active: bool
+
+    @classmethod
+    def of(cls, node: PoolNode) -> "NodeBody":
+        """Return a node."""
+        return cls(
+            id=node.id,
+            state=node.state.value,
+            hostname=node.hostname,
+            ipaddr=node.ipaddr,
+            comment=node.comment,
+            pool=node.pool,
+            reusable=node.reusable,
+            data=dict(node.data),
+            created_at=time_of(node.created_at),
+            retired_at=optional_time(node.retired_at),
+            active=node.is_active,
+        )
+
+
+def _host_name(given: str) -> str:
+    problem = name_problem(NameKind.HOST_NAME, given)
+    if problem is not None:
+        raise ValueError(problem)
+    return given
+
+
+def _storable(given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError("expected values that JSON can represent, without NaN and infinity") from error
+    return given
+
+
+class NewNodeBody(LeasingBody):
+    """A machine that becomes an unused node."""
+
+    hostname: Annotated[str, AfterValidator(_host_name)]
+    ipaddr: IPvAnyAddress
+    comment: Annotated[str, Field(max_length=1000), AfterValidator(sanitize)] | None = None
+    pool: str | None = Field(None, description="Has no effect: a node belongs to the pool that takes it.")
+    reusable: bool = True
+    data: Annotated[dict[str, Any], AfterValidator(_storable)] = Field(default_factory=dict)
+
+
+class NodesResult(GetResult):
+    """All nodes that are not done."""
+
+    nodes: list[NodeBody]
+
+
+class NodeResult(GetResult):
+    """A node."""
+
+    node: NodeBody
+
+
+class NewNodeResult(PostResult):
+    """The new node."""
+
+    node: NodeBody
