@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from dataclasses import replace
 
 import pytest
 import yaml
 from kazoo.exceptions import NoAuthError
 
 from support.commands import invoke
+from support.leasing import POOLS, add_ready_nodes, contextualizing
+from zkdeployment.acts.pools.sessions import request_session
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.pools.tenant_session import NodesSpec
+from zkdeployment.wiring.leasing import pool_adapters
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH6m0yGjKxWk0r5Q4yWqVx8QJqzv1n6xZl0m3q8h7b2d ci@example.com"
 DAY = 86400
@@ -70,6 +75,21 @@ def test_a_user_is_added_gets_another_key_and_is_retired(run, zookeeper, logins)
     assert "there is a user alice already" in run("add", "alice", "--role", "admin", status=3).stderr
     assert "'b/c' is not a user name" in run("add", "b/c", "--role", "admin", status=3).stderr
     assert "there is no user 'bob'" in run("retire", "bob", "--reason", "x", status=3).stderr
+
+
+def test_the_sessions_of_a_tenant_end_when_it_is_retired(run, zookeeper, tmp_path):
+    (tmp_path / "ci.pub").write_text(PUBLIC_KEY)
+    run("add", "ci", "--role", "tenant", "--ssh-key", str(tmp_path / "ci.pub"))
+    with Session(zookeeper) as session:
+        users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
+        pools = replace(pool_adapters(session, users), configuration=lambda: POOLS)
+        add_ready_nodes(pools.store, 1)
+        with contextualizing(pools.store):
+            begun = request_session(users.user("ci"), (NodesSpec("web", 1),), pools, by="ci")
+        assert run("retire", "ci", "--reason", "the team is gone").stdout == "retired ci\n"
+        ended = pools.store.session(begun.session.id)
+        assert ended.retired_at is not None
+        assert "@" in ended.retired_by
 
 
 def test_a_tenant_has_limits_and_its_ssh_key_is_masked(run, tmp_path):

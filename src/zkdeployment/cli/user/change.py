@@ -125,12 +125,23 @@ def reset_key(connection: Servers, name: str, expires: float | None, reason: str
 def retire(connection: Servers, name: str, reason: str) -> None:
     """Retire a user permanently: its key, and all logins with it, end at once. The name is not used again.
 
+    The sessions of a tenant end, too: its nodes are cleaned.
+
     \b
     Example:
       zkdeployment user retire alice --reason 'left the team'
     """
+    from zkdeployment.acts.pools.tenants import retire_tenant  # noqa: PLC0415  other commands start faster
+    from zkdeployment.wiring.leasing import open_pools  # noqa: PLC0415
+
+    act = new_act(f"retire user {name}", reason)
     with users_of_service(connection) as users:
-        users.retire(name, new_act(f"retire user {name}", reason))
+        user = users.user(name)
+        if user is None or not user.is_tenant:
+            users.retire(name, act)
+        else:
+            with open_pools(connection) as pools:
+                retire_tenant(user, users, pools, act)
     echo(f"retired {name}")
 
 
