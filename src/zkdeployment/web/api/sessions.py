@@ -21,7 +21,7 @@ from zkdeployment.web.models.sessions import (
     ChangedSessionResult,
     NewSessionResult,
     SessionBody,
-    SessionChange,
+    SessionUpdate,
     SessionOrder,
     SessionResult,
     SessionsResult,
@@ -73,7 +73,7 @@ async def create_session(
 
 @router.put("/{number}")
 def change_session(
-    adapters: ConnectedAdapters, user: Tenant, number: SessionId, change: SessionChange
+    adapters: ConnectedAdapters, user: Tenant, number: SessionId, change: SessionUpdate
 ) -> ChangedSessionResult:
     """End a session (`active: false`), or change when it ends; 422 if it has ended.
 

@@ -42,7 +42,7 @@ def _utc(given: datetime) -> datetime:
     return given.replace(tzinfo=UTC) if given.tzinfo is None else given
 
 
-class SessionChange(LeasingBody):
+class SessionUpdate(LeasingBody):
     """The end of a session (`active: false`), or another time of its end: a time, or a duration with a sign."""
 
     active: bool | None = None
