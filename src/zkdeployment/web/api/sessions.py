@@ -21,10 +21,10 @@ from zkdeployment.web.models.sessions import (
     ChangedSessionResult,
     NewSessionResult,
     SessionBody,
-    SessionUpdate,
     SessionOrder,
     SessionResult,
     SessionsResult,
+    SessionUpdate,
 )
 from zkdeployment.web.models.tenants import TenantBody
 
