@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git.commits import ask, read, read_range
 from zkdeployment.adapters.git.files import read_files, read_usable_files
+from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.adapters.git.pushing import PushResult, push
 from zkdeployment.adapters.git.signing import signing
 from zkdeployment.adapters.git.top_tree import top_entries, write_commit, write_tree
@@ -212,8 +213,8 @@ class GitTreeCommits:
 
     def _snapshot(self, order: CommitOrder, tip: str, base: str, past: str | None) -> BranchSnapshot:
         if past is None:
-            return BranchSnapshot(tip, read_files(self._git, f"{base}^{{tree}}", tip))
-        files, unusable = read_usable_files(self._git, f"{base}^{{tree}}")
+            return BranchSnapshot(tip, read_files(GitObjects(self._git), f"{base}^{{tree}}", tip))
+        files, unusable = read_usable_files(GitObjects(self._git), f"{base}^{{tree}}")
         newer = tuple(self._newer(past, tip))
         return BranchSnapshot(
             tip,
@@ -229,7 +230,7 @@ class GitTreeCommits:
         """Yield the files of the commits that are verified, oldest first."""
         for commit in reversed(newer):
             if self._is_verified(commit.id):
-                yield read_usable_files(self._git, f"{commit.id}^{{tree}}")[0]
+                yield read_usable_files(GitObjects(self._git), f"{commit.id}^{{tree}}")[0]
 
     def _newer(self, past: str, tip: str) -> Iterator[CommitSummary]:
         for commit in read_range(self._git, f"{past}..{tip}", most=_SEARCHED):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git.commits import ask, read
 from zkdeployment.adapters.git.files import read_usable_files
+from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.adapters.git.signatures import check_signature
 from zkdeployment.adapters.ssh_signatures import verify_text
 from zkdeployment.errors import RefusedError, SourceError
@@ -86,7 +87,7 @@ class GitApprovals:
             if not parents:
                 return
             revision = parents[0]
-            last = review(read_usable_files(git, f"{revision}^{{tree}}")[0], last)
+            last = review(read_usable_files(GitObjects(git), f"{revision}^{{tree}}")[0], last)
             tree = last.linted.tree
             contents = (
                 intent_content(intent, tree).digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from zkdeployment.errors import SourceError, without_passwords
@@ -114,29 +115,38 @@ class Git:
 
     def run(self, *arguments: str, stdin: BinaryIO | None = None) -> GitOutput:
         """Return git's output for any exit status; raises ``GitError`` if git is missing or takes too long."""
+        status, output, messages = self._execute(
+            *arguments,
+            istream=stdin,
+            with_extended_output=True,
+            with_exceptions=False,
+            stdout_as_string=False,
+            strip_newline_in_stdout=False,
+            kill_after_timeout=self.timeout,
+        )
+        if status and messages.startswith(_TIMED_OUT):
+            raise GitTimeoutError(f"git {arguments[0]} did not end within {self.timeout:g} s and was stopped")
+        return GitOutput(arguments[0], status, output, without_passwords(messages))
+
+    def start(self, *arguments: str) -> Any:
+        """Return a running git with pipes, as GitPython's wrapper of it; raises ``GitError`` if git is missing."""
+        return self._execute(*arguments, istream=PIPE, as_process=True)
+
+    def _execute(self, *arguments: str, **options: Any) -> Any:
         try:
             from git.cmd import Git as Command  # noqa: PLC0415  it takes a while, and fails where git is missing
             from git.exc import GitCommandNotFound  # noqa: PLC0415
         except ImportError as error:
             raise GitError(f"git is not installed: {str(error).strip().splitlines()[0]}") from error
         try:
-            answer: Any = Command(self.directory).execute(
+            return Command(self.directory).execute(
                 [*self._prefix(), "git", *_OPTIONS, *self.options, *arguments],
-                istream=stdin,
-                with_extended_output=True,
-                with_exceptions=False,
-                stdout_as_string=False,
-                strip_newline_in_stdout=False,
-                kill_after_timeout=self.timeout,
                 env=self._environment(),
                 start_new_session=True,  # without a terminal no program can ask for a password
+                **options,
             )
         except GitCommandNotFound as error:
             raise GitError(f"cannot run git: {error.__cause__ or error}") from error
-        status, output, messages = answer
-        if status and messages.startswith(_TIMED_OUT):
-            raise GitTimeoutError(f"git {arguments[0]} did not end within {self.timeout:g} s and was stopped")
-        return GitOutput(arguments[0], status, output, without_passwords(messages))
 
     def _prefix(self) -> list[str]:
         foreign = () if self.inherit else [name for name in _OF_ANOTHER_REPOSITORY if name in os.environ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from zkdeployment.adapters.git.command import Git
 from zkdeployment.adapters.git.files import read_document_files, read_files
+from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ def documents_of(commit: str) -> tuple[SourceFile, ...]:
     """Return the files with documents of a commit of this repository; none if there is no such commit."""
     git = Git(directory=Path.cwd(), inherit=True)
     tree = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
-    return () if tree.status else read_document_files(git, tree.text)
+    return () if tree.status else read_document_files(GitObjects(git), tree.text)
 
 
 def staged_files() -> tuple[SourceFile, ...]:
     """Return the tree files in the index of the repository around this directory; raises ``SourceError``."""
     git = Git(directory=Path.cwd(), inherit=True)
-    return read_files(git, git.run("write-tree").check().text, "to be committed")
+    return read_files(GitObjects(git), git.run("write-tree").check().text, "to be committed")

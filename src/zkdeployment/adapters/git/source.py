@@ -21,6 +21,8 @@ from zkdeployment.adapters.git.command import (
 )
 from zkdeployment.adapters.git.commits import Commit, ask, read
 from zkdeployment.adapters.git.files import read_files, revision_files
+from zkdeployment.adapters.git.lasting_reader import LastingReader
+from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.adapters.git.signatures import check_signature
 from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.tree_files import ATTEMPTS
@@ -65,6 +67,7 @@ class GitSource:
     now: Callable[[], float] = field(default=time.time, kw_only=True)
     #: Commits of the mirror by id; each is read once.
     _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _reader_of_files: LastingReader = field(default_factory=LastingReader, init=False, repr=False, compare=False)
 
     def fetch(self) -> Revision:
         return retry(self._fetch, attempts=ATTEMPTS, gap=self.gap)
@@ -73,13 +76,21 @@ class GitSource:
         """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""
         git, commit = self._find(revision)
         self._verify(git, commit.id)
+        tree = f"{commit.id}^{{tree}}"
         try:
-            return read_files(git, f"{commit.id}^{{tree}}", commit.id)
+            with self._reader_of_files.opened(git, self._directory) as objects:
+                return read_files(objects, tree, commit.id)
+        except GitTimeoutError:
+            raise
+        except GitError:
+            pass  # a run of git shows whether the running git failed, or the mirror
+        try:
+            return read_files(GitObjects(git), tree, commit.id)
         except GitTimeoutError:
             raise
         except GitError:
             self._remake()
-            return read_files(git, f"{commit.id}^{{tree}}", commit.id)
+            return read_files(GitObjects(git), tree, commit.id)
 
     def origin(self, revision: Revision) -> Origin:
         """Return the author, subject, time and signer of a fetched revision.
