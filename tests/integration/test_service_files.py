@@ -19,8 +19,10 @@ from zkdeployment.wiring import agent as wiring
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
+DAEMONS = ["agent", "syncer", "coordinator", "server", "pools", "nagios"]
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios"])
+
+@pytest.mark.parametrize("daemon", DAEMONS)
 def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd(daemon, tmp_path):
     shipped = (ETC / "zdaemon" / f"zkdeployment-{daemon}.conf").read_text()
     configuration = tmp_path / "zdaemon.conf"
@@ -34,7 +36,7 @@ def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd
     assert unit["Service"]["Restart"] == "on-failure"
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios"])
+@pytest.mark.parametrize("daemon", DAEMONS)
 def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(ETC / "systemd" / f"zkdeployment-{daemon}.service")
@@ -66,7 +68,7 @@ def test_the_unit_of_filters_and_zdaemon_run_the_filter_of_the_sample_file(tmp_p
     assert "missing.cfg" in done.stderr
 
 
-@pytest.mark.parametrize("daemon", ["agent", "syncer", "coordinator", "server", "nagios", "filter@"])
+@pytest.mark.parametrize("daemon", [*DAEMONS, "filter@"])
 def test_systemd_accepts_the_unit(daemon, tmp_path):
     text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
     instance = f"{daemon}web" if daemon.endswith("@") else daemon
@@ -95,6 +97,10 @@ def test_stopping_the_agent_ends_its_own_processes_and_leaves_them_time():
     assert unit["Service"].getint("TimeoutStopSec") > GRACE
 
 
+def test_stopping_the_worker_of_pools_leaves_its_tasks_time():
+    assert int(service("pools")["TimeoutStopSec"]) > GRACE
+
+
 def service(daemon):
     """Return the settings of a unit's service."""
     text = (ETC / "systemd" / f"zkdeployment-{daemon}.service").read_text()
@@ -109,6 +115,7 @@ def service(daemon):
         ("coordinator", "zkdeployment"),
         ("filter@", "zkdeployment"),
         ("server", "zkdeployment"),
+        ("pools", "zkdeployment-pools"),
         ("nagios", "nagios"),
     ],
 )
@@ -131,7 +138,7 @@ def test_programs_of_packages_and_scripts_have_the_rights_that_they_need():
     assert found["CapabilityBoundingSet"].startswith("~")
 
 
-@pytest.mark.parametrize("daemon", ["agent", "server"])
+@pytest.mark.parametrize("daemon", ["agent", "server", "pools"])
 def test_a_daemon_that_wants_to_be_started_again_is_and_has_not_failed(daemon):
     found = service(daemon)
     assert found["SuccessExitStatus"] == found["RestartForceExitStatus"] == str(RestartError.exit_code)
@@ -165,6 +172,15 @@ def test_systemd_makes_the_user_who_may_read_the_configuration(tmp_path):
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, int(gid), 0o640)
     assert int(uid) != 0
     assert (tmp_path / "run" / "zkdeployment").is_dir()
+
+
+def test_systemd_makes_the_user_whose_home_the_worker_of_pools_writes(tmp_path):
+    (tmp_path / "etc").mkdir()
+    subprocess.run(["systemd-sysusers", f"--root={tmp_path}", ETC / "systemd" / "sysusers-pools.conf"], check=True)
+    name, *_, home, shell = (tmp_path / "etc" / "passwd").read_text().strip().split(":")
+    assert (name, shell) == (service("pools")["User"], "/usr/sbin/nologin")
+    assert home == f"/var/lib/{service('pools')['StateDirectory']}"
+    assert service("pools")["StateDirectoryMode"] == "0700", "ssh refuses keys that others can read"
 
 
 def test_the_exit_status_of_zdaemon_shows_whether_the_program_runs(tmp_path):

@@ -103,6 +103,7 @@ def main(directory: str, verb: str, name: str, image: str = "") -> None:
     if verb == "delete":
         centre.delete(name)
         return
+    os.environ.pop("ZKDEPLOYMENT_PLAYBOOK", None)  # the machine outlives the playbook and its worker
     centre.create(name)
     machine = {"hostname": f"{name}.{image}.example.com", "ipaddr": centre.node(name).address}
     sys.stdout.write(json.dumps(machine) + "\n")

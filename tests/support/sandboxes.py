@@ -1,7 +1,10 @@
-"""Runs sandboxes through their commands, as a user would."""
+"""Runs sandboxes through their commands, as a user would, and ends them."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,10 +18,29 @@ from zkdeployment.sandbox import rpms
 from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: The directory of the installed programs.
 PROGRAMS = Path(sys.executable).parent
+
+
+@contextlib.contextmanager
+def ended_with_the_tests(directory: Path) -> Iterator[None]:
+    """End the sandbox in ``directory`` if this process is killed meanwhile, so that nothing is left running."""
+    words = [str(PROGRAMS / "zkdeployment"), "sandbox", "down", "-d", str(directory)]
+    guard = subprocess.Popen(
+        # The shell gets nothing to read until this process is gone.
+        ["/bin/sh", "-c", 'read -r _; exec "$@"', "sh", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        os.killpg(guard.pid, signal.SIGKILL)
+        guard.communicate()
 
 
 class SandboxCommands:

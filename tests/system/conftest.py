@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.sandboxes import SandboxCommands
+from support.sandboxes import SandboxCommands, ended_with_the_tests
 from zkdeployment.errors import RefusedError
 from zkdeployment.sandbox.fleet import Sandbox
 
@@ -26,15 +26,18 @@ def make_box(place):
     """Return a function that creates a named sandbox without starting it; all sandboxes are ended at the end."""
     made = []
 
-    def make(name):
-        box = SandboxCommands(place / name)
-        made.append(box)
-        return box
+    with contextlib.ExitStack() as guards:
 
-    yield make
-    for box in made:
-        with contextlib.suppress(RefusedError):  # the directory is not a sandbox
-            Sandbox(box.directory).down()
+        def make(name):
+            box = SandboxCommands(place / name)
+            guards.enter_context(ended_with_the_tests(box.directory))
+            made.append(box)
+            return box
+
+        yield make
+        for box in made:
+            with contextlib.suppress(RefusedError):  # the directory is not a sandbox
+                Sandbox(box.directory).down()
 
 
 @pytest.fixture(autouse=True)

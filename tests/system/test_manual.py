@@ -1,27 +1,18 @@
 """The manual's commands have the documented effects on a real fleet."""
 
-import os
-import sys
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
 
-from support.manual import HERE, PAGES, Shell, commands
-from support.sandboxes import SandboxCommands
+from support.manual import PAGES, commands
+from support.manual_shell import SANDBOX, opened_shell
 from zkdeployment.sandbox.process_cleanup import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
-
-#: The default directory of the sandbox, relative to the home directory.
-SANDBOX = ".local/state/zkdeployment/sandbox"
 
 #: The pages that continue with the tutorial's sandbox, in this order.
 SEQUELS = ["script", "approval"]
 
 #: The pages whose commands only read the sandbox's state.
-LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", *SEQUELS}]
+LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", "pools", *SEQUELS}]
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -33,24 +24,6 @@ def shell(place):
         for command in TUTORIAL:
             shell.show(command)
         yield shell
-
-
-@contextmanager
-def opened_shell(place):
-    """Yield a shell with its own checkout and home directory; a sandbox that it started is ended."""
-    home = Path(tempfile.mkdtemp(dir=place))
-    checkout = home / "checkout"
-    checkout.mkdir()
-    (checkout / ".venv").symlink_to(sys.prefix)
-    (checkout / "etc").symlink_to(HERE / "etc")
-    ours = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "COLUMNS": "200"}
-    foreign = ("ZKDEPLOYMENT_", "ZC_ZK_", "XDG_")
-    shell = Shell(checkout, {name: value for name, value in ours.items() if not name.startswith(foreign)})
-    try:
-        yield shell
-    finally:
-        shell.close()
-        SandboxCommands(home / SANDBOX).sandbox("down")
 
 
 def test_the_tutorial_leaves_the_fleet_in_the_documented_state(shell):

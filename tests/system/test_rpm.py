@@ -2,7 +2,9 @@
 
 import configparser
 import gzip
+import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -27,6 +29,7 @@ License: none
 BuildArch: noarch
 Provides: {python}
 Provides: rpm
+Provides: openssh-clients
 %description
 %files
 """
@@ -57,13 +60,30 @@ Requires: zkdeployment = 0.0.9-1
 /opt/zkdeployment/library.py
 """
 
-#: Imports each module of the installed program, so that each library that one of them needs is there. No package
-#: has the libraries of host pools yet.
+#: Imports each module of the installed program, so that each library that one of them needs is there.
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, zkdeployment
 for module in pkgutil.walk_packages(zkdeployment.__path__, "zkdeployment."):
-    if not (module.name.endswith("__main__") or ".samples" in module.name or ".adapters.pools." in module.name):
+    if not (module.name.endswith("__main__") or ".samples" in module.name):
         importlib.import_module(module.name)
+"""
+
+#: Runs the playbook in a directory with the installed Ansible, and prints its result.
+RUN_PLAYBOOK = """
+import json, sys
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
+from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+mechanism = AnsibleMechanism(sys.argv[1], Playbook("provision.yml", {"address": "192.0.2.{{ number }}"}))
+print(json.dumps(AnsiblePlaybooks().run(mechanism, mechanism.provision, {"number": 7}, [{"id": 1}])))
+"""
+
+PLAYBOOK = """\
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - command: {argv: ["/bin/true"]}
+    - set_fact:
+        duffy_out: {nodes: "{{ duffy_in.nodes | map('combine', {'ipaddr': address}) }}"}
 """
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -88,7 +108,7 @@ def repository(tmp_path_factory):
         spec = place / f"{number}.spec"
         spec.write_text(text)
         run("rpmbuild", "-bb", "--define", f"_topdir {place}", "--define", f"_rpmdir {place}", spec)
-    tools = {"PYTHON": PYTHON, "PIP": f"{sys.executable} -m pip"}
+    tools = {"PYTHON": PYTHON, "PIP": f"{sys.executable} -m pip", "PAYLOAD": "w1.gzdio"}
     run(HERE / "rpm" / "build", place, env={**os.environ, **tools}, cwd=place)
     found = RpmRepository(place / "repository")
     found.create()
@@ -120,7 +140,15 @@ class Root:
         """Return the command line of an installed program with the interpreter that its shebang line names."""
         script = self.path(f"/opt/zkdeployment/bin/{program}")
         assert script.read_text().startswith("#!/opt/zkdeployment/bin/python\n")
-        return [self.path("/opt/zkdeployment/bin/python"), script, *words]
+        return self.python(script, *words)
+
+    def python(self, *words):
+        """Return a command line of the installed Python."""
+        return [self.path("/opt/zkdeployment/bin/python"), *words]
+
+    def unit(self, daemon):
+        """Return the path of the systemd unit of a daemon."""
+        return self.path(f"/usr/lib/systemd/system/zkdeployment-{daemon}.service")
 
     def files(self):
         """Return the paths of our files and directories."""
@@ -143,7 +171,7 @@ def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_p
     assert "zdaemon" in root.zkdeployment("zdaemon", "--help")
     for link in ("/usr/bin/zkdeployment", "/usr/lib64/nagios/plugins/check_zkdeployment"):
         assert root.path(link).resolve().parent == root.path("/opt/zkdeployment/bin").resolve()
-    assert root.path("/usr/lib/systemd/system/zkdeployment-agent.service").exists()
+    assert root.unit("agent").exists()
     for page in ("1/zkdeployment.1", "5/zkdeployment.cfg.5", "8/check_zkdeployment.8"):
         assert b".SH DESCRIPTION" in gzip.decompress(root.path(f"/usr/share/man/man{page}.gz").read_bytes())
     for file in ("bash-completion/completions/zkdeployment", "zsh/site-functions/_zkdeployment"):
@@ -168,32 +196,52 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
         assert httpx.get(f"{url}/healthz").status_code == 503  # because ZooKeeper does not run
         assert "<form" in httpx.get(f"{url}/login").text
         assert httpx.get(f"{url}/static/page.css").status_code == 200
-    run(root.path("/opt/zkdeployment/bin/python"), "-c", IMPORT_EVERYTHING, env=ENVIRONMENT, cwd="/")
 
+    root.dnf("install", "zkdeployment-pools")
+    run(*root.python("-c", IMPORT_EVERYTHING), env=ENVIRONMENT, cwd="/")
     root.dnf("remove", "zkdeployment-server")
+    assert root.unit("pools").exists()
+    assert not root.unit("server").exists()
+    assert playbook_result(root, tmp_path) == {"nodes": [{"id": 1, "ipaddr": "192.0.2.7"}]}
+    root.dnf("remove", "zkdeployment-pools")
     hosts = Root(tmp_path / "hosts", repository)
     hosts.dnf("install", "zkdeployment")
     assert root.files() == hosts.files()
 
 
-def test_a_host_has_neither_the_libraries_nor_the_unit_of_the_service(repository, tmp_path):
+def playbook_result(root, place):
+    """Return the result of a playbook that the installed program runs."""
+    ansible = root.path("/opt/zkdeployment/bin/ansible-playbook")
+    first, _, rest = ansible.read_text().partition("\n")
+    assert first == "#!/opt/zkdeployment/bin/python"
+    ansible.write_text(f"#!{root.python()[0]}\n{rest}")
+    (place / "playbooks").mkdir()
+    (place / "playbooks" / "provision.yml").write_text(PLAYBOOK)
+    (place / "home").mkdir()
+    environment = {**ENVIRONMENT, "HOME": str(place / "home")}
+    return json.loads(run(*root.python("-c", RUN_PLAYBOOK, place / "playbooks"), env=environment, cwd="/"))
+
+
+def test_a_host_has_neither_libraries_nor_units_of_the_service_and_of_the_worker_of_pools(repository, tmp_path):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment")
     libraries = {path.name for path in root.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
     assert libraries & {"fastapi", "uvicorn", "jinja2", "argon2", "authlib", "pydantic", "cryptography"} == set()
+    assert libraries & {"ansible", "ansible_runner", "pexpect"} == set()
     units = {path.name for path in root.path("/usr/lib/systemd/system").glob("zkdeployment-*.service")}
     assert units == {f"zkdeployment-{daemon}.service" for daemon in ("agent", "coordinator", "filter@", "syncer")}
     configuration = tmp_path / "zkdeployment.cfg"
     configuration.write_text("[zkdeployment]\n")
-    served = subprocess.run(
-        root.command("zkdeployment", "serve", configuration),
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        check=False,
-    )
-    assert served.returncode == 2
-    assert "install the package zkdeployment-server" in served.stderr
+    for verb, package in (("serve", "zkdeployment-server"), ("pools", "zkdeployment-pools")):
+        refused = subprocess.run(
+            root.command("zkdeployment", verb, configuration),
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+            check=False,
+        )
+        assert refused.returncode == 2
+        assert f"install the package {package}" in refused.stderr
 
 
 def test_the_package_of_the_bridge_adds_its_unit_and_no_library(repository, tmp_path):
@@ -203,7 +251,7 @@ def test_the_package_of_the_bridge_adds_its_unit_and_no_library(repository, tmp_
     root.dnf("install", "zkdeployment-nagios")
     added = {str(path) for path in set(root.files()) - set(before)}
     assert [path for path in added if "zkdeployment-nagios" not in path] == []
-    assert root.path("/usr/lib/systemd/system/zkdeployment-nagios.service").exists()
+    assert root.unit("nagios").exists()
     root.dnf("remove", "zkdeployment-nagios")
     assert root.files() == before
 
@@ -238,7 +286,7 @@ def serving(root, place):
 
 def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repository, tmp_path):
     root = Root(tmp_path / "root", repository)
-    root.dnf("install", "zkdeployment", "zkdeployment-server")
+    root.dnf("install", "zkdeployment", "zkdeployment-server", "zkdeployment-pools")
     software = root.path("/opt/zkdeployment")
     sources = set(software.rglob("*.py"))
     compiled = {path.parents[1] / f"{path.name.split('.')[0]}.py" for path in software.rglob("*.pyc")}
@@ -250,25 +298,32 @@ def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repos
 
 def test_rpmlint_finds_only_documented_exceptions(repository):
     packages = sorted(repository.directory.parent.glob("zkdeployment-*0.1.0-*.rpm"))
-    assert len(packages) == 3
+    assert len(packages) == 4
     run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", *packages)
 
 
 def pinned(name):
-    """Return the names in a file of locked requirements, each of which has an exact version and hashes."""
-    lines = [line for line in (HERE / "rpm" / name).read_text().splitlines() if line[:1].isalnum()]
-    assert all("==" in line and line.endswith("\\") for line in lines)
-    return {line.partition("==")[0].lower() for line in lines}
+    """Return the entries of a file of locked requirements by name, each with an exact version and hashes."""
+    entries = re.findall(r"(?m)^\w[^\\\n]*(?:\\\n[^\\\n]*)*", (HERE / "rpm" / name).read_text())
+    assert all(re.match(r"\S+==\S+ \\\n +--hash=sha256:", entry) for entry in entries)
+    return {entry.partition("==")[0].lower(): entry for entry in entries}
 
 
 def test_the_bundled_libraries_cover_the_requirements_with_exact_versions_and_hashes():
     settings = configparser.ConfigParser()
     settings.read(HERE / "setup.cfg")
     needed = {
-        section: {line.split()[0].lower() for line in settings[section][key].strip().splitlines()}
-        for section, key in (("options", "install_requires"), ("options.extras_require", "server"))
+        key: {line.split()[0].lower() for line in settings[section][key].strip().splitlines()}
+        for section, key in (
+            ("options", "install_requires"),
+            ("options.extras_require", "server"),
+            ("options.extras_require", "pools"),
+        )
     }
-    hosts, server = pinned("requirements.txt"), pinned("requirements-server.txt")
-    assert needed["options"] <= hosts
-    assert needed["options.extras_require"] <= server
-    assert hosts & server == set()
+    hosts, server, pools = (pinned(f"requirements{suffix}.txt") for suffix in ("", "-server", "-pools"))
+    assert needed["install_requires"] <= hosts.keys()
+    assert needed["server"] <= server.keys()
+    assert needed["pools"] <= pools.keys()
+    assert hosts.keys() & (server | pools).keys() == set()
+    for name in server.keys() & pools.keys():
+        assert server[name] == pools[name], "the spec finds the libraries of both packages by equal entries"

@@ -59,17 +59,21 @@ def test_status_shows_the_location_of_every_part(box):
         assert box.zkdeployment("config", "check", host["config"]).returncode == 0
 
 
-def test_the_service_answers_its_admin_and_is_stopped_and_started_by_name(box):
+def test_the_service_answers_its_admin_and_is_stopped_and_started_by_name_like_the_worker_of_pools(box):
     server = box.status["server"]
     login = server["user"], server["key"]
     refused = httpx.post(f"{server['url']}/api/v1/resume", json={}, auth=login)
     assert refused.status_code == 409, refused.text
     assert httpx.post(f"{server['url']}/api/v1/resume", json={}).status_code == 401
-    box.sandbox("stop", "server")
-    assert box.status["server"] == server | {"pid": None}
-    box.sandbox("start", "server")
+    workers = Path(box.status["directory"]) / "pools" / "pools.log"
+    assert workers.read_text().count("pools-worker-started") == 1
+    box.sandbox("stop", "server", "pools")
+    assert (box.status["server"], box.status["pools"]) == (server | {"pid": None}, None)
+    box.sandbox("start", "server", "pools")
     wait_until(lambda: is_healthy(server["url"]), "the service answers again")
-    assert {"pools", "nagios"} <= box.status.keys()
+    wait_until(lambda: workers.read_text().count("pools-worker-started") == 2, "the worker runs again")
+    assert box.status["pools"] is not None
+    assert box.status["nagios"] is None
 
 
 def is_healthy(url):
@@ -150,8 +154,8 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(box):
     done = box.sandbox("stop", "host1", "host9")
     assert done.returncode == 2
     assert (
-        "host9 is not in this sandbox; expected one of host1, web-1, syncer, coordinator, server, zookeeper1"
-        in done.stderr
+        "host9 is not in this sandbox; expected one of host1, web-1, syncer, coordinator, server, pools,"
+        " zookeeper1" in done.stderr
     )
     assert box.status["hosts"]["host1"]["pid"] is not None
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.optional_libraries import pools_libraries
 from zkdeployment.config.load import load
-from zkdeployment.wiring.pools import build_pool_worker
 
 
 @click.command(name="pools")
@@ -28,7 +28,10 @@ def command(config: Path, *, verbose: bool) -> None:
       zkdeployment pools /etc/zkdeployment/zkdeployment.cfg
     """
     log.configure(verbose=verbose)
-    with build_pool_worker(load(config, host=False)) as (worker, control):
+    settings = load(config, host=False)
+    with pools_libraries():
+        from zkdeployment.wiring.pools import build_pool_worker  # noqa: PLC0415  hosts have no libraries of the worker
+    with build_pool_worker(settings) as (worker, control):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: control.stop())
         signal.signal(signal.SIGHUP, lambda *_: control.wake())

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from zkdeployment.cli.shared.console import console_for, styled
+from zkdeployment.cli.shared.optional_libraries import service_libraries
 from zkdeployment.cli.shared.options import emit, output_option
-from zkdeployment.cli.shared.service_libraries import service_libraries
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.sandbox.fleet import Sandbox
@@ -71,7 +71,9 @@ def command() -> None:
 @click.option("--syncer/--no-syncer", default=True, help="Whether a syncer follows the tree's branch.")
 @click.option("--samples", is_flag=True, help="Build the sample packages and push the sample tree.")
 @click.option(
-    "--server", is_flag=True, help="Start the service, with pages and an HTTP API, and add an admin to it."
+    "--server",
+    is_flag=True,
+    help="Start the service, with pages and an HTTP API, add an admin to it, and start the worker of host pools.",
 )
 @click.option("--nagios", is_flag=True, help="Start a Nagios with its bridge and a user for it; implies --server.")
 @output_option
@@ -86,7 +88,7 @@ def up(
     nagios: bool,
     output: str,
 ) -> None:
-    """Start a fleet, and return when every agent is registered, and the service answers.
+    """Start a fleet, and return when every agent is registered, and the service and the worker answer.
 
     \b
     Example:
@@ -170,7 +172,7 @@ def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
-    """Start agents (by host id), syncer, coordinator, server, nagios or ZooKeeper servers (zookeeper1).
+    """Start agents (by host id), syncer, coordinator, server, pools, nagios or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -184,7 +186,7 @@ def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--kill", is_flag=True, help="End them with SIGKILL, like a crash.")
 def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
-    """Stop agents (by host id), syncer, coordinator, server, nagios or ZooKeeper servers (zookeeper1).
+    """Stop agents (by host id), syncer, coordinator, server, pools, nagios or ZooKeeper servers (zookeeper1).
 
     \b
     Example:
@@ -218,6 +220,7 @@ def _show(status: dict[str, Any], output: str) -> None:
     if (service := status["server"]) is not None:
         login = f"service: user {service['user']}, key {service['key']}"
         table.add_row("server", _pid(service["pid"]), login, service["url"])
+        table.add_row("pools", _pid(status["pools"]), "the worker of host pools", status["config"])
     if (nagios := status["nagios"]) is not None:
         table.add_row("nagios", _pid(nagios["pid"]), "Nagios: monitoring system nagios1", "")
         table.add_row("", _pid(nagios["bridge"]), "the bridge of Nagios", "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from zkdeployment import log
-from zkdeployment.cli.shared.service_libraries import service_libraries
+from zkdeployment.cli.shared.optional_libraries import service_libraries
 from zkdeployment.config.load import load
 
 

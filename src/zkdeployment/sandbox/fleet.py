@@ -20,13 +20,19 @@ from zkdeployment.sandbox.layout import Layout, SandboxDescription
 from zkdeployment.sandbox.members import SandboxDaemon, SandboxMember, plain_environment
 from zkdeployment.sandbox.nagios_member import SandboxNagios
 from zkdeployment.sandbox.rpms import RpmRepository
-from zkdeployment.sandbox.starting import wait_answering, wait_published, wait_registered, wait_synchronized
+from zkdeployment.sandbox.starting import (
+    wait_answering,
+    wait_published,
+    wait_registered,
+    wait_synchronized,
+    wait_working,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.model.host import Host
-    from zkdeployment.sandbox.layout import SandboxService
+    from zkdeployment.sandbox.layout import HostLayout, SandboxService
 
 #: Seconds to wait for another command that is changing the sandbox.
 _LOCK_TIMEOUT = 60.0
@@ -57,8 +63,8 @@ class Sandbox:
     ) -> None:
         """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
-        With ``service``, the service is started, too, and answers. Raises ``RefusedError`` if there is a sandbox
-        already. After any other error the sandbox is removed.
+        With ``service``, the service and the worker of host pools are started, too, and answer. Raises
+        ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
         self._claim()
         try:
@@ -83,9 +89,11 @@ class Sandbox:
                         report("publishing the sample tree")
                         wait_published(description.zookeeper, self._syncer)
                 if description.service is not None:
-                    report("starting the service")
+                    report("starting the service and the worker of host pools")
                     self._service.start()
+                    self._pools.start()
                     wait_answering(description.service.url, self._service)
+                    wait_working(description.zookeeper, self._pools)
         except BaseException:
             report("cleaning up")
             self.down()
@@ -134,13 +142,18 @@ class Sandbox:
             "syncer": self._syncer.pid,
             "coordinator": self._coordinator.pid,
             "server": self._service_status(description.service),
-            "pools": None,
+            "pools": self._pools.pid,
             "nagios": self._nagios.status(),
             "servers": [
                 {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
                 for server in servers(self.layout, description.ports)
             ],
-            "hosts": {host.identity.id: self._host_status(host) for host in description.hosts},
+            "hosts": {
+                host.identity.id: _host_status(
+                    host, self.layout.host(host.identity.id), self._agent(host.identity.id)
+                )
+                for host in description.hosts
+            },
         }
 
     def push(self, directory: Path, message: str) -> str:
@@ -184,8 +197,8 @@ class Sandbox:
     def revive(self) -> list[str]:
         """Start the daemons that crashed, and return their names."""
         daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
-        daemons |= {"syncer": self._syncer, "coordinator": self._coordinator, "server": self._service}
-        daemons["nagios"] = self._nagios.bridge
+        daemons |= {"syncer": self._syncer, "coordinator": self._coordinator}
+        daemons |= {"server": self._service, "pools": self._pools, "nagios": self._nagios.bridge}
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
         self.start(crashed)
         return crashed
@@ -273,6 +286,10 @@ class Sandbox:
         return SandboxDaemon(self.directory, self.layout.service, "server", ["serve", str(self.layout.config)])
 
     @property
+    def _pools(self) -> SandboxDaemon:
+        return SandboxDaemon(self.directory, self.layout.pools, "pools", ["pools", str(self.layout.config)])
+
+    @property
     def _nagios(self) -> SandboxNagios:
         return SandboxNagios(self.directory, self.layout.nagios)
 
@@ -300,6 +317,7 @@ class Sandbox:
         self.layout.syncer.mkdir()
         self.layout.coordinator.mkdir()
         self.layout.service.mkdir()
+        self.layout.pools.mkdir()
         tools = layout.tools_configuration(
             self.layout,
             zookeeper=description.zookeeper,
@@ -322,19 +340,6 @@ class Sandbox:
             return None
         return {"url": service.url, "pid": self._service.pid, "user": service.user, "key": service.key}
 
-    def _host_status(self, host: Host) -> dict[str, Any]:
-        place = self.layout.host(host.identity.id)
-        agent = self._agent(host.identity.id)
-        return {
-            "name": host.identity.name,
-            "role": host.identity.role,
-            "root": str(place.root),
-            "run-directory": str(place.run),
-            "config": str(place.config),
-            "log": str(agent.log),
-            "pid": agent.pid,
-        }
-
     def _members(self, names: Sequence[str]) -> list[SandboxMember]:
         """Return the members with these names; an unknown name is an error before any member changes."""
         description = self._description()
@@ -343,7 +348,7 @@ class Sandbox:
         }
         known |= {"syncer": self._syncer, "coordinator": self._coordinator}
         if description.service is not None:
-            known["server"] = self._service
+            known |= {"server": self._service, "pools": self._pools}
         if self._nagios.exists:
             known["nagios"] = self._nagios
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
@@ -351,6 +356,18 @@ class Sandbox:
             if name not in known:
                 raise ConfigurationError(f"{name} is not in this sandbox; expected one of {', '.join(known)}")
         return [known[name] for name in names]
+
+
+def _host_status(host: Host, place: HostLayout, agent: SandboxDaemon) -> dict[str, Any]:
+    return {
+        "name": host.identity.name,
+        "role": host.identity.role,
+        "root": str(place.root),
+        "run-directory": str(place.run),
+        "config": str(place.config),
+        "log": str(agent.log),
+        "pid": agent.pid,
+    }
 
 
 def _new_service(zookeeper: str) -> SandboxService:

@@ -48,7 +48,7 @@ class Layout:
 
     @property
     def config(self) -> Path:
-        """The configuration of the tools, the syncer, the coordinator and the service."""
+        """The configuration of the tools and of all daemons but agents and the bridge of Nagios."""
         return self.directory / "sandbox.cfg"
 
     @property
@@ -85,6 +85,11 @@ class Layout:
     def service(self) -> Path:
         """The directory of the service."""
         return self.directory / "server"
+
+    @property
+    def pools(self) -> Path:
+        """The directory of the worker of host pools."""
+        return self.directory / "pools"
 
     @property
     def nagios(self) -> Path:
@@ -212,7 +217,7 @@ def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, reposi
 
 
 def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str, service_port: int | None) -> str:
-    """Return the text of the configuration of the tools, the syncer, the coordinator and the service."""
+    """Return the text of the configuration of the tools and of all daemons but agents and the bridge of Nagios."""
     return _ini(
         {
             "zkdeployment": {"zookeeper": zookeeper, "run-directory": str(layout.syncer)},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ProgramError, WaitTimeoutError
@@ -59,6 +60,15 @@ def wait_answering(url: str, daemon: SandboxDaemon) -> None:
     while not _is_healthy(url):
         _check(daemon, "the service", "answered", deadline)
         time.sleep(_INTERVAL)
+
+
+def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
+    """Return when a worker of host pools is registered; raises errors like ``wait_registered``."""
+    deadline = time.monotonic() + _LIMIT
+    with Session(zookeeper) as session:
+        while not session.children(paths.POOL_WORKERS):
+            _check(worker, "the worker of host pools", "was registered", deadline)
+            time.sleep(_INTERVAL)
 
 
 def wait_synchronized(bridge: SandboxDaemon) -> None:

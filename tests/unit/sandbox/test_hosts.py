@@ -28,6 +28,7 @@ def test_a_file_contains_ids_names_roles_and_facts(hosts_file):
     text = """
     web-1: {name: web1.example.com, tags: [ssd, edge], labels: {site: ams, zone: 3}, rack: r1}
     0015C5F4D4F0: {role: database}
+    spare1: {role: "lease:spare"}
     plain:
     """
     assert read_hosts(hosts_file(text)) == (
@@ -38,6 +39,7 @@ def test_a_file_contains_ids_names_roles_and_facts(hosts_file):
             rack="r1",
         ),
         Host(Identity("0015C5F4D4F0", "0015C5F4D4F0.sandbox", "database")),
+        Host(Identity("spare1", "spare1.sandbox", "lease:spare")),
         Host(Identity("plain", "plain.sandbox")),
     )
 

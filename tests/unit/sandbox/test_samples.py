@@ -21,6 +21,12 @@ def test_hosts_of_one_role_are_one_target():
     assert targets(samples.tree([WEB, other]), "hello") == ["/web", "n", "=", "2"]
 
 
+def test_nothing_runs_on_hosts_that_can_be_leased():
+    spare = Identity("host4", "host4.sandbox", "lease:spare")
+    assert samples.tree([ONE, spare]) == samples.tree([ONE])
+    assert targets(samples.tree([spare]), "hello") == []
+
+
 def test_worker_runs_on_a_role_or_else_on_the_last_host():
     assert targets(samples.tree([ONE, WEB]), "worker") == ["/web"]
     assert targets(samples.tree([ONE, TWO]), "worker") == ["/host2"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zkdeployment.cli.shared.optional_libraries import service_libraries
 from zkdeployment.cli.shared.options import emit
-from zkdeployment.cli.shared.service_libraries import service_libraries
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION
 from zkdeployment.config.load import load

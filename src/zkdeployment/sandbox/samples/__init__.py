@@ -1,6 +1,7 @@
 """The sample packages and their tree: two small HTTP services, built from one spec file.
 
-``hello`` runs on every host, twice on the first; ``worker`` runs on the hosts of a role.
+``hello`` runs on every host, twice on the first; ``worker`` runs on the hosts of a role. Nothing runs on hosts
+that can be leased.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.host import idle_role
 from zkdeployment.sandbox import rpms
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def tree(hosts: Sequence[Identity], *, version: str = "1.0", worker: bool = True
 
     ``worker`` runs on the hosts of the first role, or on the last host if no host has a role.
     """
+    hosts = [host for host in hosts if host.role is None or idle_role(host.role) is None]
     names = list(dict.fromkeys(host.role or host.id for host in hosts))
     targets = "".join(
         f"      /{name}\n        n = 2\n" if index == 0 else f"      /{name}\n" for index, name in enumerate(names)
