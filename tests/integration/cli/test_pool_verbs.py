@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from nagiosplugin import Range
 
 from support.commands import invoke
 from support.leasing import add_ready_nodes, add_tenant, contextualizing
+from support.pool_workers import TestWorker
+from support.simulated_nodes import SimulatedNodes
 from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
@@ -23,7 +22,6 @@ from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import HealthLimits
 from zkdeployment.model.servers import Servers
-from zkdeployment.pools.filling import new_node
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeEvent, fail
 from zkdeployment.pools.snapshot import PoolChange
@@ -35,10 +33,11 @@ metadata: {name: pools}
 data:
   nodepools:
     abstract:
-      role: {mechanism: {type: role, role: {idle: spare, leased: ci}}}
+      any:
+        mechanism: {type: ansible, ansible: {topdir: /, provision: {playbook: p}, deprovision: {playbook: d}}}
     concrete:
-      web: {extends: role, fill-level: 2}
-      attic: {extends: role}
+      web: {extends: any, fill-level: 2}
+      attic: {extends: any}
 """
 
 
@@ -60,6 +59,9 @@ class Site:
 
     def acts(self):
         return [act.what for act in read_acts(self.session) if act.by.startswith("ann@")]
+
+    def states(self):
+        return {node.state.value for node in self.store.read().nodes.values()}
 
     def change(self, number, change):
         read = self.store.read()
@@ -130,7 +132,8 @@ def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_t
         f"extend: zkdeployment session extend {number} --by 1h",
         f"retire: zkdeployment session retire {number}",
     ]
-    assert f"session {number}: 0 of 2 nodes prepared (node{first}.example.com, node{second}" in done.stderr
+    prepared = f"session {number}: a worker prepares node{first}.example.com, node{second}.example.com"
+    assert done.stderr in {"", f"{prepared}\n"}
 
     begun = pools.json("session", "show", number)
     assert begun["schema"] == "zkdeployment/session/v1"
@@ -213,34 +216,21 @@ def test_nodes_are_added_drained_forgiven_and_retired(pools):
     ]
 
 
-@contextmanager
-def filling(zookeeper, outcome):
-    """Do what a worker does to a pool whose failures are forgotten, in a session of its own."""
-    with Session(zookeeper) as session:
-        store = ZooKeeperPools(session)
-        store.announce("w1")
-
-        def work():
-            wait_until(lambda: not store.read().filling["web"].failures, "forgotten failures")
-            (number,) = store.take_ids(1)
-            read = store.read()
-            node = new_node(number, store.configuration().pools["web"], 5)
-            store.commit(PoolChange(nodes=(node,)), read)
-            outcome(store, number)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
-            yield
-        finally:
-            thread.join()
+@pytest.fixture
+def machines():
+    return SimulatedNodes()
 
 
-def test_a_pool_is_filled_at_once_and_shows_how(pools):
-    add_ready_nodes(pools.store, 1)
-    pools.store.commit(
-        PoolChange(filling={"web": FillingRecord(5, 1e10, "the switch is off")}), pools.store.read()
-    )
+@pytest.fixture
+def worker(pools, machines):
+    with TestWorker(pools.zookeeper, machines, SystemClock()) as running:
+        yield running
+
+
+def test_a_pool_is_filled_at_once_and_shows_how(pools, worker, machines):
+    machines.machines[add_ready_nodes(pools.store, 1)[0]] = None
+    failed = FillingRecord(3, time.time(), "the switch is off", pools.store.configuration().pools["web"].values)
+    pools.store.commit(PoolChange(filling={"web": failed}), pools.store.read())
     listed = pools.run("pool", "list")
     assert "no worker of the pools runs" in listed.stdout
     assert "start 'zkdeployment pools'" in listed.stderr
@@ -249,32 +239,34 @@ def test_a_pool_is_filled_at_once_and_shows_how(pools):
     verdict = fleet_health(fleet, now=time.time(), limits=HealthLimits(Range("15"), Range("30")))
     assert "no worker of the pools runs; below their levels: web" in verdict.line
 
-    def make(store, number):
-        read = store.read()
-        node = replace(read.nodes[number].after(NodeEvent.PROVISIONED, 6), hostname="n2", ipaddr="192.0.2.2")
-        store.commit(PoolChange(nodes=(node,)), read)
-
-    with filling(pools.zookeeper, make):
-        done = pools.run("pool", "fill", "web", "--reason", "the switch is on")
+    worker.begin()
+    wait_until(lambda: pools.store.read().workers == ("w1",), "the worker")
+    listed = pools.run("pool", "list")
+    assert "1: filling failed 3 times in a row: the switch is off; the next attempt is in 4 min" in listed.stdout
+    assert listed.stderr == ""
+    done = pools.run("pool", "fill", "web", "--reason", "the switch is on")
     assert done.stdout == "web: 2 of 2 ready\n"
     assert done.stderr.splitlines()[0].startswith("web: 1 of 2 ready")
     level = pools.json("pool", "fill", "web")
     assert (level["schema"], level["ready"], level["shortage"]) == ("zkdeployment/pool-level/v1", 2, None)
     assert "pool attic has no fill-level" in pools.run("pool", "fill", "attic", status=3).stderr
     assert pools.acts() == ["fill pool web", "fill pool web"]
-    assert "web (role): level 2; 2 ready" in pools.run("pool", "show", "web").stdout
+    assert "web (ansible): level 2; 2 ready" in pools.run("pool", "show", "web").stdout
+
+    begun = pools.json("session", "request", "web=2", "--tenant", "ci")
+    assert [node["state"] for node in begun["nodes"]] == ["deployed", "deployed"]
+    pools.run("session", "retire", begun["id"])
+    wait_until(lambda: pools.states() == {"ready", "unused"}, "clean nodes and a full pool")
 
 
-def test_a_pool_that_cannot_be_filled_says_why(pools):
-    pools.store.commit(PoolChange(filling={"web": FillingRecord(1, 1, "off")}), pools.store.read())
-
-    def give_up(store, number):
-        read = store.read()
-        record = FillingRecord(1, time.time(), "the switch is off", stamp=read.filling["web"].stamp)
-        store.commit(PoolChange(deleted=(read.nodes[number],), filling={"web": record}), read)
-
-    with filling(pools.zookeeper, give_up):
-        done = pools.run("pool", "fill", "web", status=1)
-    assert "pool web is not filled; it lacks 2: filling failed once: the switch is off" in done.stderr
+def test_a_pool_that_cannot_be_filled_says_why(pools, worker, machines):
+    machines.failing |= {*range(100)}
+    machines.working.clear()
+    worker.begin()
+    wait_until(lambda: len(pools.store.read().claimed) == 2, "the beginning of work")
+    late = pools.run("pool", "fill", "web", "--timeout", "0", status=5)
+    assert "pool web is not full after 0 s: 2 nodes are being provisioned" in late.stderr
+    machines.working.set()
+    done = pools.run("pool", "fill", "web", status=1)
+    assert "pool web is not filled; it lacks 2: filling failed once: " in done.stderr
     assert "; the next attempt is in " in done.stderr
-    assert pools.store.read().nodes == {}

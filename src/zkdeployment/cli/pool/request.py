@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ from zkdeployment.cli.shared.live_display import live_display
 from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import output_option, zookeeper_options
 from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
-from zkdeployment.pools.node import NodeState
+from zkdeployment.fleet.ages import age
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import open_pools
@@ -89,15 +90,15 @@ def _error(refusal: RequestRefusal) -> ZkdeploymentError:
 
 
 def _changes(before: SessionDetails | None, details: SessionDetails) -> Iterator[str]:
-    if before is None or _progress(before) != _progress(details):
+    if before is None:
         yield _progress(details)
 
 
 def _render(details: SessionDetails, _problem: str) -> Text:
-    return styled(_progress(details))
+    begun = details.session.created_at
+    return styled(f"{_progress(details)}, for {age(time.time() - begun)}")
 
 
 def _progress(details: SessionDetails) -> str:
-    prepared = sum(1 for node in details.nodes if node.state is NodeState.DEPLOYED)
     names = ", ".join(node.hostname or str(node.id) for node in details.nodes)
-    return f"session {details.session.id}: {prepared} of {len(details.nodes)} nodes prepared ({names})"
+    return f"session {details.session.id}: a worker prepares {names}"
