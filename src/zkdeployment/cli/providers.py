@@ -17,7 +17,7 @@ from zkdeployment.cli.shared.majority_option import majority_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.errors import UnreachableError
+from zkdeployment.errors import LinkError, UnreachableError
 from zkdeployment.output_schema import with_schema
 from zkdeployment.providers.selection import provider_version, select_providers
 from zkdeployment.wiring.providers import open_providers
@@ -37,6 +37,9 @@ _SCHEMA = "providers"
 #: Seconds between two reads of ``--watch``: at most, without a change, and at least.
 _MOST_SECONDS = 15.0
 _LEAST_SECONDS = 0.1
+
+#: Seconds until the next attempt after a failed one.
+_RETRY = 1.0
 
 
 @click.command(name="providers")
@@ -73,18 +76,18 @@ def command(connection: Servers, path: str, majority: Fraction, *, watch: bool, 
 def _watch(
     reader: ProviderReader, path: str, majority: Fraction, changed: threading.Event, *, as_json: bool
 ) -> None:
-    """Show each change until Ctrl-C; while ZooKeeper is unreachable, the last selection stays."""
+    """Show each change until Ctrl-C; the last selection stays while ZooKeeper or the node is away."""
     with contextlib.suppress(KeyboardInterrupt), _display(as_json=as_json) as show:
-        selection = _read(reader, path, None, majority)
+        selection, problem = _read(reader, path, None, majority), ""
         while True:
-            show(selection, "")
-            changed.wait(_MOST_SECONDS)
+            show(selection, problem)
+            changed.wait(_RETRY if problem else _MOST_SECONDS)
             time.sleep(_LEAST_SECONDS)
             changed.clear()
             try:
-                selection = _read(reader, path, selection.version, majority)
-            except UnreachableError as error:
-                show(selection, str(error))
+                selection, problem = _read(reader, path, selection.version, majority), ""
+            except (UnreachableError, LinkError) as error:
+                problem = str(error)
 
 
 def _read(reader: ProviderReader, path: str, last: str | None, majority: Fraction) -> ProviderSelection:
@@ -100,11 +103,13 @@ def _display(*, as_json: bool) -> Iterator[Callable[[ProviderSelection, str], No
             yield show
         return
     shown: ProviderSelection | None = None
+    last_problem = ""
 
     def print_object(selection: ProviderSelection, problem: str) -> None:
-        nonlocal shown
-        if problem:
+        nonlocal shown, last_problem
+        if problem and problem != last_problem:
             echo(problem, err=True)
+        last_problem = problem
         if selection != shown:
             echo(json.dumps(with_schema(_SCHEMA, selection.to_json())))
         shown = selection

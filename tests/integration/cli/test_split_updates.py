@@ -120,7 +120,9 @@ def test_a_load_balancer_never_mixes_versions_while_instances_are_updated_and_fi
             if number == 3:
                 bury(first)
                 bury(second)
-        last = "# version 1.4\nbackend web\n" + "".join(f"    server {name} {name} check\n" for name in ADDRESSES)
+        last = '# version "1.4"\nbackend web\n' + "".join(
+            f"    server {name} {name} check\n" for name in ADDRESSES
+        )
         wait_until(lambda: reloads.read_text().endswith(last), "a backend of five again")
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -134,7 +136,9 @@ def test_a_load_balancer_never_mixes_versions_while_instances_are_updated_and_fi
     versions = [found["version"] for found in lists]
     assert versions == sorted(versions)  # one switch
     assert len(set(versions)) == 2
-    written = re.findall(r"# version (\S+)\nbackend web\n((?:    server \S+ \S+ check\n)*)", reloads.read_text())
+    written = re.findall(
+        r"# version \"(\S+)\"\nbackend web\n((?:    server \S+ \S+ check\n)*)", reloads.read_text()
+    )
     assert [version for version, _ in written] == versions
     third.send_signal(signal.SIGTERM)
     assert third.wait(60) == 0
@@ -202,7 +206,7 @@ def test_the_verb_shows_the_instances_in_service(service, zookeeper):
 def test_a_watch_prints_each_change_and_stays_with_its_version_until_there_is_a_majority(service, zookeeper):
     service.register("1.1", "app1:80")
     command = [sys.executable, "-m", "zkdeployment", "providers", "-z", zookeeper, SOURCE, "--watch"]
-    watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         lines = iter(watching.stdout.readline, "")
         assert next(lines) == f"in service at {SOURCE}: 1.1, 1 of 1 instances: app1:80\n"
@@ -210,6 +214,13 @@ def test_a_watch_prints_each_change_and_stays_with_its_version_until_there_is_a_
         assert next(lines) == f"in service at {SOURCE}: 1.1, 1 of 2 instances; not in service: 1.4 (1): app1:80\n"
         service.end("app1:80")
         assert next(lines) == f"in service at {SOURCE}: 1.4, 1 of 1 instances: app2:80\n"
+        service.end("app2:80")
+        assert next(lines) == f"in service at {SOURCE}: 1.4, 0 of 0 instances\n"
+        service.session._client.delete(SOURCE)
+        assert next(iter(watching.stderr.readline, "")) == f"there is no node {SOURCE}\n"
+        service.session.ensure(SOURCE)
+        service.register("1.5", "app3:80")
+        assert next(lines) == f"in service at {SOURCE}: 1.5, 1 of 1 instances: app3:80\n"
     finally:
         watching.send_signal(signal.SIGINT)
         watching.communicate()
