@@ -53,10 +53,18 @@ def check_new_node(new: NewPoolNode) -> None:
 def node_of_host(
     hosts: Iterable[KnownHost], name: str, *, comment: str | None = None, data: Mapping[str, Any] | None = None
 ) -> NewPoolNode:
-    """Return a host of the fleet, given by its id or name, as a new node; raises ``NotFoundError``."""
+    """Return a host of the fleet, given by its id or name, as a new node.
+
+    Raises ``NotFoundError``, and ``RefusedError`` for a host that cannot be leased.
+    """
     found = next((host for host in hosts if name in {host.identity.id, host.identity.name}), None)
     if found is None:
         raise NotFoundError(f"there is no host {name}; 'zkdeployment status' lists all hosts by name and id")
+    if found.idle_role is None:
+        raise RefusedError(
+            f"host {found.identity} cannot be leased: expected role = lease:IDLE in its configuration, found"
+            f" {found.identity.role or 'no role'}"
+        )
     return NewPoolNode(
         hostname=found.identity.name,
         ipaddr=found.address,

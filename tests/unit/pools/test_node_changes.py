@@ -105,7 +105,10 @@ def test_a_name_or_an_address_that_is_none_is_refused(new: NewPoolNode, message:
 
 
 def test_a_host_of_the_fleet_becomes_a_node_once() -> None:
-    hosts = [KnownHost(Identity("h1", "app1.example.com"), address="192.0.2.5")]
+    hosts = [
+        KnownHost(Identity("h1", "app1.example.com", "spare"), address="192.0.2.5", idle_role="spare"),
+        KnownHost(Identity("h2", "app2.example.com", "web")),
+    ]
     new = node_of_host(hosts, "app1.example.com", comment="rack 4")
     assert new == NewPoolNode(hostname="app1.example.com", ipaddr="192.0.2.5", comment="rack 4", host="h1")
     assert node_of_host(hosts, "h1").host == "h1"
@@ -113,3 +116,5 @@ def test_a_host_of_the_fleet_becomes_a_node_once() -> None:
         added(new, 9, [added(new, 8, [], 9)], 9)
     with pytest.raises(NotFoundError, match="there is no host app2"):
         node_of_host(hosts, "app2")
+    with pytest.raises(RefusedError, match=r"cannot be leased: expected role = lease:IDLE .* found web"):
+        node_of_host(hosts, "h2")

@@ -5,6 +5,7 @@ What an act makes of a node is decided in ``pools.node_changes``. Each act is re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError, NotFoundError
@@ -37,11 +38,20 @@ def add_node(new: NewPoolNode, adapters: PoolAdapters, act: Act) -> PoolNode:
     Raises ``ConfigurationError`` for an invalid name or address, and ``RefusedError`` if a node is this machine.
     """
     check_new_node(new)
-    read, now = adapters.store.read(), adapters.clock.now()
-    added(new, 0, read.nodes.values(), now)  # an id is taken only for a node that can be added
-    (number,) = adapters.store.take_ids(1)
-    node = added(new, number, adapters.store.read().nodes.values(), now)
-    adapters.store.commit(PoolChange(nodes=(node,)), read)
+    number, now = 0, adapters.clock.now()
+    for attempt in range(1, _ATTEMPTS + 1):
+        read = adapters.store.read()
+        node = added(new, number, read.nodes.values(), now)
+        if not number:  # ids are taken only for nodes that can be added
+            (number,) = adapters.store.take_ids(1)
+            node = replace(node, id=number)
+        try:
+            adapters.store.commit(PoolChange(nodes=(node,)), read)
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            break
     adapters.acts.record(act)
     return find_node(number, adapters)
 

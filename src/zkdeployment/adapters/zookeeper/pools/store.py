@@ -170,7 +170,9 @@ class ZooKeeperPools:
         written = {node.id for node in change.nodes}
         claimed = (read.nodes[number] for number in sorted(change.claimed - written) if number in read.nodes)
         for node in (*change.nodes, *claimed):
-            yield from _writing_node(node, read)
+            yield from _writing_node(node)
+            if node.stamp is None and node.host is not None:
+                yield self._naming_host(node.host, node.id, read)
         yield from (Delete(_path(paths.POOL_NODES, node.id), _version(node)) for node in change.deleted)
         for session in change.sessions:
             yield from _writing_session(session)
@@ -178,6 +180,17 @@ class ZooKeeperPools:
             yield Delete(_path(paths.POOL_SESSIONS, session.id), _version(session))
         yield from (Create(_path(paths.POOL_CLAIMS, number), ephemeral=True) for number in sorted(change.claimed))
         yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
+
+    def _naming_host(self, host: str, number: int, read: PoolSnapshot) -> Operation:
+        """Return the operation that makes a host a node; two processes never make it two nodes."""
+        path, data = f"{paths.POOL_HOSTS}/{quote(host, safe='')}", encode({"node": number})
+        former = read.hosts.get(host)
+        if former is None:
+            return Create(path, data)
+        known = self._session.get(path)
+        if known is None or known.properties.get("node") != former:
+            raise ConflictError(f"{path} has changed; read again and retry")
+        return Set(path, data, known.version)
 
     def _guarding(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
         """Yield the operations on the guards of the tenants whose sessions begin or end."""
@@ -258,7 +271,7 @@ class ZooKeeperPools:
             self._has_directories = True
 
 
-def _writing_node(node: PoolNode, read: PoolSnapshot) -> Iterator[Operation]:
+def _writing_node(node: PoolNode) -> Iterator[Operation]:
     """Yield the operations that write a node; a node that is done moves to where nobody looks for nodes."""
     data, path = pack(node_to_json(node)), _path(paths.POOL_NODES, node.id)
     if not node.is_active:
@@ -266,9 +279,6 @@ def _writing_node(node: PoolNode, read: PoolSnapshot) -> Iterator[Operation]:
         yield Delete(path, _version(node))
     elif node.stamp is None:
         yield Create(path, data)
-        if node.host is not None:
-            host, number = f"{paths.POOL_HOSTS}/{quote(node.host, safe='')}", encode({"node": node.id})
-            yield Set(host, number) if node.host in read.hosts else Create(host, number)
     else:
         yield Set(path, data, node.stamp)
 

@@ -1,0 +1,95 @@
+"""Acts of operators on nodes and pools, on a real ZooKeeper, while others change the same nodes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from support.clocks import ManualClock
+from support.leasing import POOLS, add_ready_nodes
+from zkdeployment.acts.pools.filling import BEGINNING, fill_pool
+from zkdeployment.acts.pools.nodes import add_node, drain_node, retire_node
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
+from zkdeployment.errors import RefusedError
+from zkdeployment.model.act import Act
+from zkdeployment.pools.node import NodeEvent, NodeState
+from zkdeployment.pools.node_changes import NewPoolNode
+from zkdeployment.pools.overview import ShortageCause
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.wiring.leasing import pool_adapters
+
+ACT = Act("ann@console", "a test", "", 1.0)
+
+
+@pytest.fixture
+def adapters(zookeeper):
+    with Session(zookeeper) as session:
+        yield replace(
+            pool_adapters(session, ZooKeeperUserReader(session)), configuration=lambda: POOLS, clock=ManualClock()
+        )
+
+
+def test_a_host_becomes_one_node_however_many_operators_add_it(adapters, zookeeper):
+    new = NewPoolNode(hostname="app1.example.com", ipaddr="192.0.2.5", host="h1")
+
+    def add(_):
+        try:
+            return add_node(new, adapters, ACT).id
+        except RefusedError as error:
+            return str(error)
+
+    for _ in range(2):  # the second time, the host was a node before
+        with ThreadPoolExecutor(4) as threads:
+            outcomes = [*threads.map(add, range(4))]
+        (number,) = [outcome for outcome in outcomes if isinstance(outcome, int)]
+        assert outcomes.count(f"host h1 is node {number} already (unused)") == 3
+        assert [*adapters.store.read().nodes] == [number]
+        assert adapters.store.read().hosts == {"h1": number}
+        assert retire_node(number, adapters, ACT).state is NodeState.DONE
+    with Session(zookeeper) as session:
+        assert len(read_acts(session)) == 4
+
+
+def test_an_act_decides_again_when_the_node_has_changed_meanwhile(adapters):
+    (number,) = add_ready_nodes(adapters.store, 1)
+    store = adapters.store
+
+    class Overtaken:
+        """A store in which a session reserves the node right before each first write."""
+
+        def __getattr__(self, name) -> object:
+            return getattr(store, name)
+
+        def commit(self, change, read):
+            node = store.node(number)
+            if node.state is NodeState.READY:
+                reserved = node.after(NodeEvent.RESERVED, 5, session=9)
+                store.commit(PoolChange(nodes=(reserved,)), store.read())
+            store.commit(change, read)
+
+    with pytest.raises(RefusedError, match=f"cannot drain node {number}: it is contextualizing; try again"):
+        drain_node(number, replace(adapters, store=Overtaken()), ACT)
+    assert store.node(number).state is NodeState.CONTEXTUALIZING
+
+
+def test_filling_ends_when_no_worker_begins(adapters):
+    seen = []
+    clock = adapters.clock
+
+    def wait(seconds):
+        clock.time += seconds
+
+    pool = fill_pool("web", replace(adapters, wait=wait), ACT, timeout=3600, progress=seen.append)
+    assert pool.shortage.cause is ShortageCause.NO_WORKER
+    assert len(seen) == BEGINNING
+
+    adapters.store.announce("w1")
+    pool = fill_pool("web", replace(adapters, wait=wait), ACT, timeout=3600)
+    assert (pool.shortage.cause, pool.shortage.reason) == (
+        ShortageCause.NO_NODES,
+        "no unused host has the role spare",
+    )
