@@ -30,7 +30,7 @@ from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zkdeployment.ports.pools import PoolMechanism, PoolStore
     from zkdeployment.ports.process import Clock
@@ -109,7 +109,7 @@ class TestWorker:
         *,
         name: str = "w1",
         interval: float = 300.0,
-        make_store: type[ZooKeeperPools] = ZooKeeperPools,
+        make_store: Callable[[Session], PoolStore] = ZooKeeperPools,
     ) -> None:
         self.session = Session(zookeeper, session_timeout=6)
         self.store = make_store(self.session)
