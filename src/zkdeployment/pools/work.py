@@ -191,10 +191,10 @@ def _moved(node: PoolNode, after: PoolNode | None, reason: str) -> WorkStep:
 
 
 def _new_hosts(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield a node for each registered host whose role is the idle role of a pool, and that never was a node."""
+    """Yield a node for each registered host that a pool may lease, and that never was a node."""
     idle = _idle_roles(observation.sources.configuration.pools.values())
     for host in observation.sources.hosts.values():
-        if host.identity.role in idle and host.identity.id not in observation.snapshot.hosts:
+        if host.idle_role in idle and host.identity.id not in observation.snapshot.hosts:
             yield WorkStep(
                 "host-added", {"host": host.identity.id}, PoolChange(), (host_node(host, observation.now),)
             )
@@ -225,9 +225,9 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
     """
     left = dict(observation.snapshot.nodes)
     roles = {
-        host.identity.id: host.identity.role
+        host.identity.id: host.idle_role
         for host in observation.sources.hosts.values()
-        if host.identity.role is not None
+        if host.idle_role is not None
     }
     for pool in observation.sources.configuration.pools.values():
         record = observation.snapshot.filling.get(pool.name, FillingRecord())

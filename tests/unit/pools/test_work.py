@@ -177,9 +177,9 @@ def test_the_description_of_a_pool_is_recorded_when_it_changes() -> None:
     assert step.change.filling["cloud"].values["flavour"] == "small"
 
 
-def test_a_host_with_the_idle_role_of_a_pool_becomes_a_node_once() -> None:
+def test_a_host_that_a_pool_may_lease_becomes_a_node_once() -> None:
     hosts = tuple(
-        Host(Identity(name, f"{name}.lan", role), address="192.0.2.1")
+        Host(Identity(name, f"{name}.lan", "spare"), address="192.0.2.1", idle_role=role)
         for name, role in (("h1", "spare"), ("h2", "db"), ("h3", "spare"), ("h4", None))
     )
     found = steps(observe(pools=(WEB,), hosts=hosts, known_hosts={"h3": 4}))

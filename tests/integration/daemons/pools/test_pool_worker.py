@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+
 import pytest
 
 from support.clocks import ManualClock
 from support.pool_workers import KEY, PoolFleet, TestWorker
 from support.simulated_nodes import SimulatedNodes
+from support.waiting import wait_until
+from support.zookeeper import renew_session
+from zkdeployment.acts.pools.sessions import SessionActor, SessionDetails, request_session, retire_session
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
+from zkdeployment.errors import UnreachableError
+from zkdeployment.pools.tenant_session import NodesSpec
+from zkdeployment.wiring.leasing import pool_adapters
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
-DOCUMENT = f"""
-  defaults: {{session-lifetime: 100, session-lifetime-max: 200, node-quota: 5}}
-  nodepools:
-    abstract: {{any: {{{BOOKS}}}}}
-    concrete:
-      metal: {{extends: any, fill-level: 2, reuse-nodes: {{kind: metal}}}}
-      cloud: {{extends: any, fill-level: 2, run-parallel: false}}
-"""
+METAL = f"metal: {{{BOOKS}, fill-level: 2, reuse-nodes: {{kind: metal}}}}"
+CLOUD = f"cloud: {{{BOOKS}, fill-level: 2, run-parallel: false}}"
+
+
+def document(*pools: str, quota: int = 5) -> str:
+    defaults = f"{{session-lifetime: 100, session-lifetime-max: 200, node-quota: {quota}}}"
+    return f"{{defaults: {defaults}, nodepools: {{concrete: {{{', '.join(pools)}}}}}}}"
 
 
 @pytest.fixture
@@ -37,7 +50,7 @@ def machines():
 
 @pytest.fixture
 def worker(zookeeper, machines, clock, fleet):
-    fleet.publish(DOCUMENT)
+    fleet.publish(document(METAL, CLOUD))
     with TestWorker(zookeeper, machines, clock) as running:
         yield running
 
@@ -55,7 +68,10 @@ def test_a_session_goes_from_filled_pools_to_its_expiry_and_the_pools_are_filled
     assert {read.nodes[number].state.value for number in session.nodes} == {"deployed"}
     assert [machines.machines[number] for number in session.nodes] == [KEY, KEY]
     assert fleet.states("metal").count("ready") == fleet.states("cloud").count("ready") == 2
-    clock.time += 101
+    clock.time += 99
+    worker.settle()
+    assert list(fleet.store.read().sessions) == [session.id]
+    clock.time += 1
     worker.settle()
     read = fleet.store.read()
     assert (read.sessions, read.claimed) == ({}, frozenset())
@@ -64,3 +80,180 @@ def test_a_session_goes_from_filled_pools_to_its_expiry_and_the_pools_are_filled
     assert set(machines.machines.values()) == {None}
     assert len(machines.machines) == 4
     assert [node.state.value for node in fleet.store.history(0).nodes] == ["done"]
+
+
+def test_of_a_session_that_cannot_be_prepared_the_good_nodes_are_ready_again(worker, fleet, machines):
+    worker.settle()
+    good, bad = sorted(machines.machines)
+    machines.unreachable = {bad}
+    session = fleet.request(fleet.add_tenant(1), cloud=2)
+    worker.settle()
+    read = fleet.store.read()
+    assert (read.sessions, fleet.store.session(session.id)) == ({}, None)
+    assert (read.nodes[good].state.value, read.nodes[bad].state.value) == ("ready", "failed")
+    assert "no route" in read.nodes[bad].data["error"]["detail"]
+    assert machines.machines[good] is None
+    assert fleet.states("cloud").count("ready") >= 2  # more, if the pool was filled before the session failed
+
+
+def test_a_tenant_without_a_key_gets_no_session_and_no_node_fails(worker, fleet):
+    worker.settle()
+    fleet.request(fleet.add_tenant(1, key=None), cloud=2)
+    worker.settle()
+    assert fleet.store.read().sessions == {}
+    assert set(fleet.states("cloud")) == {"ready"}
+
+
+def test_failures_of_provisioning_are_tried_again_later_and_later(worker, fleet, machines, clock):
+    machines.failing = set(range(1, 99))
+    worker.settle()
+    assert (fleet.states(), len(machines.made)) == ([], 1)
+    record = fleet.store.read().filling["cloud"]
+    assert (record.failures, record.last_failure) == (1, clock.time)
+    assert "was not provisioned" in record.reason
+    clock.time += 59
+    worker.settle()
+    assert len(machines.made) == 1
+    assert worker.worker.run_cycle() == 1
+    clock.time += 1
+    worker.settle()
+    assert (len(machines.made), fleet.store.read().filling["cloud"].failures) == (2, 2)
+    machines.failing = set()
+    clock.time += 120
+    worker.settle()
+    assert (fleet.states("cloud"), fleet.store.read().filling["cloud"].failures) == (["ready", "ready"], 0)
+
+
+def test_nodes_of_a_pool_that_leaves_the_document_are_deprovisioned_as_it_was(worker, fleet, machines):
+    worker.settle()
+    session = fleet.request(fleet.add_tenant(1), cloud=1)
+    worker.settle()
+    fleet.publish(document(METAL))
+    worker.settle()
+    assert fleet.states("cloud") == ["deployed"]
+    fleet.add_tenant(1, retired_at=5.0)
+    worker.settle()
+    assert (fleet.states(), machines.machines) == ([], {})
+    assert fleet.store.session(session.id).retired_at is not None
+
+
+def test_a_document_that_cannot_be_read_changes_nothing_and_is_reported(worker, fleet, capsys):
+    worker.settle()
+    fleet.publish("{later: version}")
+    assert [worker.worker.run_cycle(), worker.worker.run_cycle()] == [1, 2]
+    assert capsys.readouterr().out.count("pools-cycle-failed") == 1
+    assert fleet.states("cloud") == ["ready", "ready"]
+    fleet.publish(document(CLOUD))
+    assert worker.worker.run_cycle() == 300
+    assert "pools-recovered" in capsys.readouterr().out
+
+
+def test_a_worker_acts_at_once_on_documents_requests_and_retired_tenants(zookeeper, machines, fleet):
+    fleet.clock = SystemClock()
+    with TestWorker(zookeeper, machines, fleet.clock) as running:
+        running.begin()
+        wait_until(lambda: fleet.store.read().workers == ("w1",), "the worker")
+        fleet.publish(document(CLOUD))
+        wait_until(lambda: fleet.states("cloud") == ["ready", "ready"], "a filled pool")
+        tenant = fleet.add_tenant(1)
+        fleet.request(tenant, cloud=1)
+        wait_until(lambda: sorted(fleet.states("cloud")) == ["deployed", "ready", "ready"], "a session")
+        fleet.add_tenant(1, retired_at=5.0)
+        wait_until(lambda: fleet.states() == ["ready", "ready"], "the end of the session")
+
+
+def test_a_worker_that_is_asked_to_end_leaves_its_work_to_another(zookeeper, machines, clock, fleet):
+    fleet.publish(document(CLOUD))
+    machines.working.clear()
+    with TestWorker(zookeeper, machines, SystemClock()) as first:
+        first.begin()
+        wait_until(lambda: first.tasks.busy, "a task")
+        machines.must_end.set()
+        first.end()
+        assert not first.tasks.busy
+    assert fleet.states("cloud") == ["provisioning", "provisioning"]
+    assert fleet.store.read().filling["cloud"].failures == 0
+    machines.must_end.clear()
+    machines.working.set()
+    with TestWorker(zookeeper, machines, clock, name="w2") as second:
+        second.settle()
+    assert fleet.states("cloud") == ["ready", "ready"]
+    assert machines.made == [[1, 2]]
+
+
+def test_a_worker_that_lost_its_claims_gives_its_work_up_and_begins_again(worker, fleet, machines):
+    machines.working.clear()
+    worker.worker.run_cycle()
+    worker.worker.run_cycle()
+    assert worker.tasks.busy == fleet.store.read().claimed == {1, 2}
+    renew_session(worker.session)
+    worker.worker.run_cycle()
+    assert worker.tasks.must_end
+    machines.working.set()
+    wait_until(lambda: not worker.tasks.busy, "the end of the abandoned task")
+    worker.settle()
+    assert fleet.states("cloud") == ["ready", "ready"]
+    assert machines.overlaps == []
+
+
+def test_claims_whose_transaction_had_no_answer_are_released(zookeeper, machines, clock, fleet):
+    class Deaf(ZooKeeperPools):
+        """A store that loses the answers to the first claims."""
+
+        lost = 0
+
+        def commit(self, change, read):
+            super().commit(change, read)
+            if change.claimed and self.lost < 2:
+                self.lost += 1
+                raise UnreachableError("the answer was lost")
+
+    fleet.publish(document(CLOUD))
+    with TestWorker(zookeeper, machines, clock, make_store=Deaf) as deaf:
+        deaf.settle()
+        assert deaf.store.lost == 2
+    assert fleet.states("cloud") == ["ready", "ready"]
+    assert machines.made == [[1, 2]]
+
+
+def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, machines, fleet):
+    fleet.clock, nodes = SystemClock(), 12
+    fleet.publish(document(METAL.replace("2", str(nodes), 1), quota=2))
+    tenants = [fleet.add_tenant(number) for number in range(1, 51)]
+    fleet.add_nodes(nodes, kind="metal")
+    given: list[SessionDetails] = []
+    with ExitStack() as stack:
+        for name in ("w1", "w2", "w3"):
+            stack.enter_context(TestWorker(zookeeper, machines, fleet.clock, name=name)).begin()
+        sessions = [stack.enter_context(Session(zookeeper)) for _ in range(4)]
+        pools = [
+            replace(pool_adapters(session, ZooKeeperUserReader(session)), wait=threading.Event().wait)
+            for session in sessions
+        ]
+        wait_until(lambda: fleet.states() == ["ready"] * nodes, "a full pool")
+
+        def ask(number: int, quantity: int) -> None:
+            adapters = pools[number % len(pools)]
+            found = request_session(
+                tenants[number], (NodesSpec("metal", quantity),), adapters, by=tenants[number].name
+            )
+            if isinstance(found, SessionDetails):
+                given.append(found)
+
+        threads = [threading.Thread(target=ask, args=(number, 1 + number % 2)) for number in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(90)
+        assert not any(thread.is_alive() for thread in threads)
+        taken = [node for details in given for node in details.session.nodes]
+        assert len(taken) == len(set(taken)) >= nodes - 1
+        assert all(len(details.session.nodes) <= 2 for details in given)
+        read = fleet.store.read()
+        assert sorted(read.sessions) == sorted(details.session.id for details in given)
+        for details in given:
+            retire_session(details.session.id, pools[0], SessionActor("root@adm"))
+        wait_until(lambda: fleet.states() == ["ready"] * nodes, "all nodes back in the pool")
+    read = fleet.store.read()
+    assert (read.sessions, read.claimed, read.workers, machines.overlaps) == ({}, frozenset(), (), [])
+    assert sorted(machines.machines.items()) == [(number, None) for number in range(1, nodes + 1)]
