@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.documents.durations import duration_seconds
+from zkdeployment.documents.durations import duration_seconds, signed_duration
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,22 @@ from zkdeployment.documents.durations import duration_seconds
 )
 def test_durations_are_read_as_people_write_them(text, seconds):
     assert duration_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("+1h30m", 5400),
+        ("-20m", -1200),
+        (" + 1w 2D ", 777600),
+        ("+0h", None),
+        ("1h", None),
+        ("++1h", None),
+        ("-+1h", None),
+        ("-", None),
+        ("", None),
+        ("+soon", None),
+    ],
+)
+def test_a_signed_duration_needs_its_sign(text, seconds):
+    assert signed_duration(text) == seconds

@@ -17,7 +17,7 @@ from zkdeployment.model.user import Role, TenantLimits, User
 from zkdeployment.pools.filling import FillPlan, new_node, next_filling, plan_filling
 from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession, new_expiry, retire
+from zkdeployment.pools.tenant_session import LATEST, LeasedNode, NodesSpec, TenantSession, new_expiry, retire
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=3)
 POOLS = PoolConfiguration(
@@ -128,6 +128,10 @@ def test_a_session_ends_between_its_begin_and_its_ceiling(
     assert new_expiry(SESSION, LIMITS, is_admin=is_admin, **change) == end
 
 
+def test_no_session_ends_later_than_calendars_can_show() -> None:
+    assert new_expiry(SESSION, LIMITS, delta=1e13, is_admin=True) == LATEST
+
+
 def test_a_session_is_expired_at_its_end_and_not_before() -> None:
     assert [SESSION.is_expired(now) for now in (1099.9, 1100)] == [False, True]
     assert not replace(SESSION, retired_at=1050).is_expired(2000)
@@ -137,9 +141,9 @@ def test_retiring_releases_the_nodes_that_the_session_still_has() -> None:
     mine = replace(ready(1), state=NodeState.DEPLOYED, session=11)
     failed = replace(ready(2), state=NodeState.FAILED)
     other = replace(ready(3), state=NodeState.DEPLOYED, session=12)
-    session, released = retire(SESSION, [mine, failed, other], 1050)
+    session, released = retire(SESSION, [mine, failed, other], 1050, "ann@console")
     assert [(node.id, node.state) for node in released] == [(1, NodeState.DEPROVISIONING)]
-    assert (session.retired_at, session.is_active) == (1050, False)
+    assert (session.retired_at, session.retired_by, session.is_active) == (1050, "ann@console", False)
 
 
 def spare(number: int, host: str | None, **data: object) -> PoolNode:

@@ -68,7 +68,7 @@ async def create_session(
     """
     specs = tuple(spec.to_spec() for spec in order.nodes_specs)
     work = partial(_create, adapters, user, specs, order.tenant_id)
-    return await run_sync(work, limiter=request.app.state.session_requests)
+    return await run_sync(work, limiter=request.app.state.session_requests, abandon_on_cancel=True)
 
 
 @router.put("/{number}")
