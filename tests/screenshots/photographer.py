@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 
+from screenshots.pools import DOCUMENT, ended_sessions, pool_change
 from screenshots.scenes import Plot, Scene
 from support.browser import FLAGS, find_chromium
+from support.leasing import add_tenant
 from support.proxy import Proxy
 from support.service import running_service
 from support.waiting import wait_until
@@ -48,6 +50,8 @@ SHOWN_IN_MANUAL = (
     "locks-rolling-390-light",
     "intents-rolling-1280-light",
     "intent-rolling-1280-light",
+    "pools-rolling-1280-light",
+    "tenant-rolling-390-dark",
     "stop-rolling-390-dark",
 )
 
@@ -104,6 +108,8 @@ def _photograph_scene(browser: Browser, server: ZooKeeperServer, plot: Plot) -> 
                 for width, height in WIDTHS.items():
                     with _page(browser, service, login, width, height, scheme) as page:
                         _photograph_pages(page, service, plot, f"{width}-{scheme}")
+            if plot.scene is Scene.ROLLING and plot.size == 300:
+                _photograph_pools(browser, service, fleet)
             if plot.scene is Scene.AWAY:
                 _photograph_outage(browser, service, login, proxy, plot)
 
@@ -123,6 +129,27 @@ def _photograph_pages(page: Page, service: RunningService, plot: Plot, suffix: s
             continue
         page.goto(f"{service.url}{path.format(**places)}")
         page.screenshot(path=DIRECTORY / f"{name}-{plot.scene.value}-{suffix}.png", full_page=width_of(page) < 500)
+
+
+def _photograph_pools(browser: Browser, service: RunningService, fleet: WrittenFleet) -> None:
+    """Photograph the page of pools as an admin and as a tenant see it, and the form of a request."""
+    users, now = service.adapters.users, time.time()
+    admin = service.add_user(Role.ADMIN, "jo")
+    first, second = add_tenant(users, "ci"), add_tenant(users, "release")
+    tenants = first.user.id, second.user.id
+    fleet.lend(DOCUMENT, pool_change(now, tenants), ended=ended_sessions(now, tenants))
+    wait_until(
+        lambda: bool(service.adapters.feed.snapshot().reading.pools.snapshot.workers),
+        "the service has read the pools",
+    )
+    tenant = first.user.name, first.key
+    shown = (("pools", admin, "/pools"), ("tenant", tenant, "/pools"), ("request", tenant, "/pools/acts/request"))
+    for scheme in ("light", "dark"):
+        for width, height in WIDTHS.items():
+            for name, login, path in shown:
+                with _page(browser, service, login, width, height, scheme) as page:
+                    page.goto(f"{service.url}{path}")
+                    page.screenshot(path=DIRECTORY / f"{name}-rolling-{width}-{scheme}.png")
 
 
 def width_of(page: Page) -> int:

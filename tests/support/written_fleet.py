@@ -14,6 +14,7 @@ from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
+from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.publication.documents import subject_name
 from zkdeployment.adapters.zookeeper.publication.intents import intent_operations, read_intent_nodes
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
@@ -27,19 +28,21 @@ from zkdeployment.model.stop import FailureOutput, Stop
 from zkdeployment.model.work import LockedWork
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import assignments_for
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import retire
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Self
 
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.publication import DocumentContents
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.model.tree import Value
     from zkdeployment.planning.targets.withheld import ServiceTarget
+    from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -171,6 +174,21 @@ class WrittenFleet:
             write_output(self._session, FailureOutput(host.identity.id, revision, step, time.time(), output))
         self._put(paths.HOSTS, {"version": None})
 
+    def lend(
+        self, document: Mapping[str, object], change: PoolChange, *, ended: Iterable[TenantSession] = ()
+    ) -> None:
+        """Publish a document of pools, and write nodes and sessions; ``ended`` are sessions that have ended."""
+        self._put(f"{paths.DOCUMENTS}/pools/:", document)
+        store = ZooKeeperPools(self._session)
+        store.announce("worker on adm1")
+        store.commit(change, store.read())
+        for session in ended:
+            store.commit(PoolChange(sessions=(session,)), store.read())
+            written = store.read().sessions[session.id]
+            by = None if session.id % 2 else "ann"
+            over, _ = retire(written, (), session.created_at + 3000.0, by)
+            store.commit(PoolChange(sessions=(over,)), store.read())
+
     def begin_rollout(self, state: RolloutState) -> None:
         """Begin a rollout as its coordinator, which leads until ``close``."""
         assert self._rollouts.lead(10.0)
@@ -187,7 +205,7 @@ class WrittenFleet:
             work = LockedWork(holder.id, holder.name, step, time.time())
             self._put(f"{paths.BUSY}/{name}", work.properties())
 
-    def _put(self, path: str, properties: dict[str, Value]) -> None:
+    def _put(self, path: str, properties: Mapping[str, object]) -> None:
         data = json.dumps(properties).encode()
         if self._client.exists(path):
             self._client.set(path, data)

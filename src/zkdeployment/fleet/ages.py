@@ -21,6 +21,11 @@ def age(seconds: float) -> str:
     return f"{int(rest)} s"
 
 
+def ahead(time: float, now: float) -> str:
+    """Return how far a time in seconds since the epoch is in the future, ``in 5 min``; ``now`` if it has come."""
+    return f"in {age(time - now)}" if time > now else "now"
+
+
 def ago(time: float, now: float) -> str:
     """Return the age of a time in seconds since the epoch, ``5 min ago``; 0 is an unknown time."""
     return f"{age(now - time)} ago" if time else "at an unknown time"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.withheld import ServiceTarget
+    from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -111,6 +112,9 @@ class FleetFeed(Protocol):
 
         The first call reads them all; later ones read only what changed, at most once a second.
         """
+
+    def ended_sessions(self) -> tuple[TenantSession, ...]:
+        """Return the newest of the sessions of tenants that have ended, newest first."""
 
     def withheld(self) -> frozenset[ServiceTarget]:
         """Return the services and targets that are not deployed because of the state of their intents."""

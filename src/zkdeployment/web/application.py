@@ -41,6 +41,7 @@ from zkdeployment.web.pages.last_known import LastKnown
 from zkdeployment.web.pages.routers import PAGE_ROUTERS
 from zkdeployment.web.planner import RevisionPlanner
 from zkdeployment.web.request_counts import CountedRequests, RequestCounts
+from zkdeployment.web.session_requests import SessionRequests
 from zkdeployment.web.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.last_known = LastKnown()
     application.state.encoded_status = EncodedStatus()
     application.state.intent_resources = IntentResources()
+    application.state.session_requests = SessionRequests()
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
     application.state.session_requests = CapacityLimiter(_WAITING)

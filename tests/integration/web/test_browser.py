@@ -151,6 +151,7 @@ PAGES = (
     "/services/shop/web",
     "/intents",
     "/checks",
+    "/pools",
     "/rollout",
     "/history",
     "/history/{sequence}",

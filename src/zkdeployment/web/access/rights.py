@@ -27,6 +27,9 @@ Reader = Annotated[User, Depends(require(Right.READ_FLEET))]
 #: A user who may read pools; tenants may read nothing else, but their own sessions.
 PoolReader = Annotated[User, Depends(require(Right.READ_POOLS))]
 
+#: A user who may lease nodes: a tenant, or an admin.
+Tenant = Annotated[User, Depends(require(Right.LEASE_NODES))]
+
 #: A user who may act on the fleet.
 Operator = Annotated[User, Depends(require(Right.ACT_ON_FLEET))]
 

@@ -81,7 +81,7 @@ def _show(  # noqa: PLR0913  what the page of a form is made of
         form=prepared.form,
         action=request.url.path,
         back=local_path(values.get("back", "/")),
-        chosen=values.keys(),
+        given=values,
         reason=values.get("reason", ""),
         mistake=mistake,
     )

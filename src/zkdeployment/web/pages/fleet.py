@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.model.user import Right
 from zkdeployment.printable import printable
-from zkdeployment.web.access.rights import Reader, require
+from zkdeployment.web.access.rights import PoolReader, require
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.live_page import (
@@ -29,8 +29,10 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/")
-def show_fleet(request: Request, adapters: Adapters, user: Reader) -> Response:
-    """Return the page of the fleet, or the parts of it that changed."""
+def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Response:
+    """Return the page of the fleet, or the parts of it that changed; tenants may see only the pools."""
+    if not user.may(Right.READ_FLEET):
+        return RedirectResponse("/pools", 303)
     feed, now = adapters.feed, adapters.clock.now()
     cached, known = feed.snapshot(), last_known(request)
     data = FrontPageData(

@@ -23,6 +23,7 @@ class Known(Enum):
     INTENTS = "intents"
     REPORTS = "reports"
     WITHHELD = "withheld"
+    SESSIONS = "sessions that have ended"
 
 
 class LastKnown:

@@ -1,6 +1,6 @@
 """The routers of all pages.
 
-The pages of a further system (pools) are a module here, a view in ``web/views``, templates, an
+The pages of a further system are a module here, a view in ``web/views``, templates, an
 entry in this tuple and a tab in ``web/views/frame.py``.
 """
 
@@ -17,6 +17,8 @@ from zkdeployment.web.pages import (
     locks,
     login,
     plan,
+    pool_acts,
+    pools,
     rollout,
     services,
     static_files,
@@ -30,6 +32,8 @@ PAGE_ROUTERS = (
     services.router,
     intents.router,
     checks.router,
+    pools.router,
+    pool_acts.router,
     rollout.router,
     history.router,
     locks.router,

@@ -157,19 +157,28 @@
       const text = ago(Date.now() / 1000 - skew - Date.parse(element.dateTime) / 1000);
       if (element.textContent !== text) element.textContent = text;
     }
+    for (const element of document.querySelectorAll("time[data-until]")) {
+      const left = Date.parse(element.dateTime) / 1000 - Date.now() / 1000 + skew;
+      const text = left > 0 ? `in ${duration(left)}` : "now";
+      if (element.textContent !== text) element.textContent = text;
+    }
   }
 
   function ago(seconds) {
+    return `${duration(seconds)} ago`;
+  }
+
+  function duration(seconds) {
     const units = [[86400, "d"], [3600, "h"], [60, "min"]];
     const rest = Math.max(0, seconds);
     for (const [place, [length, unit]] of units.entries()) {
       if (rest < length) continue;
       const whole = Math.floor(rest / length);
       const smaller = units[place + 1];
-      if (whole >= 10 || !smaller || rest % length < smaller[0]) return `${whole} ${unit} ago`;
-      return `${whole} ${unit} ${Math.floor(rest % length / smaller[0])} ${smaller[1]} ago`;
+      if (whole >= 10 || !smaller || rest % length < smaller[0]) return `${whole} ${unit}`;
+      return `${whole} ${unit} ${Math.floor(rest % length / smaller[0])} ${smaller[1]}`;
     }
-    return `${Math.floor(rest)} s ago`;
+    return `${Math.floor(rest)} s`;
   }
   setInterval(() => { if (!document.hidden) ages(); }, AGES);
 

@@ -47,10 +47,28 @@ class ActOption:
 
 
 @dataclass(frozen=True, slots=True)
+class ActInput:
+    """A field that the person fills in; ``kind`` is the type of the field in HTML.
+
+    A number lies between ``least`` and ``most``; a text has at most ``most`` characters.
+    """
+
+    name: str
+    label: str
+    explanation: str = ""
+    kind: str = "text"
+    value: str = ""
+    least: int = 0
+    most: int = 500
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ActForm:
     """The form of an act: what will happen, and the button that does it.
 
     ``objection`` is why the act is not possible now, or empty. ``fields`` name the subject of the act.
+    ``asks_reason`` is whether the act is recorded with a reason.
     """
 
     title: str
@@ -58,7 +76,9 @@ class ActForm:
     button: str
     kind: str = "primary"
     fields: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[ActInput, ...] = ()
     options: tuple[ActOption, ...] = ()
+    asks_reason: bool = True
     reason_required: bool = True
     objection: str = ""
 

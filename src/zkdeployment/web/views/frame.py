@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import User
     from zkdeployment.web.views.moments import Moment
 
-#: The tabs in their order. Pages of further systems (pools) come before the history.
+#: The tabs in their order.
 _TABS = (
     ("Fleet", "/"),
     ("Services", "/services"),
     ("Intents", "/intents"),
     ("Checks", "/checks"),
+    ("Pools", "/pools"),
     ("Rollout", "/rollout"),
     ("History", "/history"),
     ("Locks", "/locks"),
@@ -25,6 +26,9 @@ _TABS = (
 )
 
 _AUDIT = ("Audit", "/audit")
+
+#: The tab of users who may not read the fleet.
+_POOLS = (("Pools", "/pools"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in."""
     if user is None:
         return PageFrame(now)
-    offered = (*_TABS, _AUDIT) if user.may(Right.READ_AUDIT) else _TABS
+    offered = _TABS if user.may(Right.READ_FLEET) else _POOLS
+    offered = (*offered, _AUDIT) if user.may(Right.READ_AUDIT) else offered
     return PageFrame(
         now=now,
         tabs=tuple(Tab(name, href, _is_current(href, path)) for name, href in offered),

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from zkdeployment.fleet.ages import ago
+from zkdeployment.fleet.ages import ago, ahead
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time: ``machine`` in the format of HTML, ``clock`` for people, in UTC, and its ``age`` in words."""
+    """A time: ``machine`` in the format of HTML, ``clock`` for people, in UTC, and its ``age`` in words.
+
+    The age of a time that is to come is the time until then.
+    """
 
     machine: str
     clock: str
     age: str
+
+
+def deadline(time: float | None, now: float) -> Moment | None:
+    """Return a time that is to come, as pages show it; ``None`` if it is unknown or impossible."""
+    known = moment(time, now)
+    return None if known is None or time is None else replace(known, age=ahead(time, now))
 
 
 def moment(time: float | None, now: float) -> Moment | None:

@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.feed.deployed_inventories import DeployedIn
 from zkdeployment.adapters.zookeeper.feed.fleet_assembly import FleetAssembly
 from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
 from zkdeployment.adapters.zookeeper.feed.intent_records import IntentRecords
+from zkdeployment.adapters.zookeeper.feed.pool_assembly import read_ended_sessions
 from zkdeployment.adapters.zookeeper.feed.shared_read import SharedReads
 from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.withheld import ServiceTarget
+    from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.rollout.state import RolloutState
 
 #: Seconds between the starts of two readings: changes in between are read together.
@@ -175,6 +177,10 @@ class ZooKeeperFeed:
     def checks(self) -> CheckReading:
         self._ready()
         return CheckReading() if self._checks is None else self._checks.get(time.time())
+
+    def ended_sessions(self) -> tuple[TenantSession, ...]:
+        session = self._ready()
+        return self._shared.get("ended sessions", lambda: read_ended_sessions(session))
 
     def withheld(self) -> frozenset[ServiceTarget]:
         session = self._ready()

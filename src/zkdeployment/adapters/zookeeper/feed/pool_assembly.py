@@ -12,7 +12,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import unpack
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
-from zkdeployment.adapters.zookeeper.pools.ended_records import record_path
+from zkdeployment.adapters.zookeeper.pools.ended_records import EndedRecords, record_path
 from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record
 from zkdeployment.adapters.zookeeper.publication.documents import document_path
 from zkdeployment.documents.pools.kinds import POOLS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
     from zkdeployment.model.publication import DocumentKey
     from zkdeployment.pools.filling_record import FillingRecord
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from zkdeployment.pools.tenant_session import TenantSession
 
 T = TypeVar("T")
+
+#: How many sessions that have ended are read.
+_MOST_ENDED = 1000
 
 _DOCUMENT: DocumentKey = (POOLS.name, ())
 
@@ -100,6 +104,13 @@ class PoolAssembly:
             self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)
         )
         return [value for value in values if value is not None]
+
+
+def read_ended_sessions(session: Session) -> tuple[TenantSession, ...]:
+    """Return the newest of the sessions that have ended, newest first."""
+    records = EndedRecords(session, paths.POOL_SESSIONS_ENDED).newest(_MOST_ENDED)
+    found = (_session(path, node) for path, node in records)
+    return tuple(ended for ended in found if ended is not None)
 
 
 def _configuration(_name: str, node: Node) -> PoolConfiguration | None:

@@ -53,6 +53,16 @@ class EndedRecords:
             nodes = zip(found, self._session.get_many(found), strict=True)
             yield from ((path, node) for path, node in nodes if node is not None)
 
+    def newest(self, count: int) -> Sequence[tuple[str, Node]]:
+        """Return the paths and the nodes of the records with the largest ids, newest first."""
+        found: list[str] = []
+        for directory in reversed(self._directories()):
+            found += reversed(self._paths(directory))
+            if len(found) >= count:
+                break
+        nodes = zip(found[:count], self._session.get_many(found[:count]), strict=True)
+        return [(path, node) for path, node in nodes if node is not None]
+
     def remove(self, is_old: Callable[[str, Node], bool]) -> int:
         """Remove the records for which ``is_old`` is true, and directories without records; return how many."""
         removed, directories = 0, self._directories()

@@ -1,0 +1,203 @@
+"""The page of pools: what is the matter, the levels, the sessions that the user may see, and the nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.user import Right
+from zkdeployment.pools.node import IN_SESSION, NodeState
+from zkdeployment.pools.overview import ShortageCause, pool_overviews
+from zkdeployment.pools.tenant_session import effective_limits
+from zkdeployment.pools.warnings import warning_time
+from zkdeployment.web.views.acts import ActLink
+from zkdeployment.web.views.parameters import page_number
+from zkdeployment.web.views.pools.levels import pool_card
+from zkdeployment.web.views.pools.links import form_page, pools_page
+from zkdeployment.web.views.pools.nodes import failed_nodes, node_list
+from zkdeployment.web.views.pools.sessions import PAST_SIZE, past_rows, session_rows
+from zkdeployment.web.views.states import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zkdeployment.model.user import User
+    from zkdeployment.pools.overview import PoolOverview
+    from zkdeployment.pools.reading import PoolReading
+    from zkdeployment.pools.snapshot import PoolSnapshot
+    from zkdeployment.pools.tenant_session import TenantSession
+    from zkdeployment.web.views.parameters import Parameters
+    from zkdeployment.web.views.pools.levels import PoolCard
+    from zkdeployment.web.views.pools.nodes import NodeList, NodeRow
+    from zkdeployment.web.views.pools.sessions import PastSessionRow, SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class PastSessions:
+    """A page of the sessions that have ended."""
+
+    rows: tuple[PastSessionRow, ...]
+    range: str
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolsView:
+    """The page of pools.
+
+    ``sessions`` and ``past`` are ``None`` for users who may see no sessions. ``shows_tenants`` is whether these
+    are the sessions of all tenants. ``may_lease`` and ``may_manage`` are what the user may do now.
+    """
+
+    headline: str
+    tone: str
+    sentence: str
+    allowance: str
+    acts: tuple[ActLink, ...]
+    cards: tuple[PoolCard, ...]
+    failed: Sequence[NodeRow]
+    more_failed: int
+    sessions: tuple[SessionRow, ...] | None
+    past: PastSessions | None
+    shows_tenants: bool
+    may_lease: bool
+    may_manage: bool
+    nodes: NodeList
+
+
+def pools_view(
+    reading: PoolReading,
+    ended: Sequence[TenantSession],
+    user: User,
+    parameters: Parameters,
+    now: float,
+    *,
+    connected: bool,
+) -> PoolsView:
+    """Return the page as a user may see it; nothing can be changed unless ZooKeeper is ``connected``."""
+    snapshot = reading.snapshot
+    pools = pool_overviews(reading.configuration, snapshot)
+    may_lease, may_manage = (connected and user.may(right) for right in (Right.LEASE_NODES, Right.MANAGE_POOLS))
+    is_seen = seen_sessions(user)
+    is_tenant = not user.may(Right.READ_FLEET)
+    headline, tone = _own_verdict(user, snapshot, now) if is_tenant else _verdict(pools, snapshot)
+    failed, more = ([], 0) if is_tenant else failed_nodes(snapshot, now, may_act=may_manage)
+    return PoolsView(
+        headline=headline,
+        tone=tone,
+        sentence=_sentence(pools, snapshot),
+        allowance=_allowance(user, reading) if user.may(Right.LEASE_NODES) else "",
+        acts=_acts(pools, may_lease=may_lease, may_manage=may_manage),
+        cards=tuple(pool_card(pool, now, may_lease=may_lease, may_manage=may_manage) for pool in pools),
+        failed=failed,
+        more_failed=more,
+        sessions=None
+        if is_seen is None
+        else session_rows(filter(is_seen, snapshot.sessions.values()), reading, now, may_act=may_lease),
+        past=None if is_seen is None else _past(list(filter(is_seen, ended)), reading, parameters, now),
+        shows_tenants=user.may(Right.READ_ALL_SESSIONS),
+        may_lease=may_lease,
+        may_manage=may_manage,
+        nodes=node_list(snapshot, parameters, now, may_act=may_manage),
+    )
+
+
+def seen_sessions(user: User) -> Callable[[TenantSession], bool] | None:
+    """Return which sessions a user may see; ``None``: none at all."""
+    if user.may(Right.READ_ALL_SESSIONS):
+        return lambda _: True
+    return (lambda session: session.tenant == user.id) if user.may(Right.LEASE_NODES) else None
+
+
+def _verdict(pools: Iterable[PoolOverview], snapshot: PoolSnapshot) -> tuple[str, str]:
+    """Return the state of all pools in a few words, and its tone."""
+    wanted = [pool for pool in pools if pool.level]
+    causes: dict[ShortageCause, list[str]] = {}
+    for pool in wanted:
+        if pool.shortage is not None:
+            causes.setdefault(pool.shortage.cause, []).append(pool.name)
+    failed = sum(node.state is NodeState.FAILED for node in snapshot.nodes.values())
+    if not wanted:
+        return ("No pool lends nodes", "unknown") if pools else ("There are no pools", "unknown")
+    if ShortageCause.NO_WORKER in causes:
+        return "No worker of the pools runs", "bad"
+    if ShortageCause.FAILURES in causes:
+        return f"{_names(causes[ShortageCause.FAILURES])} cannot be filled", "bad"
+    if failed:
+        return f"{count_text(failed, 'node')} failed", "bad"
+    if ShortageCause.NO_NODES in causes:
+        names = causes[ShortageCause.NO_NODES]
+        return f"{_names(names)} {'lacks' if len(names) == 1 else 'lack'} nodes", "halted"
+    below = [name for names in causes.values() for name in names]
+    if below:
+        return f"{_names(sorted(below))} {'is' if len(below) == 1 else 'are'} being filled", "busy"
+    return "All pools have their level", "good"
+
+
+def _own_verdict(user: User, snapshot: PoolSnapshot, now: float) -> tuple[str, str]:
+    """Return what matters most to a tenant in a few words, and its tone."""
+    own = [session for session in snapshot.sessions.values() if session.tenant == user.id]
+    if not own:
+        return "You have no nodes", "planned"
+    first = min(own, key=lambda session: session.expires_at)
+    if warning_time(first) <= now:
+        return f"Session {first.id} expires soon", "halted"
+    nodes = sum(len(session.nodes) for session in own)
+    return f"You have {count_text(nodes, 'node')} in {count_text(len(own), 'session')}", "good"
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} other pools"
+
+
+def _sentence(pools: Sequence[PoolOverview], snapshot: PoolSnapshot) -> str:
+    if not pools:
+        return "No document of pools is published. The manual shows how to lend hosts to teams."
+    states = Counter(node.state for node in snapshot.nodes.values())
+    leased = sum(states[state] for state in IN_SESSION)
+    parts = (
+        (states[NodeState.READY], "ready"),
+        (states[NodeState.PROVISIONING], "being made"),
+        (leased, f"leased in {count_text(len(snapshot.sessions), 'session')}"),
+        (states[NodeState.DEPROVISIONING], "being cleaned"),
+        (states[NodeState.FAILED], "failed"),
+    )
+    shown = [f"{count:,} {words}" for count, words in parts if count or words == "ready"]
+    return f"Nodes: {', '.join(shown)}."
+
+
+def _allowance(user: User, reading: PoolReading) -> str:
+    """Return how many nodes a tenant has and may have."""
+    held, limits = reading.snapshot.held(user.id), effective_limits(user, reading.configuration.defaults)
+    if user.is_admin:
+        return f"You have {count_text(held, 'node')}; admins have no quota." if held else ""
+    return f"You have {held} of the {count_text(limits.node_quota, 'node')} that you may lease at the same time."
+
+
+def _acts(pools: Iterable[PoolOverview], *, may_lease: bool, may_manage: bool) -> tuple[ActLink, ...]:
+    acts = []
+    if may_lease and any(pool.level is not None for pool in pools):
+        acts.append(ActLink("Request nodes", form_page("request"), "primary"))
+    if may_manage:
+        acts.append(ActLink("Add a node", form_page("add-node")))
+    return tuple(acts)
+
+
+def _past(
+    ended: Sequence[TenantSession], reading: PoolReading, parameters: Parameters, now: float
+) -> PastSessions:
+    page = page_number(parameters, "past")
+    first = (page - 1) * PAST_SIZE
+    rows = past_rows(ended[first : first + PAST_SIZE], reading.tenants, now)
+    return PastSessions(
+        rows,
+        f"{first + 1:,} to {first + len(rows):,} of {len(ended):,}" if len(ended) > PAST_SIZE and rows else "",
+        _past_address(page - 1) if page > 1 else None,
+        _past_address(page + 1) if len(ended) > first + PAST_SIZE else None,
+    )
+
+
+def _past_address(page: int) -> str:
+    return pools_page(past=str(page) if page > 1 else "") + "#past"
