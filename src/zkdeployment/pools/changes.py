@@ -159,7 +159,7 @@ def _step(number: int, before: PoolReading, after: PoolReading) -> SessionStep |
         return SessionStep.BEGUN
     if old is None:
         return SessionStep.REQUESTED
-    if new.is_warned and not old.is_warned:
+    if new.is_warned and new.warned_expiry != old.warned_expiry:
         return SessionStep.EXPIRING
     if new.expires_at != old.expires_at:
         return SessionStep.EXTENDED if new.expires_at > old.expires_at else SessionStep.SHORTENED

@@ -95,7 +95,7 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.last_known = LastKnown()
     application.state.encoded_status = EncodedStatus()
     application.state.intent_resources = IntentResources()
-    application.state.session_requests = SessionRequests()
+    application.state.page_requests = SessionRequests()
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
     application.state.session_requests = CapacityLimiter(_WAITING)

@@ -27,6 +27,7 @@ from zkdeployment.adapters.zookeeper.webhook_lead import ZooKeeperWebhookLead
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.daemons.server.service_daemon import ServiceDaemon
+from zkdeployment.daemons.server.session_warnings import SessionWarnings
 from zkdeployment.daemons.server.webhooks import WebhookDispatcher
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.webhooks.cloud_event import signed_request
@@ -77,6 +78,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 adapters = replace(adapters, read_revision=partial(read_revision, settings))
             application = build_application(adapters, public_site(settings.server))
             server = HttpServer(application, listener, encryption)
+            warnings = SessionWarnings(feed, adapters.pools.store, adapters.pools.clock)
             webhooks = open_webhooks(session, feed, settings.server)
             yield (
                 ServiceDaemon(
@@ -84,7 +86,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                     control,
                     url=settings.server.url,
                     connect=session.open,
-                    parts=(feed,) if webhooks is None else (feed, webhooks),
+                    parts=(feed, warnings) if webhooks is None else (feed, warnings, webhooks),
                     notifier=SystemdNotifier(),
                 ),
                 control,

@@ -42,6 +42,11 @@ def reading(node=None, session=None, ended=None):
         (reading(LEASED, SESSION), reading(LEASED, WARNED), SessionStep.EXPIRING),
         (reading(LEASED, WARNED), reading(LEASED, replace(WARNED, expires_at=300.0)), SessionStep.EXTENDED),
         (
+            reading(LEASED, WARNED),
+            reading(LEASED, replace(SESSION, expires_at=300.0, warned_expiry=300.0)),
+            SessionStep.EXPIRING,
+        ),
+        (
             reading(LEASED, SESSION),
             reading(ended=replace(SESSION, retired_at=150.0, retired_by="ci")),
             SessionStep.RETIRED,

@@ -32,7 +32,7 @@ def show_pools(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     notice = None
     if last_value(parameters, "session"):
         number = page_number(parameters, "session")
-        failure = request.app.state.session_requests.failure(number, user)
+        failure = request.app.state.page_requests.failure(number, user)
         notice = request_notice(number, reading, user, failure)
     return show_page(
         request,

@@ -87,7 +87,7 @@ def pools_view(
     return PoolsView(
         headline=headline,
         tone=tone,
-        sentence=_sentence(pools, snapshot),
+        sentence=_own_sentence(pools) if is_tenant else _sentence(pools, snapshot),
         allowance=_allowance(user, reading) if user.may(Right.LEASE_NODES) else "",
         acts=_acts(pools, may_lease=may_lease, may_manage=may_manage),
         cards=tuple(pool_card(pool, now, may_lease=may_lease, may_manage=may_manage) for pool in pools),
@@ -146,6 +146,11 @@ def _own_verdict(user: User, snapshot: PoolSnapshot, now: float) -> tuple[str, s
         return f"Session {first.id} expires soon", "halted"
     nodes = sum(len(session.nodes) for session in own)
     return f"You have {count_text(nodes, 'node')} in {count_text(len(own), 'session')}", "good"
+
+
+def _own_sentence(pools: Iterable[PoolOverview]) -> str:
+    ready = sum(pool.ready for pool in pools if pool.level is not None)
+    return f"{count_text(ready, 'node')} {'is' if ready == 1 else 'are'} ready to be leased."
 
 
 def _names(names: Sequence[str]) -> str:
