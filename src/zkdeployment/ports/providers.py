@@ -18,8 +18,12 @@ class ProviderReader(Protocol):
         The list of a filter is returned as it was between two changes. Raises ``LinkError`` if there is no node.
         """
 
-    def follow(self, path: str) -> None:
-        """Arrange that the reader's owner is woken at the next change of what ``read(path)`` returns."""
+    def follow(self, path: str) -> ProviderList:
+        """Return what ``read`` returns, and arrange that the reader's owner is woken at its next change.
+
+        Only what changed since the last call is read. While the list of a filter changes, parts of it may be
+        returned as they were before. Raises ``LinkError`` if there is no node.
+        """
 
 
 class FilterStore(Protocol):

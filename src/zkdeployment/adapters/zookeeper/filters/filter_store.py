@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import check_path, encode
+from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
 from zkdeployment.adapters.zookeeper.filters.filter_record import FilterRecord, encode_record, read_record
 from zkdeployment.adapters.zookeeper.filters.provider_reader import ZooKeeperProviderReader, read_with_children
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
@@ -49,7 +51,7 @@ class ZooKeeperFilter:
         self._session = session
         self._source, self._output = source, output
         self._instances = ZooKeeperProviderReader(session, changed)
-        self._list = ZooKeeperProviderReader(session, changed)
+        self._list = FollowedNodes(session, changed)
         self._reach = reach
         identity = f"{socket.gethostname()} (process {os.getpid()})"
         self._lock = ContenderLock(session, paths.filter_path(output), identity)
@@ -66,15 +68,14 @@ class ZooKeeperFilter:
         self._lock.release()
 
     def registered(self) -> ProviderList:
-        self._instances.follow(self._source)
-        listed = self._instances.read(self._source)
+        listed = self._instances.follow(self._source)
         check_paths(listed.path, self._output)
         return listed
 
     def filtered(self) -> FilteredList:
-        managed, self._node = self._session.get_many([paths.MANAGED, self._output])
-        if self._node is not None:
-            self._list.follow(self._output)
+        # Not each instance in the list is followed: only filters change them.
+        self._list.refresh(lambda: [Read(self._output), Read(self._output, children=True)])
+        managed = self._session.get(paths.MANAGED)
         self._node, children = read_with_children(self._session, self._output)
         record = read_record(self._node)
         found = FilteredList(

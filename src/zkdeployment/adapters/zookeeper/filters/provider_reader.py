@@ -13,7 +13,7 @@ from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -32,10 +32,9 @@ class ZooKeeperProviderReader:
     def read(self, path: str) -> ProviderList:
         found = self._resolve(path)
         node, children = read_with_children(self._session, found)
-        providers = {name: RegisteredProvider(child.properties, child.born) for name, child in children.items()}
-        return ProviderList(found, providers, *read_record(node))
+        return _listed(found, node, children)
 
-    def follow(self, path: str) -> None:
+    def follow(self, path: str) -> ProviderList:
         found = self._resolve(path)
 
         def wanted() -> Iterator[Read]:
@@ -45,6 +44,9 @@ class ZooKeeperProviderReader:
                 yield Read(f"{found}/{name}")
 
         self._followed.refresh(wanted)
+        nodes = {name: self._followed.node(f"{found}/{name}") for name in self._followed.children(found)}
+        children = {name: node for name, node in nodes.items() if node is not None}
+        return _listed(found, self._followed.node(found), children)
 
     def _resolve(self, path: str) -> str:
         """Return the path without links; raises ``LinkError`` if there is no node."""
@@ -52,6 +54,11 @@ class ZooKeeperProviderReader:
         if not found:
             raise ConfigurationError("/ has no instances: expected the path of a node such as /shop/web/providers")
         return found
+
+
+def _listed(path: str, node: Node | None, children: Mapping[str, Node]) -> ProviderList:
+    providers = {name: RegisteredProvider(child.properties, child.born) for name, child in children.items()}
+    return ProviderList(path, providers, *read_record(node))
 
 
 def read_with_children(session: Session, path: str) -> tuple[Node | None, dict[str, Node]]:

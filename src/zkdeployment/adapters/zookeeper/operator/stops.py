@@ -58,8 +58,10 @@ def stop_of(name: str, node: Node) -> Stop:
 
 def recorded_stops(session: Session) -> RecordedStops:
     """Return the names of the recorded stops; create their parent node if it is missing."""
-    session.ensure(paths.STOPS)
     (above,), (names,) = session.look([paths.STOPS], [paths.STOPS])
+    if above is None:
+        session.ensure(paths.STOPS)
+        (above,), (names,) = session.look([paths.STOPS], [paths.STOPS])
     if above is None:
         raise ConflictError(f"{paths.STOPS} was removed right after it was created; check what removes it")
     return RecordedStops(tuple(names or ()), above.version)
