@@ -154,6 +154,8 @@ def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_t
 
     ended = pools.run("session", "retire", number).stdout
     assert f"session {number} of ci ended" in ended
+    assert f"# node {first}, web, node{first}.example.com: left the session (192.0.2.{first})" in ended
+    assert "ssh root@" not in ended
     assert "retired by ann@" in ended
     assert f"session {number} is retired" in pools.run("session", "extend", number, "--by", "1h", status=3).stderr
     assert pools.json("session", "list")["sessions"] == []
@@ -183,10 +185,15 @@ def test_nodes_that_cannot_be_prepared_end_a_request_with_their_names(pools):
 
 def test_nodes_are_added_drained_forgiven_and_retired(pools):
     added = pools.json(
-        "node", "add", "m1", "192.0.2.9", "--data", "cpus=4", "--data", 'slot="2"', "--comment", "new"
+        "node", "add", "m1", "192.0.2.9", "--data", "cpus=4", "--data", 'slot="2"', "--comment", "a new one"
     )
     number = added["id"]
-    assert (added["schema"], added["state"], added["comment"]) == ("zkdeployment/pool-node/v1", "unused", "new")
+    assert (added["schema"], added["state"], added["comment"]) == (
+        "zkdeployment/pool-node/v1",
+        "unused",
+        "a new one",
+    )
+    assert "a new one" in pools.run("node", "list").stdout
     assert pools.store.node(number).data == {"cpus": 4, "slot": "2"}
     assert f"node {number} (unused) has the name m1" in (
         pools.run("node", "add", "m1", "192.0.2.8", status=3).stderr
@@ -242,7 +249,9 @@ def test_a_pool_is_filled_at_once_and_shows_how(pools, worker, machines):
     worker.begin()
     wait_until(lambda: pools.store.read().workers == ("w1",), "the worker")
     listed = pools.run("pool", "list")
-    assert "1: filling failed 3 times in a row: the switch is off; the next attempt is in 4 min" in listed.stdout
+    assert (
+        "1 node: filling failed 3 times in a row: the switch is off; the next attempt is in 4 min" in listed.stdout
+    )
     assert listed.stderr == ""
     done = pools.run("pool", "fill", "web", "--reason", "the switch is on")
     assert done.stdout == "web: 2 of 2 ready\n"
@@ -268,5 +277,5 @@ def test_a_pool_that_cannot_be_filled_says_why(pools, worker, machines):
     assert "pool web is not full after 0 s: 2 nodes are being provisioned" in late.stderr
     machines.working.set()
     done = pools.run("pool", "fill", "web", status=1)
-    assert "pool web is not filled; it lacks 2: filling failed once: " in done.stderr
+    assert "pool web is not filled; it lacks 2 nodes: filling failed once: " in done.stderr
     assert "; the next attempt is in " in done.stderr

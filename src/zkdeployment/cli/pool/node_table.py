@@ -22,13 +22,13 @@ _COLOURS = {NodeState.READY: "green", NodeState.FAILED: "red", NodeState.DEPLOYE
 
 def print_nodes(nodes: Iterable[PoolNode], now: float) -> None:
     """Print a table of nodes; ``now`` is in seconds since the epoch."""
-    headings = ("ID", "POOL", "STATE", "HOSTNAME", "ADDRESS", "SESSION", "SINCE", "ERROR")
+    headings = ("ID", "POOL", "STATE", "HOSTNAME", "ADDRESS", "SESSION", "SINCE", "COMMENT", "ERROR")
     table = ResponsiveTable(
         headings,
         (_cells(node, now) for node in nodes),
         whole=("POOL", "STATE", "HOSTNAME"),
         numbers=("ID", "SESSION"),
-        dispensable=("ERROR",),
+        dispensable=("COMMENT", "ERROR"),
     )
     console_for(stderr=False).print(table, soft_wrap=True)
 
@@ -42,5 +42,6 @@ def _cells(node: PoolNode, now: float) -> tuple[Text | str, ...]:
         node.ipaddr or "-",
         "-" if node.session is None else str(node.session),
         ago(node.changed, now),
+        node.comment or "",
         failure_of(node) or "",
     )

@@ -101,7 +101,8 @@ def describe_shortage(pool: PoolOverview, now: float) -> str:
         return ""
     since = "" if shortage.since is None else f" for {age(now - shortage.since)}"
     due = "" if pool.next_filling is None else f"; the next attempt is in {age(pool.next_filling - now)}"
-    return f"{shortage.missing}{since}: {shortage.reason}{due}"
+    missing = "1 node" if shortage.missing == 1 else f"{shortage.missing} nodes"
+    return f"{missing}{since}: {shortage.reason}{due}"
 
 
 def _cells(pool: PoolOverview, now: float) -> tuple[Text | str, ...]:

@@ -67,11 +67,12 @@ def print_session(view: SessionOverview, output: str) -> None:
     else:
         left = age(session.expires_at - now)
         echo(f"session {session.id} of {view.tenant}, until {moment(session.expires_at)} (in {left})")
-    width = max((len(ssh_command(node)) for node in session.leased), default=0)
+    commands = {node.id: ssh_command(node) if node.id in view.states else "" for node in session.leased}
+    width = max(map(len, commands.values()), default=0)
     for node in session.leased:
         state = view.states.get(node.id)
-        label = "no longer in the session" if state is None else state.value
-        echo(f"  {ssh_command(node):{width}}  # node {node.id}, {node.pool}, {node.hostname}: {label}")
+        label = f"left the session ({node.ipaddr})" if state is None else state.value
+        echo(f"  {commands[node.id]:{width}}  # node {node.id}, {node.pool}, {node.hostname}: {label}")
     if session.is_active:
         echo(f"extend: zkdeployment session extend {session.id} --by 1h")
         echo(f"retire: zkdeployment session retire {session.id}")
