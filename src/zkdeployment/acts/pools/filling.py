@@ -64,7 +64,7 @@ def fill_pool(
         if now >= begin + timeout:
             raise WaitTimeoutError(f"pool {name} is not full after {timeout:g} s: {pool.shortage.reason}")
         progress(pool)
-        adapters.wait(_LOOK)
+        adapters.wait(min(_LOOK, begin + timeout - now))
 
 
 def _is_under_way(pool: PoolOverview) -> bool:
