@@ -7,10 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from support.waiting import wait_until
+from zkdeployment.adapters.pools.role_nodes import RoleNodes
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.publication.documents import document_path
@@ -20,7 +22,7 @@ from zkdeployment.daemons.pools.node_tasks import NodeTasks
 from zkdeployment.daemons.pools.pool_worker import PoolWorker
 from zkdeployment.daemons.pools.task_runs import TaskRuns
 from zkdeployment.documents.pools.kinds import FORM
-from zkdeployment.documents.pools.values import AnsibleMechanism
+from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
 from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import parse_yaml
 from zkdeployment.model.user import Role, User
@@ -115,7 +117,10 @@ class TestWorker:
         self.store = make_store(self.session)
         self.control = Control(clock, grace=10)
         self.session.on_change(self.control.wake)
-        mechanisms: Mapping[Any, PoolMechanism] = {AnsibleMechanism: mechanism}
+        mechanisms: Mapping[Any, PoolMechanism] = {
+            AnsibleMechanism: mechanism,
+            RoleMechanism: RoleNodes(ZooKeeperLeases(self.session), clock, is_stopped=lambda: self.tasks.must_end),
+        }
         runs = TaskRuns(mechanisms, clock)
         self.tasks = NodeTasks(self.store, runs, wake=self.control.wake, is_stopped=lambda: self.control.stopping)
         self.worker = PoolWorker(

@@ -227,7 +227,7 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
     roles = {
         host.identity.id: host.idle_role
         for host in observation.sources.hosts.values()
-        if host.idle_role is not None
+        if host.idle_role is not None and host.identity.role == host.idle_role
     }
     for pool in observation.sources.configuration.pools.values():
         record = observation.snapshot.filling.get(pool.name, FillingRecord())

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
+    from zkdeployment.pools.lease import Lease
+    from zkdeployment.pools.lease_progress import LeaseObservation
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.playbook_results import MechanismOutcome
     from zkdeployment.pools.snapshot import PoolChange, PoolHistory, PoolSnapshot
@@ -102,6 +104,23 @@ class PoolMechanism(Protocol):
 
     def remove_key(self, node: PoolNode) -> None:
         """Take the tenant's key off a node and end the tenant's connections; other keys stay."""
+
+
+class LeaseStore(Protocol):
+    """The leases of hosts. All methods may be called from any thread; they raise ``UnreachableError``."""
+
+    def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
+        """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
+
+        A lease that has both already stays as it is. Raises ``ProgramError`` if a host without a lease is to keep
+        its role, ``TreeError`` if the present lease is malformed.
+        """
+
+    def observe(self, host_id: str) -> LeaseObservation:
+        """Return what is known about a host and its lease at present."""
+
+    def wait(self, host_ids: Sequence[str], timeout: float) -> None:
+        """Wait up to ``timeout`` seconds for a change of one of these hosts."""
 
 
 class PlaybookRunner(Protocol):

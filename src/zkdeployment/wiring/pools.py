@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, end_abandoned_playbooks
 from zkdeployment.adapters.pools.ansible_nodes import AnsibleNodes
+from zkdeployment.adapters.pools.role_nodes import RoleNodes
 from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.pools.node_tasks import NodeTasks
 from zkdeployment.daemons.pools.pool_worker import PoolWorker
 from zkdeployment.daemons.pools.task_runs import TaskRuns
-from zkdeployment.documents.pools.values import AnsibleMechanism
+from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
 from zkdeployment.wiring.process import arm_failpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from zkdeployment.config.settings import Settings
+    from zkdeployment.documents.pools.values import Mechanism
+    from zkdeployment.ports.pools import PoolMechanism
 
 _SESSION = 15.0  # seconds
 
@@ -42,7 +46,11 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         store = ZooKeeperPools(session)
         playbooks = AnsiblePlaybooks(is_stopped=lambda: tasks.must_end)
         keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
-        runs = TaskRuns({AnsibleMechanism: AnsibleNodes(playbooks, keys, clock)}, clock)
+        mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
+            AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
+            RoleMechanism: RoleNodes(ZooKeeperLeases(session), clock, is_stopped=lambda: tasks.must_end),
+        }
+        runs = TaskRuns(mechanisms, clock)
         tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
         end_abandoned_playbooks()
         yield (

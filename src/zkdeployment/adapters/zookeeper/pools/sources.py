@@ -40,9 +40,10 @@ class ZooKeeperPoolSources:
     def read(self) -> PoolSources:
         outdated, self._outdated = self._outdated, True  # unless all of the following succeeds
         changed = self._nodes.refresh(self._wanted)
-        if outdated or Read(_DOCUMENT) in changed:
+        while outdated or Read(_DOCUMENT) in changed:
             self._configuration = self._read_configuration()
-            self._nodes.refresh(self._wanted)  # a pool of hosts may be new
+            outdated = False
+            changed = self._nodes.refresh(self._wanted)  # a pool of hosts, or another document, may be new
         self._outdated = False
         return PoolSources(self._configuration, self._tenants(), self._hosts())
 

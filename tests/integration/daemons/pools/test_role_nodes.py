@@ -1,0 +1,164 @@
+"""Pools of hosts of the fleet: a real worker, real agents, a real ZooKeeper."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.agents import AgentHost, Fleet, called
+from support.clocks import ManualClock
+from support.pool_workers import KEY, PoolFleet, TestWorker
+from support.waiting import wait_until
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.pools.role_nodes import RoleNodes
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.documents.pools.values import NodePool, RoleMechanism
+from zkdeployment.errors import ProgramError
+from zkdeployment.pools.lease import TENANT_MARKER
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.playbook_results import MechanismOutcome
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import retire
+
+MECHANISM = "{type: role, role: {idle: spare, leased: ci}}"
+DOCUMENT = f"{{nodepools: {{concrete: {{web: {{fill-level: 1, mechanism: {MECHANISM}}}}}}}}}"
+NO_PLAYBOOKS: Any = None
+POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1)
+NODE = PoolNode(
+    id=3, state=NodeState.PROVISIONING, created_at=0.0, changed=0.0, pool="web", reusable=True, host="h1"
+)
+
+
+@pytest.fixture
+def pools(zookeeper: str) -> Iterator[PoolFleet]:
+    with PoolFleet(zookeeper, SystemClock()) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    """A host that can be leased; hosts of the role ci run foo."""
+    fleet.service("/who/myfoo", "foo", "1.0", ci=1)
+    fleet.set_version("r1")
+    return fleet.host("h1", role="lease:spare", address="192.0.2.7")
+
+
+def end(pools: PoolFleet, number: int) -> None:
+    """End a session, as its tenant does."""
+    read = pools.store.read()
+    ended, released = retire(read.sessions[number], read.nodes.values(), pools.clock.now())
+    pools.store.commit(PoolChange(nodes=released, sessions=(ended,)), read)
+
+
+def test_a_host_is_filled_into_its_pool_lent_to_a_tenant_undeployed_and_used_again(fleet, host, pools, zookeeper):
+    file = host.root / "root/.ssh/authorized_keys"
+    with host.agent(), TestWorker(zookeeper, NO_PLAYBOOKS, pools.clock) as worker:
+        worker.begin()
+        host.wait_for_version("r1")
+        pools.publish(DOCUMENT)
+        wait_until(lambda: pools.states("web") == ["ready"], "the pool is full")
+        (node,) = pools.store.read().nodes.values()
+        assert (node.host, node.hostname, node.ipaddr) == ("h1", "h1.example.com", "192.0.2.7")
+        assert fleet.calls() == called("/who/myfoo 0")
+        session = pools.request(pools.add_tenant(5), web=1)
+        wait_until(lambda: pools.states("web") == ["deployed"], "the session begins")
+        assert file.read_text() == f"{TENANT_MARKER}\n{KEY}\n"
+        host.fail("/who/myfoo 0")  # it is not filled again
+        end(pools, session.id)
+        wait_until(
+            lambda: pools.states() == ["unused"] and pools.store.read().filling["web"].failures, "it is back"
+        )
+        assert (file.read_text(), host.markers) == ("", [])
+        assert fleet.calls()[2:4] == called("-u /who/myfoo 0")
+        record = pools.store.read().filling["web"]
+        assert "host h1, did not take the role ci: " in record.reason
+        assert "/who/myfoo 0 failed with exit status 3" in record.reason
+        wait_until(lambda: host.node.get("role") == "spare" and "leased" in host.node, "the host is idle again")
+    assert fleet.version == "r1"
+
+
+class Worker:
+    """A mechanism whose calls run in threads, with a clock that the test sets."""
+
+    def __init__(self, session: Session) -> None:
+        self.clock = ManualClock()
+        self.stopped = threading.Event()
+        self.leases = ZooKeeperLeases(session)
+        self.mechanism = RoleNodes(self.leases, self.clock, self.stopped.is_set)
+        self.results: list[object] = []
+
+    def run(self, call: Callable[..., object], *arguments: object) -> threading.Thread:
+        """Begin a call; its result, or its error, is added to ``results``."""
+
+        def keep() -> None:
+            try:
+                self.results.append(call(*arguments))
+            except ProgramError as error:
+                self.results.append(error)
+
+        thread = threading.Thread(target=keep)
+        thread.start()
+        return thread
+
+    def outcome(self, call: Callable[..., object], *arguments: object, after: float = 0.0) -> Any:
+        """Return the result of a call that waits for its host until this many seconds have passed."""
+        before = self.leases.observe("h1").lease
+        thread = self.run(call, *arguments)
+        wait_until(lambda: self.leases.observe("h1").lease != before, "the lease is written")
+        while thread.is_alive():
+            self.clock.time += after
+            thread.join(0.1)
+        return self.results[-1]
+
+
+@pytest.fixture
+def worker(zookeeper: str) -> Iterator[Worker]:
+    with Session(zookeeper, create_chroot=True) as session:
+        yield Worker(session)
+
+
+def states(outcome: MechanismOutcome) -> list[str]:
+    return [node.state.value for node in outcome.nodes]
+
+
+def test_a_host_that_does_not_reach_its_lease_in_time_is_given_back(fleet, host, worker):
+    failed = worker.outcome(worker.mechanism.provision, POOL, [NODE], after=301)
+    assert (states(failed), worker.leases.observe("h1").lease.role) == (["unused"], "spare")
+    assert "the host is not registered: its agent does not run" in failed.problems[0]
+    fleet.set_version(None)
+    with host.agent():
+        wait_until(lambda: host.node.get("lease") == "spare", "it is registered")
+        failed = worker.outcome(worker.mechanism.provision, POOL, [NODE], after=1800)
+        assert "the cluster is stopped" in failed.problems[0]
+    worker.leases.give("h1", "ci", ())
+    releasing = replace(NODE, state=NodeState.DEPROVISIONING)
+    failed = worker.outcome(worker.mechanism.deprovision, POOL, [releasing], after=301)
+    assert states(failed) == ["failed"]
+    assert "the host did not take its idle role spare: not within" in failed.nodes[0].data["error"]["detail"]
+    error = worker.outcome(worker.mechanism.write_key, NODE, KEY, after=61)
+    assert "host h1 did not confirm its keys: not within" in str(error)
+
+
+def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_up(fleet, host, worker):
+    thread = worker.run(worker.mechanism.provision, POOL, [NODE])
+    wait_until(lambda: worker.leases.observe("h1").lease is not None, "the lease is written")
+    worker.stopped.set()
+    thread.join(30)
+    assert str(worker.results[-1]) == "the worker ends"
+    worker.stopped.clear()
+    with host.agent():
+        ready = worker.mechanism.provision(POOL, [NODE])
+        assert (states(ready), host.node["leased"]) == (["ready"], {"role": "ci", "number": 1})
+        fleet.remove("/zkdeployment/pools/leases/h1")
+        wait_until(lambda: host.node.get("leased") == {"role": "spare", "number": 0}, "idle")
+        assert worker.leases.give("h1", "ci", ()).number == 1
+
+
+def test_concurrent_changes_of_a_lease_get_different_numbers(worker):
+    threads = [worker.run(worker.leases.give, "h1", f"role{number}", ()) for number in range(8)]
+    for thread in threads:
+        thread.join(30)
+    assert sorted(lease.number for lease in worker.results) == list(range(1, 9))
