@@ -1,0 +1,77 @@
+"""What mechanisms do for nodes of pools: in memory, and by Ansible and SSH."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.clocks import ManualClock
+from support.pool_playbooks import made_machines, write_playbooks
+from support.pool_workers import KEY
+from support.simulated_nodes import SimulatedNodes
+from support.ssh_nodes import running_ssh_nodes
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
+from zkdeployment.adapters.pools.ansible_nodes import AnsibleNodes
+from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
+from zkdeployment.documents.pools.kinds import described_pool
+from zkdeployment.errors import ProgramError
+from zkdeployment.pools.filling import new_node
+from zkdeployment.pools.node import NodeEvent, NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from zkdeployment.documents.pools.values import NodePool
+    from zkdeployment.ports.pools import PoolMechanism
+
+
+@dataclass
+class Tried:
+    """A mechanism, and what is to be seen of its machines: their ids, and whether one admits a tenant."""
+
+    mechanism: PoolMechanism
+    pool: NodePool
+    machines: Callable[[], list[int]]
+    admits: Callable[[], bool]
+
+
+@pytest.fixture(params=["in memory", "by Ansible"])
+def tried(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tried]:
+    if request.param == "in memory":
+        simulated = SimulatedNodes()
+        pool = described_pool("cloud", {"mechanism": {"type": "role", "role": {"idle": "a", "leased": "b"}}})
+        yield Tried(simulated, pool, lambda: sorted(simulated.machines), lambda: simulated.machines[1] == KEY)
+        return
+    with running_ssh_nodes(tmp_path / "nodes", 1) as nodes:
+        values: dict[str, Any] = {"mechanism": write_playbooks(tmp_path / "books", nodes)}
+        keys = SshTenantKeys(nodes.key, nodes.configuration, timeout=30)
+        mechanism = AnsibleNodes(AnsiblePlaybooks(), keys, ManualClock())
+        file = nodes.nodes[0].authorized_keys
+        yield Tried(
+            mechanism,
+            described_pool("cloud", values),
+            lambda: made_machines(tmp_path / "books"),
+            lambda: KEY in file.read_text(),
+        )
+
+
+def test_nodes_are_made_once_admit_tenants_while_they_are_to_and_are_removed(tried: Tried) -> None:
+    node = new_node(1, tried.pool, 5)
+    (ready,) = tried.mechanism.provision(tried.pool, [node]).nodes
+    assert (ready.state, ready.stamp) == (NodeState.READY, node.stamp)
+    again = tried.mechanism.provision(tried.pool, [node])  # as after the death of a worker
+    assert (again.nodes[0].ipaddr, again.deleted, again.problems) == (ready.ipaddr, (), ())
+    assert tried.machines() == [1]
+    tried.mechanism.write_key(ready, KEY)
+    assert tried.admits()
+    tried.mechanism.remove_key(ready)
+    assert not tried.admits()
+    left = ready.after(NodeEvent.RELEASED, 6)
+    outcome = tried.mechanism.deprovision(tried.pool, [left])
+    assert [found.state for found in outcome.nodes] == [NodeState.DONE]
+    assert tried.machines() == []
+    with pytest.raises(ProgramError):
+        tried.mechanism.write_key(new_node(9, tried.pool, 5), KEY)

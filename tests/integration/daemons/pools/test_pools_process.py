@@ -1,0 +1,94 @@
+"""The program ``zkdeployment pools`` with real playbooks and real machines: killed, continued and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from support.pool_playbooks import made_machines, write_playbooks
+from support.pool_workers import PoolFleet
+from support.ssh_nodes import make_key, running_ssh_nodes
+from support.waiting import wait_until
+from zkdeployment.acts.pools.sessions import SessionActor, retire_session
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
+from zkdeployment.wiring.leasing import pool_adapters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[object]:
+    with running_ssh_nodes(tmp_path / "nodes", 2) as nodes:
+        yield nodes
+
+
+def playbooks_of(place: Path) -> list[psutil.Process]:
+    """Return the programs of Ansible that run playbooks in a directory."""
+    found = []
+    for program in psutil.process_iter(["cmdline"]):
+        words = program.info["cmdline"] or []
+        if any("ansible-playbook" in word for word in words) and program.cwd() == str(place):
+            found.append(program)
+    return found
+
+
+def test_a_worker_that_is_killed_or_ended_leaves_nothing_behind(zookeeper, machines, tmp_path):
+    books = tmp_path / "books"
+    pool = {"fill-level": 1, "mechanism": write_playbooks(books, machines)}
+    config = tmp_path / "pools.cfg"
+    config.write_text(
+        f"[zkdeployment]\nzookeeper = {zookeeper}\nroot = {tmp_path}\n"
+        f"[pools]\nssh-key = {machines.key}\nssh-config = {machines.configuration}\ninterval = 1m\n"
+    )
+
+    @contextmanager
+    def worker(failpoints: str = "") -> Iterator[subprocess.Popen[bytes]]:
+        argv = [sys.executable, "-m", "zkdeployment", "pools", str(config)]
+        env = {**os.environ, "ZKDEPLOYMENT_FAILPOINTS": failpoints}
+        with (tmp_path / "log").open("ab") as log, subprocess.Popen(argv, env=env, stdout=log, stderr=log) as run:
+            try:
+                yield run
+            finally:
+                run.kill()
+
+    public = make_key(tmp_path / "tenant")
+    with PoolFleet(zookeeper, SystemClock()) as fleet, Session(zookeeper) as session:
+        fleet.publish(json.dumps({"nodepools": {"concrete": {"cloud": pool}}}))
+        tenant = fleet.add_tenant(1, key=public)
+        with worker("before:end-to-provision=kill") as killed:
+            assert killed.wait(90) == -signal.SIGKILL
+        assert (fleet.states("cloud"), made_machines(books)) == (["provisioning"], [1])
+        with worker() as second:
+            wait_until(lambda: fleet.states("cloud") == ["ready"], "the node of the killed worker")
+            assert made_machines(books) == [1]
+            lent = fleet.request(tenant, cloud=1)
+            wait_until(lambda: "deployed" in fleet.states("cloud"), "the session")
+            node = next(node for node in machines.nodes if node.address == fleet.store.node(1).ipaddr)
+            assert machines.login(node, tmp_path / "tenant", "true").status == 0
+            (books / "gate").unlink()
+            adapters = pool_adapters(session, ZooKeeperUserReader(session))
+            retire_session(lent.id, adapters, SessionActor("root@adm"))
+            wait_until(lambda: playbooks_of(books), "the playbook that waits")
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(60) == 0
+        assert playbooks_of(books) == []
+        assert fleet.store.node(1).state.value == "deprovisioning"
+        assert machines.login(node, tmp_path / "tenant", "true").status != 0
+        (books / "gate").touch()
+        with worker():
+            wait_until(lambda: fleet.states() == ["ready"], "the end of the session, and another node")
+        assert made_machines(books) == list(fleet.store.read().nodes)
+        assert fleet.store.node(1).state.value == "done"
+        assert "Traceback" not in (tmp_path / "log").read_text()
