@@ -8,16 +8,19 @@ import promql_parser
 import pytest
 import yaml
 
+from support.leasing import POOLS
 from support.rollout_states import begun_rollout
 from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS
 from zkdeployment.daemons.syncer import follower
 from zkdeployment.fleet.metrics.agent import AgentFacts, agent_metrics
 from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
 from zkdeployment.fleet.metrics.metric import DaemonProcess
+from zkdeployment.fleet.metrics.server import ServerFacts, server_metrics
 from zkdeployment.fleet.metrics.syncer import SyncerFacts, syncer_metrics
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.connection_status import ConnectionStatus
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.pools.reading import PoolReading
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"
@@ -34,6 +37,7 @@ EXPORTED = {
         ),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
         *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=begun_rollout())),
+        *server_metrics(ServerFacts(process=PROCESS, pools=PoolReading(POOLS))),
     )
 }
 

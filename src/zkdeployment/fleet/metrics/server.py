@@ -1,4 +1,4 @@
-"""The metrics of a service: its requests, its event streams, and the age of the fleet that it shows."""
+"""The metrics of a service: its requests, its event streams, the age of the fleet that it shows, and the pools."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.metrics.metric import Metric, MetricKind, counter, gauge, process_metrics
+from zkdeployment.fleet.metrics.pools import pool_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.fleet.metrics.metric import DaemonProcess
+    from zkdeployment.pools.reading import PoolReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,8 @@ class ServerFacts:
     ``requests`` and ``seconds`` are the number and the whole duration of the requests by method, route and status;
     a route is a template such as ``/hosts/{host}``. ``streams`` are open event streams; ``lost`` counts streams
     whose client was too slow. ``read_at`` is when ZooKeeper last confirmed the fleet that the service shows, in
-    seconds since the epoch, and ``readings`` is how often that fleet has changed; both are unknown at first.
+    seconds since the epoch, and ``readings`` is how often that fleet has changed; both are unknown at first, and
+    so are the ``pools``.
     """
 
     process: DaemonProcess
@@ -31,10 +34,11 @@ class ServerFacts:
     read_at: float | None = None
     readings: int = 0
     connected: bool = False
+    pools: PoolReading | None = None
 
 
 def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
-    """Return the metrics of a service, ``zkdeployment_server_…``."""
+    """Return the metrics of a service, ``zkdeployment_server_…`` and ``zkdeployment_pool_…``."""
     labels = ("method", "route", "status")
     age = None if facts.read_at is None else max(0.0, facts.process.now - facts.read_at)
     return (
@@ -58,4 +62,5 @@ def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
         gauge("server_feed_connected", "1 while the service follows the fleet in ZooKeeper.", facts.connected),
         gauge("server_feed_age_seconds", "Seconds since ZooKeeper confirmed the fleet that is shown.", age),
         counter("server_feed_readings_total", "Changes of the fleet that the service has read.", facts.readings),
+        *(() if facts.pools is None else pool_metrics(facts.pools)),
     )

@@ -23,7 +23,7 @@ _TEXT: dict[int | str, dict[str, object]] = {
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
 async def read_metrics(request: Request, user: Reader, adapters: Adapters) -> Response:
-    """Return the metrics of this service: requests, event streams, and the age of the fleet that it shows."""
+    """Return the metrics of this service: requests, event streams, the age of the fleet that it shows; pools."""
     del user
     counts, hub = request_counts(request), request.app.state.event_hub
     try:
@@ -45,5 +45,6 @@ async def read_metrics(request: Request, user: Reader, adapters: Adapters) -> Re
         read_at=None if cached is None else cached.read_at,
         readings=0 if cached is None else cached.reading.number,
         connected=cached is not None and cached.connected,
+        pools=None if cached is None else cached.reading.pools,
     )
     return Response(adapters.render_metrics(server_metrics(facts)), media_type="text/plain; version=0.0.4")

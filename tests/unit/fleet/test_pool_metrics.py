@@ -1,0 +1,33 @@
+"""The metrics of host pools."""
+
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.fleet.metrics.pools import pool_metrics
+from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.reading import PoolReading
+from zkdeployment.pools.snapshot import PoolSnapshot
+
+ROLES = RoleMechanism("spare", "ci")
+POOLS = PoolConfiguration({"web": NodePool("web", ROLES, fill_level=3), "attic": NodePool("attic", ROLES)})
+
+
+def node(number, state):
+    pool = None if state is NodeState.UNUSED else "web"
+    return PoolNode(id=number, state=state, created_at=1.0, changed=1.0, pool=pool)
+
+
+def test_pools_are_counted_by_pool_and_state():
+    states = (NodeState.READY, NodeState.FAILED, NodeState.FAILED, NodeState.UNUSED)
+    nodes = {number: node(number, state) for number, state in enumerate(states)}
+    snapshot = PoolSnapshot(nodes, filling={"web": FillingRecord(2, 5.0, "boom")}, workers=("w",))
+    found = {
+        metric.name.removeprefix("zkdeployment_pool_"): metric
+        for metric in pool_metrics(PoolReading(POOLS, snapshot))
+    }
+    assert found["level"].samples == {("web",): 3}
+    assert found["missing_nodes"].samples == {("web",): 2, ("attic",): 0}
+    assert found["filling_failures"].samples == {("web",): 2, ("attic",): 0}
+    assert found["nodes"].labels == ("pool", "state")
+    assert found["nodes"].samples["web", "failed"] == 2
+    assert found["nodes"].samples["attic", "ready"] == 0
+    assert [found[name].samples for name in ("unused_nodes", "sessions", "workers")] == [{(): 1}, {(): 0}, {(): 1}]
