@@ -20,7 +20,9 @@ def pool_metrics(reading: PoolReading) -> Iterator[Metric]:
     states = [state for state in NodeState if state not in {NodeState.UNUSED, NodeState.DONE}]
     levels = {pool.name: float(pool.level) for pool in pools if pool.level is not None}
     missing = {pool.name: 0.0 if pool.shortage is None else float(pool.shortage.missing) for pool in pools}
-    nodes = {(pool.name, state.value): float(pool.states.get(state, 0)) for pool in pools for state in states}
+    nodes: dict[tuple[str, ...], float] = {
+        (pool.name, state.value): pool.states.get(state, 0) for pool in pools for state in states
+    }
     unused = sum(node.state is NodeState.UNUSED for node in snapshot.nodes.values())
     failures = {pool.name: float(pool.failures) for pool in pools}
     yield labelled("pool_level", "The number of nodes that a pool keeps ready.", "pool", levels)
