@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -86,6 +87,18 @@ def stops(receiver):
     return [received.event["subject"] for received in receiver.received if "stop" in received.event["type"]]
 
 
+def steps(receiver):
+    """The steps of sessions in the events that a receiver has accepted."""
+    events = [received.event for received in receiver.received]
+    return [event["data"]["step"] for event in events if event["type"] == "zkdeployment.session"]
+
+
+def put_session(client, created, expires):
+    times = {"created_at": created, "expires_at": expires}
+    session = {"id": 7, "tenant": 4, "specs": [], "nodes": [], "leased": []}
+    put(client, "/zkdeployment/pools/sessions/7", session | times)
+
+
 def test_an_event_arrives_signed_although_receivers_are_dead_and_no_secret_is_logged(
     tmp_path, zookeeper: str, client: KazooClient
 ):
@@ -125,6 +138,12 @@ def test_one_of_two_services_sends_and_the_other_continues_after_a_kill(
         wait_until(lambda: stops(receiver) == ["stopped"], "the stop arrives")
         put(client, "/hosts", {"version": "r1"})
         wait_until(lambda: stops(receiver) == ["stopped", "none"], "the end of the stop arrives")
+        now = time.time()
+        put_session(client, now - 7200, now + 7200)
+        wait_until(lambda: steps(receiver) == ["begun"], "the beginning of the session arrives")
+        put_session(client, now - 7200, now + 600)
+        wait_until(lambda: steps(receiver)[-1] == "expiring", "the warning arrives")
+        assert steps(receiver).count("expiring") == 1
         first.kill()
         put(client, "/hosts", {"version": False})
         wait_until(lambda: stops(receiver)[-1] == "held", "the other service sends the event")
