@@ -32,6 +32,7 @@ prepare() {
     fi
     find_zookeeper || fail "there is still no ZooKeeper; remove $PWD/$stamp and run this again"
     PATH=$PWD/.venv/bin:$PATH
+    unset PYTHONDONTWRITEBYTECODE # programs start often, and would compile their modules each time
 }
 
 # Whether everything was installed since the last change of what is wanted, for a checkout in this place.

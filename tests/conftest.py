@@ -34,7 +34,7 @@ __all__ = [
 
 # Other work on the machine must not fail a test. scripts/test tries more examples when it runs all tests.
 settings.register_profile("part", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
-settings.register_profile("whole", settings.get_profile("part"), max_examples=150)
+settings.register_profile("whole", settings.get_profile("part"), max_examples=100)
 settings.load_profile(os.environ.get("EXAMPLES", "part"))
 
 

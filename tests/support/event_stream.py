@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -41,6 +43,7 @@ class EventClient:
         self.status: int | None = None
         self.headers: Mapping[str, str] = {}
         self.ended = threading.Event()
+        self._socket: socket.socket | None = None
         self._client = client or httpx.Client(base_url=url, auth=login, timeout=httpx.Timeout(20.0, read=None))
         self._path = f"/api/v1/events{query}"
         self._resume = {} if resume is None else {"Last-Event-ID": resume}
@@ -51,8 +54,11 @@ class EventClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        if self._socket is not None:  # to close it would not wake the thread that reads
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)
+        self._client.close()
 
     def wait_for(self, kind: str, **data: object) -> ReceivedEvent:
         """Wait for an event of this kind with these data."""
@@ -70,6 +76,7 @@ class EventClient:
     def _read(self) -> None:
         try:
             with self._client.stream("GET", self._path, headers=self._resume) as response:
+                self._socket = response.extensions["network_stream"].get_extra_info("socket")
                 self.headers, self.status = response.headers, response.status_code
                 kind, data = "", ""
                 for line in response.iter_lines():
