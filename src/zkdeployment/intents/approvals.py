@@ -48,9 +48,13 @@ def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | 
 
 def uncounted_approval(subject: IntentSubject, objection: str) -> str:
     """Return why a group is not approved whose approval does not count, and what to do."""
+    return f"its approval does not count: {objection}; {signature_hint(subject)}"
+
+
+def signature_hint(subject: IntentSubject) -> str:
+    """Return how a group is approved where approvals need a signature."""
     command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
-    hint = f"this fleet needs signed approvals; use '{command}' at a terminal"
-    return f"its approval does not count: {objection}; {hint}"
+    return f"this fleet needs signed approvals; use '{command}' at a terminal"
 
 
 def with_objections(

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from zkdeployment.ports.server import ServerAdapters
 
 
+def approvals_are_signed(adapters: ServerAdapters) -> bool:
+    """Return whether approvals need a signature, which an approver makes at a terminal."""
+    return adapters.commits is not None and adapters.commits.approvals is not None
+
+
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
     """Return the whole record of a published intent; raises ``NotFoundError`` if there is none."""
     record = adapters.feed.intent(subject)

@@ -229,6 +229,10 @@ def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper,
             return answer.status_code, unsigned in answer.json()["detail"], branch.tip() == tip
 
         assert refusal("approve") == (409, True, True)
+        with service.browser(ann) as browser:
+            page = browser.get("/intents/p1/store/v1/shop").text
+            assert "this fleet needs signed approvals" in page
+            assert "/acts/intent-approve" not in page
         order = IntentOrder(subject=GROUP.subject, author=Author("eve", "eve@example.com"), record=None)
         approve_intent(branch.commits("eve"), order)
         assert refusal("instantiate") == (409, True, True)

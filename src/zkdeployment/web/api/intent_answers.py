@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from zkdeployment.documents.intents.values import IntentSubject
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.intents.status_body import status_body
-from zkdeployment.intents.status_query import read_query
+from zkdeployment.intents.status_query import read_query, require_apps
 from zkdeployment.model.commits import CommitOutcome
 from zkdeployment.model.user import User
 from zkdeployment.ports.server import ServerAdapters
@@ -70,7 +70,8 @@ def show_document(adapters: ServerAdapters, subject: IntentSubject) -> Response:
 def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: dict[str, list[str]]) -> Response:
     """Return the status of an intent."""
     record = intent_acts.find_record(adapters, subject)
-    query = read_query(parameters, record.intent)
+    query = read_query(parameters)
+    require_apps(query, record.intent)
     shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
     reports = intent_acts.read_reports(adapters, *shown)
     clusters = frozenset(

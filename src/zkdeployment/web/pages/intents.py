@@ -14,7 +14,7 @@ from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web import acts
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
-from zkdeployment.web.intent_acts import read_reports
+from zkdeployment.web.intent_acts import approvals_are_signed, read_reports
 from zkdeployment.web.intent_resources import intent_resources
 from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.live_page import last_known, read_or, show_page, view_address
@@ -59,12 +59,13 @@ def show_intent(request: Request, adapters: Adapters, user: Reader, names: str) 
     reports = _NO_REPORTS if instance is None else _reports(request, adapters, instance)
     resources = intent_resources(request)
     may_act = user.may(Right.ACT_ON_FLEET) and adapters.commits is not None
+    signed = approvals_are_signed(adapters)
     view = intent_view(
         record,
         query,
         () if instance is None else resources.rows(subject, instance, reports),
         reports,
-        offered_acts(record, user, view_address(request)) if may_act else (),
+        offered_acts(record, user, view_address(request), signed=signed) if may_act else (),
         resources.final_counts(record, reports),
         now=adapters.clock.now(),
         job=_job(adapters, request.query_params.get("job", "")),

@@ -11,7 +11,7 @@ from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
 from zkdeployment.web import acts
-from zkdeployment.web.intent_acts import act_on_intent, find_record
+from zkdeployment.web.intent_acts import act_on_intent, approvals_are_signed, find_record
 from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollback_form, rollout_form
 from zkdeployment.web.views.intents.acts import FORM_ACTS, intent_form, intent_paths
 
@@ -127,7 +127,8 @@ def _act_on_intent(act: IntentAct, values: Mapping[str, str], adapters: ServerAd
         return act_on_intent(adapters, user, subject, act, reason, content=values.get("content") or None)
 
     paths = intent_paths(record.intent)
-    return PreparedAct(intent_form(record, act), perform, ActKind.ACT_ON_INTENT, paths, shows_job=True)
+    form = intent_form(record, act, signed=approvals_are_signed(adapters))
+    return PreparedAct(form, perform, ActKind.ACT_ON_INTENT, paths, shows_job=True)
 
 
 def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import ClusterIntents, subject_text
+from zkdeployment.intents.approvals import signature_hint
 from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, perform
 from zkdeployment.model.user import ActKind, act_refusal
 from zkdeployment.web.views.acts import ActForm
@@ -52,14 +53,22 @@ def intent_paths(intent: Intent) -> tuple[str, ...]:
     return tuple(sorted({path for paths in intent.apps.values() for path in paths}))
 
 
-def intent_objection(record: IntentRecord, act: IntentAct) -> str:
-    """Return why an act is not possible in the published state of an intent, or an empty text."""
+def intent_objection(record: IntentRecord, act: IntentAct, *, signed: bool) -> str:
+    """Return why an act is not possible in the published state of an intent, or an empty text.
+
+    ``signed`` is whether approvals need a signature, which no page can make.
+    """
     outcome = perform(record.snapshot, act, approved=record.approved)
-    return str(outcome) if isinstance(outcome, IntentRefusal) else ""
+    if isinstance(outcome, IntentRefusal):
+        return str(outcome)
+    return signature_hint(record.intent.subject) if signed and act is IntentAct.APPROVE else ""
 
 
-def offered_acts(record: IntentRecord, user: User, back: str) -> tuple[OfferedAct, ...]:
-    """Return the acts on an intent, with the reasons why some are not possible now, or not for this user."""
+def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -> tuple[OfferedAct, ...]:
+    """Return the acts on an intent, with the reasons why some are not possible now, or not for this user.
+
+    ``signed`` is whether approvals need a signature.
+    """
     acts = _CLUSTER_ACTS if isinstance(record.intent, ClusterIntents) else _GROUP_ACTS
     refusals = (act_refusal(user, ActKind.ACT_ON_INTENT, path) for path in intent_paths(record.intent))
     forbidden = next(filter(None, refusals), "")
@@ -69,14 +78,14 @@ def offered_acts(record: IntentRecord, user: User, back: str) -> tuple[OfferedAc
             act.value.capitalize(),
             act_page(f"intent-{act.value}", back, subject=subject),
             _KINDS[act],
-            forbidden or intent_objection(record, act),
+            forbidden or intent_objection(record, act, signed=signed),
         )
         for act in acts
     )
 
 
-def intent_form(record: IntentRecord, act: IntentAct) -> ActForm:
-    """Return the form of an act on an intent."""
+def intent_form(record: IntentRecord, act: IntentAct, *, signed: bool) -> ActForm:
+    """Return the form of an act on an intent; ``signed`` is whether approvals need a signature."""
     subject = subject_text(record.intent.subject)
     fields = [("subject", subject)]
     if act is IntentAct.APPROVE:
@@ -87,7 +96,7 @@ def intent_form(record: IntentRecord, act: IntentAct) -> ActForm:
         button=act.value.capitalize(),
         kind=_KINDS[act],
         fields=tuple(fields),
-        objection=intent_objection(record, act),
+        objection=intent_objection(record, act, signed=signed),
     )
 
 

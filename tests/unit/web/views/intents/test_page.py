@@ -182,27 +182,44 @@ def test_the_page_of_a_cluster_and_of_an_act():
     ],
 )
 def test_only_the_acts_of_the_life_cycle_are_offered_the_others_with_the_reason(record, offers):
-    shown = {offer.label: offer.objection for offer in offered_acts(record, user(), PAGE)}
+    shown = {offer.label: offer.objection for offer in offered_acts(record, user(), PAGE, signed=False)}
     for label, objection in offers.items():
         assert (objection in shown[label], bool(shown[label])) == (True, bool(objection))
 
 
 def test_an_operator_with_paths_sees_why_an_act_is_not_possible():
-    offers = offered_acts(SHOP, user("/p1/shop/front"), PAGE)
+    offers = offered_acts(SHOP, user("/p1/shop/front"), PAGE, signed=False)
     assert all("may not change intents of services at /p1/shop/db" in offer.objection for offer in offers)
     assert intent_paths(GROUP) == ("/p1/shop/db", "/p1/shop/front")
 
 
+NEW_SHOP = replace(recorded(GROUP, IntentState.CREATED), content=CONTENT)
+
+
+def test_where_approvals_need_a_signature_the_page_names_the_command_for_a_terminal():
+    offered = {offer.label: offer.objection for offer in offered_acts(NEW_SHOP, user(), PAGE, signed=True)}
+    expected = (
+        "needs signed approvals; use 'zkdeployment intent approve p1/store/v1/shop --key FILE' at a terminal"
+    )
+    assert expected in offered["Approve"]
+    assert "signed" not in offered["Instantiate"] + offered["Terminate"]
+    assert intent_form(NEW_SHOP, IntentAct.APPROVE, signed=True).objection == offered["Approve"]
+
+
 def test_the_forms_say_what_will_happen():
-    approve = intent_form(replace(recorded(GROUP, IntentState.CREATED), content=CONTENT), IntentAct.APPROVE)
+    approve = intent_form(NEW_SHOP, IntentAct.APPROVE, signed=False)
     assert approve.fields == (("subject", "p1/store/v1/shop"), ("content", CONTENT.digest))
     assert "2 apps with 2 nodes" in approve.consequences[0]
     assert approve.objection == ""
     terminate = intent_form(
-        replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)), IntentAct.TERMINATE
+        replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)),
+        IntentAct.TERMINATE,
+        signed=False,
     )
     assert (terminate.kind, terminate.button, terminate.objection) == ("danger", "Terminate", "")
     again = intent_form(
-        replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)), IntentAct.INSTANTIATE
+        replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)),
+        IntentAct.INSTANTIATE,
+        signed=False,
     )
     assert "instantiated already" in again.objection
