@@ -126,6 +126,8 @@ def test_path_that_grows_too_long_is_an_error():
         resolve(nodes.get, "/a/l")
     with pytest.raises(LinkError, match="expected at most 4096"):
         resolve(nodes.get, "/b/m")
+    longest = "/a/" + "x" * 4093
+    assert resolve({"/a": {}, longest: {}}.get, longest) == longest
 
 
 def test_growing_circle_ends_at_the_limit():
