@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: The place of a fault in its document, and the message.
 Fault: TypeAlias = "tuple[Way, str]"
 
+#: The most characters of a value in a message.
+_LONGEST = 100
+
 #: The form of a name that is not blank.
 NAME: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
 
@@ -27,7 +30,7 @@ def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
         if fault.validator == "additionalProperties":
             yield from _unknown_keys(way, fault.instance, form["properties"])
         elif "description" in form:
-            yield way, f"expected {form['description']}, found {fault.instance!r}"
+            yield way, f"expected {form['description']}, found {_shown(fault.instance)}"
         else:
             yield way, fault.message
 
@@ -44,7 +47,13 @@ def _unknown_keys(way: Way, value: Iterable[str], known: Iterable[str]) -> Itera
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"expected {one_of(known)}"
-            yield (*way, key), f"unknown key {key!r}; {hint}"
+            yield (*way, key), f"unknown key {_shown(key)}; {hint}"
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value, which may be a whole file."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 @functools.cache

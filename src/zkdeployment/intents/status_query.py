@@ -60,27 +60,30 @@ class StatusQuery:
         )
 
 
-def read_query(parameters: Mapping[str, Sequence[str]], intent: Intent) -> StatusQuery:
-    """Return the query that parameters describe; raises ``ConfigurationError`` for malformed ones.
-
-    An app that the intent lacks is an error, an unknown cluster or resource is not.
-    """
+def read_query(parameters: Mapping[str, Sequence[str]]) -> StatusQuery:
+    """Return the query that parameters describe; raises ``ConfigurationError`` for malformed ones."""
     for name in ("output", "app", "cluster", "resource"):
         if any(not value.strip() for value in parameters.get(name, ())):
             raise ConfigurationError(f"{name} is empty: expected a value; leave {name} out to select everything")
-    apps = frozenset(parameters.get("app", ()))
-    if unknown := sorted(apps - intent.apps.keys()):
-        subject, names = subject_text(intent.subject), ", ".join(sorted(intent.apps))
-        raise ConfigurationError(f"{subject} has no app {', '.join(unknown)}; expected one of: {names}")
     instances = parameters.get("instance", ())
     return StatusQuery(
         output=_output(parameters.get("output", ())),
-        apps=apps,
+        apps=frozenset(parameters.get("app", ())),
         clusters=frozenset(parameters.get("cluster", ())),
         resources=frozenset(parameters.get("resource", ())),
         instance=_instance(instances),
         lists_instances=any(not value for value in instances),
     )
+
+
+def require_apps(query: StatusQuery, intent: Intent) -> None:
+    """Raise ``ConfigurationError`` if a query names an app that the intent lacks.
+
+    An unknown cluster or resource is no error.
+    """
+    if unknown := sorted(query.apps - intent.apps.keys()):
+        subject, names = subject_text(intent.subject), ", ".join(sorted(intent.apps))
+        raise ConfigurationError(f"{subject} has no app {', '.join(unknown)}; expected one of: {names}")
 
 
 def _output(values: Sequence[str]) -> StatusOutput:

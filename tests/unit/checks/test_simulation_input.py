@@ -68,6 +68,7 @@ CONFIGURATION = {"version": 0, "state": "active", "details": {}}
 
 REFUSED = {
     "a list": ([], "events: expected a mapping with callback, start and events, found []"),
+    "a long text": ("x" * 500, f"expected a mapping with callback, start and events, found '{'x' * 99}…"),
     "a number": (5, "expected a mapping with callback, start and events, found 5"),
     "null": (None, "expected a mapping"),
     "no text": ("", "expected one document, found 0"),

@@ -17,7 +17,7 @@ from zkdeployment.intents.reality import (
 )
 from zkdeployment.intents.resources import instance_resources, is_terminating, row_from_json, row_to_json
 from zkdeployment.intents.status_body import status_body
-from zkdeployment.intents.status_query import read_query
+from zkdeployment.intents.status_query import read_query, require_apps
 from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure
 from zkdeployment.model.host import Identity
 
@@ -58,9 +58,8 @@ FLEET = reports(DONE, FAILED, ABSENT, SILENT, DATABASE)
 
 
 def status(fleet=FLEET, record=RECORD, **parameters):
-    query = read_query(
-        {name: [value] if isinstance(value, str) else value for name, value in parameters.items()}, SHOP
-    )
+    query = read_query({name: [value] if isinstance(value, str) else value for name, value in parameters.items()})
+    require_apps(query, SHOP)
     return json.loads(json.dumps(status_body(record, query, fleet)))
 
 
@@ -306,7 +305,7 @@ def test_a_cluster_has_no_project_app_or_profile():
         INSTANCE, apps=web.apps, services=(InstanceService("vlan12", "web", vlan, 1),), target="web"
     )
     other = host("x1", ("/net", 0, 8), role="other")
-    query = read_query({}, web)
+    query = read_query({})
     body = status_body(IntentRecord(web, IntentState.APPLIED, (instance,)), query, reports(DONE, other))
     assert [*body] == ["name", "state", "rsync-status", "cluster-status", "resources"]
     assert body["cluster-status"] == {"NotPresent": 1}

@@ -79,9 +79,10 @@ def instances(
     wanted = InstanceFilter(read_state(state), host, path, check)
     if instance_id is not None and wanted != InstanceFilter():
         raise click.UsageError("expected UUID or filters, found both")
+    chosen = None if instance_id is None else read_instance_id(instance_id)
     with open_checks(connection) as checks:
-        if instance_id is not None:
-            _show_one(checks, read_instance_id(instance_id), output)
+        if chosen is not None:
+            _show_one(checks, chosen, output)
             return
         found = checks.select(wanted)
         results = checks.results(found, time.time())
@@ -156,11 +157,10 @@ def retry(
         raise click.UsageError("expected UUID, or --system or --check")
     name = instance_id or " ".join(filter(None, (system and f"--system {system}", check and f"--check {check}")))
     act = new_act(f"checks retry {name}", reason)
+    chosen = None if instance_id is None else read_instance_id(instance_id)
     with open_checks(connection) as checks:
         failed = (
-            checks.failed(InstanceFilter(check=check, system=system))
-            if instance_id is None
-            else (checks.find(read_instance_id(instance_id)),)
+            checks.failed(InstanceFilter(check=check, system=system)) if chosen is None else (checks.find(chosen),)
         )
         changed = checks.retry(failed, act)
     if output != "table":

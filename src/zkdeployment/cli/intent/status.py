@@ -15,7 +15,7 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.intents.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.status_body import status_body
-from zkdeployment.intents.status_query import StatusOutput, read_query
+from zkdeployment.intents.status_query import StatusOutput, read_query, require_apps
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -96,9 +96,10 @@ def command(connection: Servers, subject: IntentSubject, form: str, **filters: t
     """
     names = {"detail": "output", "apps": "app", "clusters": "cluster", "resources": "resource"}
     parameters = {names.get(name, "instance"): values for name, values in filters.items()}
+    query = read_query(parameters)
     with open_operator(connection) as operator:
         record = require_record(operator, subject)
-        query = read_query(parameters, record.intent)
+        require_apps(query, record.intent)
         body = status_body(record, query, _reports(operator, record, query))
     if "instances" in body:
         show_instances(body, subject, form)

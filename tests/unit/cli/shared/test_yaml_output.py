@@ -23,7 +23,7 @@ def test_a_value_that_several_places_share_is_written_at_each_of_them():
 def test_resources_of_a_service_have_their_labels_and_facts_each():
     hosts = [ReportedHost(Identity(f"w{n}", f"w{n}.example.com", "web"), facts={"rack": "r1"}) for n in range(2)]
     reports = FleetReports(ReportedHosts(hosts), (), frozenset())
-    query = read_query({"output": ["detail"]}, GROUP)
+    query = read_query({"output": ["detail"]})
     body = status_body(recorded(GROUP, IntentState.INSTANTIATED, begun()), query, reports)
     assert "&id" in yaml.safe_dump(body)
     text = yaml_text(body)

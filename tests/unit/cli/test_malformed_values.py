@@ -1,0 +1,22 @@
+"""Values that a command refuses by itself are refused although ZooKeeper does not answer."""
+
+import pytest
+
+from support.commands import invoke
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("intent", "status", "p1/store/v1/shop", "--output", "everything"),
+            "output is everything: expected one of",
+        ),
+        (("intent", "status", "p1/store/v1/shop", "--instance", "first"), "instance is first: expected the id"),
+        (("checks", "instances", "first"), "malformed identifier of a check instance: expected a UUID"),
+        (("checks", "retry", "first"), "malformed identifier of a check instance: expected a UUID"),
+    ],
+)
+def test_a_malformed_value_is_refused_before_zookeeper_is_asked(arguments, message):
+    done = invoke(*arguments, "-z", "127.0.0.1:1")
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
