@@ -272,9 +272,9 @@ def test_a_pool_that_cannot_be_filled_says_why(pools, worker, machines):
     machines.working.clear()
     worker.begin()
     wait_until(lambda: len(pools.store.read().claimed) == 2, "the beginning of work")
-    late = pools.run("pool", "fill", "web", "--timeout", "0.1", status=5)
+    late = pools.run("pool", "fill", "web", "--timeout", "0", status=5)
     assert "web: 0 of 2 ready, 2 being provisioned\n" in late.stderr
-    assert "pool web is not full after 0.1 s: 2 nodes are being provisioned" in late.stderr
+    assert "pool web is not full after 0 s: 2 nodes are being provisioned" in late.stderr
     machines.working.set()
     done = pools.run("pool", "fill", "web", status=1)
     assert "pool web is not filled; it lacks 2 nodes: filling failed once: " in done.stderr

@@ -61,9 +61,9 @@ def fill_pool(
             idle_since = now
         if pool.shortage is None or pool.shortage.cause is ShortageCause.FAILURES or now >= idle_since + BEGINNING:
             return pool
+        progress(pool)
         if now >= begin + timeout:
             raise WaitTimeoutError(f"pool {name} is not full after {timeout:g} s: {pool.shortage.reason}")
-        progress(pool)
         adapters.wait(min(_LOOK, begin + timeout - now))
 
 
