@@ -23,7 +23,8 @@ def command(connection: Servers, reason: str) -> None:
 
     Hosts finish their present step and start no other step; the syncer publishes nothing. Only 'zkdeployment
     resume' and 'sync --force' end the stop. Until then, status, why and the monitor show the operator, the time
-    and the reason. If the fleet is stopped already, the reason is added.
+    and the reason. If the fleet is stopped already, the reason is added. Sessions of host pools go on and expire,
+    but hosts of the fleet that are lent change no role.
 
     \b
     Example:
