@@ -70,6 +70,7 @@ _API_ROUTERS = (
     pools.router,
     publications.router,
     rollback.router,
+    sessions.router,
     tenants.router,
 )
 
@@ -103,8 +104,6 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.include_router(health.router)
     for router in _API_ROUTERS:
         application.include_router(router, responses=ERRORS)
-    application.include_router(sessions.router, prefix="/api/v1/sessions", responses=ERRORS)
-    application.include_router(sessions.router, prefix="/api/v1/session", include_in_schema=False)
     for router in PAGE_ROUTERS:
         application.include_router(router)
     counted = CountedRequests(BodyLimit(application), application.state.request_counts)

@@ -15,14 +15,16 @@ from zkdeployment.acts.pools.sessions import (
 )
 from zkdeployment.acts.pools.tenants import retire_tenant
 from zkdeployment.errors import ForbiddenError, NotFoundError, RetiredError, TreeError
-from zkdeployment.model.user import Right
+from zkdeployment.model.user import Right, Role, User
 from zkdeployment.web.acts import new_act
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zkdeployment.documents.pools.values import NodePool, PoolConfiguration
-    from zkdeployment.model.user import IssuedKey, NewUser, User
+    from zkdeployment.model.user import IssuedKey, NewUser
     from zkdeployment.pools.reservation import RequestRefusal
-    from zkdeployment.pools.tenant_session import NodesSpec
+    from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
     from zkdeployment.ports.server import ServerAdapters
 
 
@@ -45,6 +47,19 @@ def lending_pool(configuration: PoolConfiguration, name: str) -> NodePool:
 def tenants(adapters: ServerAdapters) -> dict[int, User]:
     """Return all users that are tenants, by id, retired ones included."""
     return {user.id: user for user in adapters.users.users() if user.is_tenant}
+
+
+def owners(adapters: ServerAdapters, sessions: Iterable[TenantSession]) -> dict[int, User]:
+    """Return the users whose sessions these are, by id, whatever their roles are now.
+
+    A user whose record cannot be read any more is shown as retired.
+    """
+    users = {user.id: user for user in adapters.users.users()}
+    return {
+        session.tenant: users.get(session.tenant)
+        or User(id=session.tenant, name="unknown", role=Role.TENANT, created_at=0.0, retired_at=0.0)
+        for session in sessions
+    }
 
 
 def find_tenant(adapters: ServerAdapters, user: User, number: int) -> User:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from support.clocks import ManualClock
 from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant, contextualizing
 from support.service import running_service
 from support.waiting import wait_until
+from zkdeployment.model.act import Act
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from support.service import RunningService
     from zkdeployment.ports.pools import PoolStore
 
+ACT = Act("tests", "change", "a test", 0.0)
 BEGIN = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 TREE = "/demo\n  /hello : hello\n    version = '1.0'\n    /deploy\n      /h1\n"
 TENANT = {
@@ -223,7 +226,9 @@ def test_sessions_belong_to_their_tenants(ci: Client, admin: Client, store: Pool
         assert ci.begin(("web", 1), tenant_id=1)["tenant"]["name"] == "ci"
         assert admin.request(("web", 1), tenant_id=99).status_code == 422
     assert [session["id"] for session in other.get("/sessions")["sessions"]] == [second]
+    service.adapters.users.update("other", lambda user: replace(user, role=Role.VIEWER), ACT)
     assert len(admin.get("/sessions")["sessions"]) == 3
+    service.adapters.users.update("other", lambda user: replace(user, role=Role.TENANT), ACT)
     for body in ({"active": False}, {"expires_at": "+1h"}):
         assert other.status("PUT", f"/sessions/{first}", body) == 403
         assert other.status("PUT", "/sessions/999", body) == 404

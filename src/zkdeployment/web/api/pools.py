@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path
 from zkdeployment.acts.pools.nodes import add_node, find_node
 from zkdeployment.model.user import Right, User
 from zkdeployment.pools.node_changes import NewPoolNode
-from zkdeployment.web.access.rights import require
+from zkdeployment.web.access.rights import PoolReader, require
 from zkdeployment.web.acts import new_act
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
@@ -28,7 +28,6 @@ from zkdeployment.web.pool_acts import lending_pool
 router = APIRouter(prefix="/api/v1", responses=ERRORS)
 
 PoolManager = Annotated[User, Depends(require(Right.MANAGE_POOLS))]
-PoolReader = Annotated[User, Depends(require(Right.READ_POOLS))]
 
 
 @router.get("/pools", tags=["pools"])

@@ -5,16 +5,16 @@ from functools import partial
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from starlette.exceptions import HTTPException
 
 from zkdeployment.acts.pools.sessions import SessionDetails, find_session
-from zkdeployment.model.user import Right, User
+from zkdeployment.model.user import User
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web import pool_acts
-from zkdeployment.web.access.rights import require
+from zkdeployment.web.access.rights import Tenant
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.models.sessions import (
@@ -28,9 +28,8 @@ from zkdeployment.web.models.sessions import (
 )
 from zkdeployment.web.models.tenants import TenantBody
 
-router = APIRouter(tags=["sessions"], responses=ERRORS)
+_routes = APIRouter()
 
-Tenant = Annotated[User, Depends(require(Right.LEASE_NODES))]
 SessionId = Annotated[int, Path(description="The id of a session.")]
 
 _STATUSES = {
@@ -39,7 +38,7 @@ _STATUSES = {
 }
 
 
-@router.get("")
+@_routes.get("")
 def list_sessions(adapters: ConnectedAdapters, user: Tenant) -> SessionsResult:
     """Return the active sessions: a tenant's own, for admins all."""
     read, only = adapters.pools.store.read(), pool_acts.actor(user).tenant
@@ -51,13 +50,13 @@ def list_sessions(adapters: ConnectedAdapters, user: Tenant) -> SessionsResult:
     return SessionsResult(sessions=_bodies(adapters, listed))
 
 
-@router.get("/{number}")
+@_routes.get("/{number}")
 def show_session(adapters: ConnectedAdapters, user: Tenant, number: SessionId) -> SessionResult:
     """Return a session, which may have ended; 403 for those of other tenants."""
     return SessionResult(session=_body(adapters, find_session(number, adapters.pools, pool_acts.actor(user))))
 
 
-@router.post("", status_code=201)
+@_routes.post("", status_code=201)
 async def create_session(
     request: Request, adapters: ConnectedAdapters, user: Tenant, order: SessionOrder
 ) -> NewSessionResult:
@@ -71,7 +70,7 @@ async def create_session(
     return await run_sync(work, limiter=request.app.state.session_requests, abandon_on_cancel=True)
 
 
-@router.put("/{number}")
+@_routes.put("/{number}")
 def change_session(
     adapters: ConnectedAdapters, user: Tenant, number: SessionId, change: SessionUpdate
 ) -> ChangedSessionResult:
@@ -110,7 +109,11 @@ def _bodies(adapters: ServerAdapters, listed: list[SessionDetails]) -> list[Sess
     """Return sessions with their tenants."""
     if not listed:
         return []
-    tenants, defaults = pool_acts.tenants(adapters), adapters.pools.configuration().defaults
-    return [
-        SessionBody.of(details, TenantBody.of(tenants[details.session.tenant], defaults)) for details in listed
-    ]
+    owners = pool_acts.owners(adapters, [details.session for details in listed])
+    defaults = adapters.pools.configuration().defaults
+    return [SessionBody.of(details, TenantBody.of(owners[details.session.tenant], defaults)) for details in listed]
+
+
+router = APIRouter(tags=["sessions"], responses=ERRORS)
+router.include_router(_routes, prefix="/api/v1/sessions")
+router.include_router(_routes, prefix="/api/v1/session", include_in_schema=False)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path
 from zkdeployment.model.user import NewUser, Right, Role, TenantLimits, User
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web import pool_acts
-from zkdeployment.web.access.rights import require
+from zkdeployment.web.access.rights import Tenant, require
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.models.tenants import (
@@ -24,7 +24,6 @@ from zkdeployment.web.models.tenants import (
 
 router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"], responses=ERRORS)
 
-Tenant = Annotated[User, Depends(require(Right.LEASE_NODES))]
 UserManager = Annotated[User, Depends(require(Right.MANAGE_USERS))]
 TenantId = Annotated[int, Path(description="The id of a tenant.")]
 
