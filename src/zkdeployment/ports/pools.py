@@ -51,7 +51,10 @@ class PoolStore(Protocol):
         """Wait up to ``timeout`` seconds for a change after ``read``; return whether there was one."""
 
     def announce(self, worker: str) -> None:
-        """List a worker among those that run, for as long as this process is connected; does nothing if it is."""
+        """List a worker among those that run, for as long as this process is connected; does nothing if it is.
+
+        No other process has the name.
+        """
 
     def history(self, since: float) -> PoolHistory:
         """Return the sessions that ended and the nodes that were done at ``since`` or later."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import uuid
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
@@ -60,7 +61,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
                 runs,
                 tasks,
                 control,
-                name=f"{socket.gethostname()}:{os.getpid()}",
+                name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
                 connect=session.open,
                 connection=lambda: session.link,
                 session_timeout=_SESSION,

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.documents.pools.values import AnsibleMechanism
 from zkdeployment.errors import ConflictError, TreeError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 from zkdeployment.pools.results import given_up
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 #: Runs of playbooks at once: each is a process of Ansible with its own. Other workers take what is left.
 _PLAYBOOKS = 8
 
-#: Sessions that are prepared at once.
-_SESSIONS = 50
+#: Other tasks at once: sessions that are prepared, and hosts of the fleet that follow their leases.
+_OTHERS = 100
 
 #: Seconds between two attempts to write a result.
 _AGAIN = 1.0
@@ -60,12 +61,12 @@ class NodeTasks:
         """Whether all tasks are to end as soon as possible, without a result."""
         return self._abandoned.is_set() or self._is_stopped()
 
-    def has_room(self, kind: TaskKind) -> bool:
-        """Whether another task of a kind may begin."""
+    def has_room(self, task: NodeTask) -> bool:
+        """Whether another task may begin."""
+        is_playbook = _is_playbook(task)
         with self._ended:
-            sessions = sum(task.kind is TaskKind.CONTEXTUALIZE for task in self._running.values())
-            playbooks = len(self._running) - sessions
-        return sessions < _SESSIONS if kind is TaskKind.CONTEXTUALIZE else playbooks < _PLAYBOOKS
+            alike = sum(_is_playbook(other) == is_playbook for other in self._running.values())
+        return alike < (_PLAYBOOKS if is_playbook else _OTHERS)
 
     def start(self, task: NodeTask, read: PoolSnapshot) -> None:
         """Claim the nodes of a task and begin it; raises ``ConflictError`` if another worker was faster."""
@@ -135,3 +136,8 @@ class NodeTasks:
                     return
             else:
                 return
+
+
+def _is_playbook(task: NodeTask) -> bool:
+    """Whether a task runs a playbook."""
+    return task.kind is not TaskKind.CONTEXTUALIZE and isinstance(task.pool.mechanism, AnsibleMechanism)

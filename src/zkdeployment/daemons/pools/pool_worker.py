@@ -191,7 +191,7 @@ class PoolWorker:
     def _begin(self, observation: PoolObservation, busy: frozenset[int]) -> Iterator[bool]:
         """Begin the tasks for which there is room; yield for each whether no other worker was faster."""
         for task in next_tasks(observation, busy):
-            if not self._tasks.has_room(task.kind) or self._control.stopping:
+            if not self._tasks.has_room(task) or self._control.stopping:
                 continue
             try:
                 self._tasks.start(task, observation.snapshot)

@@ -196,6 +196,22 @@ def test_a_worker_that_lost_its_claims_gives_its_work_up_and_begins_again(worker
     assert machines.overlaps == []
 
 
+def test_a_worker_runs_eight_playbooks_at_once_and_leaves_the_others_to_other_workers(worker, fleet, machines):
+    machines.working.clear()
+    fleet.publish(document(METAL.replace("fill-level: 2", "fill-level: 10")))
+    fleet.add_nodes(10, kind="metal")
+    worker.worker.run_cycle()
+    worker.worker.run_cycle()
+    assert len(worker.tasks.busy) == len(fleet.store.read().claimed) == 8
+    with TestWorker(fleet.connection, machines, fleet.clock, name="w2") as other:
+        other.worker.run_cycle()
+        assert len(other.tasks.busy) == 2
+        machines.working.set()
+        other.settle()
+    worker.settle()
+    assert fleet.states("metal") == ["ready"] * 10
+
+
 def test_claims_whose_transaction_had_no_answer_are_released(zookeeper, machines, clock, fleet):
     class Deaf(ZooKeeperPools):
         """A store that loses the answers to the first claims."""

@@ -112,7 +112,11 @@ class ZooKeeperPools:
     def announce(self, worker: str) -> None:
         self._ensure_directories()
         path = f"{paths.POOL_WORKERS}/{quote(worker, safe='')}"
-        if self._session.get(path) is None:
+        node = self._session.get(path)
+        if node is not None and node.owner != self._session.id:  # of a session of this process that has ended
+            self._session.commit(Delete(path, node.version))
+            node = None
+        if node is None:
             self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
 
     def history(self, since: float) -> PoolHistory:

@@ -194,6 +194,15 @@ def test_workers_are_listed_while_they_are_connected(store, zookeeper):
         worker.announce("host1:4 a/b")
         worker.announce("host1:4 a/b")
         assert store.read().workers == ("host1:4 a/b",)
+        store.announce("host1:4 a/b")  # by a new session of the same process
+        assert store.read().workers == ("host1:4 a/b",)
+    assert store.read().workers == ("host1:4 a/b",)
+
+
+def test_a_worker_that_is_gone_is_not_listed(store, zookeeper):
+    with Session(zookeeper) as session:
+        ZooKeeperPools(session).announce("host1:5")
+        assert store.read().workers == ("host1:5",)
     assert store.read().workers == ()
 
 
