@@ -26,6 +26,7 @@ from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.fleet.status import FleetStatus, fleet_status
 from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.cluster import ClusterState, short
+from zkdeployment.model.host import is_host_name
 from zkdeployment.model.listing import listing
 from zkdeployment.pools.overview import PoolsStatus
 from zkdeployment.rollout.absence import shortage
@@ -204,7 +205,13 @@ def _absences(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[_Finding
     absent = [host.name for host in status.hosts if host.state is HostState.ABSENT and host.expected]
     identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
     known = {name for identity in identities for name in identity.target_names}
-    unmatched = sorted(name for name in snapshot.targets - known if not name.startswith("/"))
+    # Hosts that can be leased may get any role later.
+    may_match = any(host.idle_role is not None for host in status.hosts)
+    unmatched = sorted(
+        name
+        for name in snapshot.targets - known
+        if not name.startswith("/") and (is_host_name(name) or not may_match)
+    )
     if absent:
         yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
     if unmatched:

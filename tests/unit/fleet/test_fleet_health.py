@@ -12,7 +12,7 @@ from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.host import Host, Identity, Leased
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publication import SyncerReport
@@ -350,3 +350,16 @@ def test_alarms_of_pools_are_part_of_the_verdict():
     pools = PoolsStatus((PoolOverview(pool=NodePool("web", RoleMechanism("spare", "ci"), 1), states={}),))
     verdict = judge(RUNNING, host(), pools=pools)
     assert (verdict.health, verdict.line) == (Health.WARNING, "no worker of the pools runs")
+
+
+def test_hosts_that_can_be_leased_are_neither_late_nor_absent_and_their_failures_are_warnings():
+    idle = host(2, idle_role="spare", leased=Leased("spare", 1), role="spare")
+    changing = host(3, idle_role="spare", role="ci", deploying="r2", step="deploy /web 0")
+    gone = KnownHost(Identity("h9", "app9", "ci"), idle_role="spare")
+    targets = frozenset({"ci", "spare"})
+    fine = judge(RUNNING, host(), idle, changing, absent=(gone,), targets=targets)
+    assert (fine.health, fine.line) == (0, "Converged at r2, set 20 min ago: 2 hosts")
+    failed = judge(RUNNING, host(), host(4, idle_role="spare", role="ci", error="no disk"), targets=targets)
+    assert (failed.health, failed.line) == (1, "1 host that can be leased failed: app4: no disk")
+    unknown = judge(RUNNING, host(), idle, targets=frozenset({"ci", "app7.example.com"}))
+    assert unknown.line == "targets in the tree match no known host: app7.example.com"

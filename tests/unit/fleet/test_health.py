@@ -137,3 +137,10 @@ def test_the_lag_and_the_steps_of_a_host_are_reported_when_they_are_known():
     assert (steps.name, steps.value, steps.most) == ("steps", 3, 7)
     assert measured(judge(cluster=Cluster(None))) == {}
     assert measured(judge(host=None)) == {}
+
+
+def test_the_lease_of_a_host_is_a_part_of_the_line():
+    leased = {**HOST, "role": "ci-web", "lease": "spare", "leased": {"role": "ci-web", "number": 7}}
+    assert judge(host=leased).line == "abc, leased to role ci-web (number 7)"
+    changing = {**HOST, "role": "ci-web", "lease": "spare"}
+    assert judge(host=changing).line == "abc, changes to role ci-web for its lease"
