@@ -50,14 +50,15 @@ def known_ids(session: Session) -> frozenset[str]:
 
 
 def forget_host(session: Session, host_id: str) -> None:
-    """Remove the inventory of a host; raises ``RefusedError`` if it is registered or unknown."""
-    mark = paths.out_of_service_path(host_id)
-    registered, known, marked = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id), mark])
+    """Remove the inventory and the lease of a host; raises ``RefusedError`` if it is registered or unknown."""
+    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id)]
+    registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id), *rest])
     if registered is not None:
         raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
     if known is None:
         raise RefusedError(f"nothing is known of a host with the id {host_id}")
-    session.commit(Delete(_path(host_id), known.version), *([] if marked is None else [Delete(mark)]))
+    also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
+    session.commit(Delete(_path(host_id), known.version), *also)
 
 
 def encode(known: KnownHost) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Package
@@ -77,5 +78,21 @@ def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, 
     client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
     assert fleet.hand_on_role(identity)
     assert reader.snapshot().out_of_service == {identity.id: "web"}
+    fleet.leave_role(replace(identity, role="db"))
+    assert reader.snapshot().out_of_service == {identity.id: "web"}
+    ZooKeeperLeases(session).give(identity.id, "web", ())
     reader.forget(identity.id)
     assert reader.snapshot().out_of_service == {}
+    assert fleet.lease(identity) is None
+
+
+def test_a_host_that_leaves_its_role_waits_for_no_lock_and_is_not_out_of_service_in_it(session, client):
+    fleet, identity = ZooKeeperFleet(session), replace(KNOWN.identity, role="web")
+    request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
+    client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
+    assert fleet.hand_on_role(identity)
+    for requestor in (request, request.replace(identity.id, "another")):
+        client.create("/role-locks/web/lr-", requestor.encode(), sequence=True)
+    fleet.leave_role(identity)
+    assert client.get_children("/role-locks/web") == ["lr-0000000002"]
+    assert ZooKeeperFleetReader(session).snapshot().out_of_service == {}

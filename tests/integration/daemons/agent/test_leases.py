@@ -187,14 +187,17 @@ def test_a_leased_host_follows_a_rollout_when_that_has_ended_but_its_lease_needs
         wait_until(lambda: "deploy:h1" in rollout.reports(), "the rollout knows, but does not count it")
 
 
-def test_scripts_have_the_present_role_in_their_environment(fleet, host):
+def test_scripts_have_the_role_of_the_lease_in_their_environment_and_a_dry_run_shows_them(fleet, host):
     script = put_script(
         host.root, "foo", '#!/bin/sh\necho "$ZKDEPLOYMENT_ROLE $*" >> "$ZKDEPLOYMENT_ROOT/roles"\n'
     )
     assert script.exists()
+    fleet.lease("h1", "ci", 1)
+    shown = host.command("--dry-run")
+    assert "deploy /who/myfoo 0" in shown.stdout, shown.stderr
     with host.process():
-        fleet.lease("h1", "ci", 1)
         wait_for_lease(host, "ci", 1)
+    assert "nothing to do for r1" in host.command("--dry-run").stderr
     assert (host.root / "roles").read_text() == "ci /who/myfoo 0\n"
     record = json.loads((host.run / "lease").read_text())
     assert record == {"role": "ci", "number": 1, "keys": [], "reached": True}
