@@ -13,6 +13,7 @@ from zkdeployment.pools.node_changes import NewPoolNode, node_of_host
 from zkdeployment.pools.overview import find_pool, pool_overviews
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.web import node_acts, pool_acts
+from zkdeployment.web.feed_progress import wait_for_reading
 from zkdeployment.web.views.pools import acts as forms
 from zkdeployment.web.views.pools.links import PAGE, pools_page
 
@@ -72,7 +73,9 @@ def _request(
         )
         if not specs:
             raise RefusedError("cannot request nodes: expected at least one node, found none; fill in a number")
-        return pools_page(session=str(requests.begin(user, specs, adapters.pools))) + "#sessions"
+        number = requests.begin(user, specs, adapters.pools)
+        wait_for_reading(adapters.feed, lambda reading: number in reading.pools.snapshot.sessions)
+        return pools_page(session=str(number)) + "#sessions"
 
     return PreparedPoolAct(forms.request_form(reading, pools, user, values.get("pool", "")), perform)
 

@@ -1,10 +1,12 @@
 """The frame of all pages: tabs, the user, the age of the data; and times as pages show them."""
 
+from dataclasses import replace
+
 import pytest
 
 from zkdeployment.model.user import Role, User
 from zkdeployment.web.views.frame import page_frame
-from zkdeployment.web.views.moments import moment
+from zkdeployment.web.views.moments import deadline, moment
 
 NOW = 1_795_330_000.0
 ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
@@ -19,6 +21,15 @@ def test_the_tab_of_a_page_is_marked(path, tab):
 
     assert [each.name for each in frame.tabs if each.current] == ([] if tab is None else [tab])
     assert (frame.user, frame.role) == ("ann", "operator")
+
+
+def test_each_role_has_the_tabs_of_the_pages_that_it_may_read():
+    tabs = {
+        role: [tab.name for tab in page_frame("/pools", replace(ANN, role=role), now=NOW).tabs] for role in Role
+    }
+    assert tabs[Role.TENANT] == ["Pools"]
+    assert (tabs[Role.VIEWER][0], tabs[Role.VIEWER][-1]) == ("Fleet", "Plan")
+    assert tabs[Role.ADMIN] == tabs[Role.OPERATOR] == [*tabs[Role.VIEWER], "Audit"]
 
 
 def test_without_zookeeper_the_age_of_the_data_is_known():
@@ -36,6 +47,13 @@ def test_times_have_an_age_and_a_clock():
     assert found is not None
     assert (found.machine, found.clock) == ("2026-11-22T06:45:10Z", "2026-11-22 06:45:10 UTC")
     assert found.age == "1 min ago"
+
+
+def test_a_time_that_is_to_come_says_how_long_that_takes():
+    later, past = deadline(NOW + 5400, NOW), deadline(NOW - 5, NOW)
+    assert later is not None
+    assert past is not None
+    assert (later.age, past.age) == ("in 1 h 30 min", "now")
 
 
 @pytest.mark.parametrize("time", [None, 0.0, -5.0, 1e300, float("nan"), float("inf")])
