@@ -75,6 +75,7 @@ class ZooKeeperFeed:
         self._checks: CheckReadings | None = None
         self._shared = SharedReads()
         self._targets: tuple[object, Targets] | None = None
+        self._ended: tuple[frozenset[int], tuple[TenantSession, ...]] | None = None
         self._intents = IntentRecords()
         self._lock = threading.Lock()
         self._reading: FleetReading | None = None
@@ -179,8 +180,8 @@ class ZooKeeperFeed:
         return CheckReading() if self._checks is None else self._checks.get(time.time())
 
     def ended_sessions(self) -> tuple[TenantSession, ...]:
-        session = self._ready()
-        return self._shared.get("ended sessions", lambda: read_ended_sessions(session))
+        session, active = self._ready(), frozenset(self.snapshot().reading.pools.snapshot.sessions)
+        return self._shared.get(("ended sessions", active), lambda: self._current_ended(session, active))
 
     def withheld(self) -> frozenset[ServiceTarget]:
         session = self._ready()
@@ -206,6 +207,12 @@ class ZooKeeperFeed:
         if self._targets is None or self._targets[0] != stamp:
             self._targets = stamp, read_targets(session, session.children(paths.TARGETS) or ())
         return self._targets[1]
+
+    def _current_ended(self, session: Session, active: frozenset[int]) -> tuple[TenantSession, ...]:
+        """Return the sessions that have ended; they are read again only after the active ones changed."""
+        if self._ended is None or self._ended[0] != active:
+            self._ended = active, read_ended_sessions(session)
+        return self._ended[1]
 
     # The thread that follows ZooKeeper
 

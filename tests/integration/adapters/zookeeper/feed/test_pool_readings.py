@@ -99,18 +99,22 @@ def test_the_feed_has_what_the_store_reads_and_reports_each_step(zookeeper, clie
         wait_until(lambda: seen(feed).workers == ("worker on adm1",), "the worker")
         read = store.read()
         ended, released = retire(read.sessions[number], read.nodes.values(), 200.0, "ci")
+        assert feed.ended_sessions() == ()
         store.commit(PoolChange(sessions=(ended,), nodes=released), read)
         awaits("session", number, "retired")
+        wait_until(lambda: feed.ended_sessions() == (ended,), "the session among those that have ended")
         read = store.read()
         store.commit(PoolChange(nodes=(fail(read.nodes[leased.id], "no route to host", 201.0),)), read)
         awaits("node", leased.id, "failed")
 
         sent = sent_requests(feed._session, monkeypatch)
         for _ in range(50):
+            assert len(feed.ended_sessions()) == 1
             assert pools_of(feed).snapshot.nodes[leased.id].state is NodeState.FAILED
         read = store.read()
         store.commit(PoolChange(nodes=(read.nodes[leased.id].after(NodeEvent.FORGIVEN, 202.0),)), read)
         wait_until(lambda: seen(feed) == read_from(store), "the forgiven node")
+    assert [request for request in sent if "/pools/ended" in getattr(request, "path", "")] == []
     read_nodes = [request.path for request in sent if "/pools/nodes/" in getattr(request, "path", "")]
     assert [path.rpartition("/")[2] for path in read_nodes] == [str(leased.id)]
 
