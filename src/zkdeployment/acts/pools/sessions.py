@@ -236,7 +236,7 @@ def _await_worker(
             return RequestRefusal(RequestProblem.NOT_PREPARED, _why_not_prepared(reserved, adapters))
         if not session.is_active:
             return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
-        if not _is_contextualizing(session, adapters):
+        if _has_begun(session, adapters):
             return SessionDetails(session, _nodes(session, adapters))
         progress(reserved)
         now = clock.monotonic()
@@ -256,10 +256,13 @@ def _await_worker(
         adapters.wait(min(max((now - begin) * _SHARE, _LOOKS[0]), _LOOKS[1]))
 
 
-def _is_contextualizing(session: TenantSession, adapters: PoolAdapters) -> bool:
-    """Whether the nodes of a session are being prepared; they all change in one transaction."""
+def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:
+    """Whether the nodes of a session are prepared; they all change in one transaction.
+
+    A node that is no longer the session's says nothing: the session has ended since it was read.
+    """
     first = adapters.store.node(session.nodes[0])
-    return first is not None and first.session == session.id and first.state is NodeState.CONTEXTUALIZING
+    return first is not None and first.session == session.id and first.state is NodeState.DEPLOYED
 
 
 def _take_back(number: int, adapters: PoolAdapters) -> bool:

@@ -27,7 +27,7 @@ from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError, WaitTimeoutError
 from zkdeployment.model.act import Act
-from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.node import NodeEvent, NodeState
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import NodesSpec
@@ -141,6 +141,21 @@ def test_nodes_that_cannot_be_prepared_fail_and_there_is_no_session(adapters, ci
     assert f"contextualization of nodes failed: node{second}.example.com;" in message
     assert (states(adapters), adapters.store.read().sessions) == (["ready", "failed"], {})
     assert adapters.store.node(first).session is None
+
+
+def test_a_session_that_is_dropped_between_two_reads_has_not_begun(adapters, ci, monkeypatch):
+    (number,) = add_ready_nodes(adapters.store, 1)
+    find_node = adapters.store.node
+
+    def find_after_failure(wanted):
+        read = adapters.store.read()
+        if read.sessions:
+            cleaned = read.nodes[number].after(NodeEvent.CLEANED, 0.0)
+            adapters.store.commit(PoolChange(nodes=(cleaned,), dropped=tuple(read.sessions.values())), read)
+        return find_node(wanted)
+
+    monkeypatch.setattr(adapters.store, "node", find_after_failure)
+    refused(request_session(ci, ONE, adapters, by="ci"), RequestProblem.NOT_PREPARED)
 
 
 def test_a_request_that_no_worker_takes_is_undone(adapters, ci):

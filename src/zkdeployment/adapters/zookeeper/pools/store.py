@@ -21,6 +21,7 @@ from zkdeployment.adapters.zookeeper.publication.documents import read_published
 from zkdeployment.documents.pools.kinds import POOLS
 from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.errors import ConflictError, TreeError
+from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.pool_json import (
     filling_from_json,
     filling_to_json,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.pools.values import PoolConfiguration
-    from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.snapshot import PoolChange
     from zkdeployment.pools.tenant_session import TenantSession
@@ -224,11 +224,10 @@ class ZooKeeperPools:
         fillings = [f"{paths.POOL_FILLING}/{name}" for name in pools or ()]
         guards = [_path(paths.POOL_TENANTS, number) for number in _numbers(tenants)]
         nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
-        filling = {
-            name: record
+        filling = {  # a damaged record is written anew
+            name: decode_record(path, node, filling_from_json) or FillingRecord(stamp=node.version)
             for name, path in zip(pools or (), fillings, strict=True)
             if (node := nodes[path]) is not None
-            and (record := decode_record(path, node, filling_from_json)) is not None
         }
         versions = {
             number: node.version

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.errors import ConflictError
@@ -170,6 +172,15 @@ def test_of_two_workers_that_fill_a_pool_one_is_overtaken(store):
     assert store.read().filling["web"].failures == 0
     with pytest.raises(ConflictError):
         store.commit(PoolChange(filling={"web": record}), read)
+
+
+def test_a_damaged_record_of_filling_is_written_anew(store, session):
+    store.commit(PoolChange(filling={"web": FillingRecord()}), store.read())
+    session.commit(Set(f"{paths.POOL_FILLING}/web", b'{"unknown": 1}'))
+    record = FillingRecord(values={"fill-level": 2})
+    read = store.read()
+    store.commit(PoolChange(filling={"web": replace(record, stamp=read.filling["web"].stamp)}), read)
+    assert store.read().filling == {"web": record}
 
 
 def test_a_waiting_process_notices_each_change_at_once(store, other):
