@@ -21,7 +21,7 @@ class PoolSnapshot:
     working on. ``tenants`` are the versions of the guards of tenants, by id: a guard changes with each session of
     the tenant that begins or ends. ``filling`` is what is recorded about the filling of pools, by name. ``hosts``
     are the ids of the nodes that are hosts of this fleet, by the ids of the hosts, also of nodes that are done.
-    ``workers`` are the names of the workers that run. ``changes`` identifies the last change before the reading.
+    ``workers`` are the names of the workers that run.
     """
 
     nodes: Mapping[int, PoolNode] = field(default_factory=dict)
@@ -32,7 +32,6 @@ class PoolSnapshot:
     filling: Mapping[str, FillingRecord] = field(default_factory=dict)
     hosts: Mapping[str, int] = field(default_factory=dict)
     workers: tuple[str, ...] = ()
-    changes: int = 0
 
     def held(self, tenant: int) -> int:
         """Return the number of nodes in a tenant's active sessions."""

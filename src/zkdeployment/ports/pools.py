@@ -47,8 +47,8 @@ class PoolStore(Protocol):
         process that has lost its claim to another one cannot write the node any more.
         """
 
-    def wait_for_change(self, read: PoolSnapshot, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for a change after ``read``; return whether there was one."""
+    def wait_for_change(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a change of nodes or sessions; return whether there was one."""
 
     def announce(self, worker: str) -> None:
         """List a worker among those that run, for as long as this process is connected; does nothing if it is.

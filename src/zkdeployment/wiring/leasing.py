@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,6 @@ def pool_adapters(session: Session, users: UserReader) -> PoolAdapters:
         acts=ZooKeeperActLog(session),
         configuration=store.configuration,
         present_hosts=partial(registered_hosts, session),
-        wait=threading.Event().wait,
+        wait=store.wait_for_change,
         clock=SystemClock(),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
@@ -242,10 +241,7 @@ def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, m
         for name in ("w1", "w2", "w3"):
             stack.enter_context(TestWorker(zookeeper, machines, fleet.clock, name=name)).begin()
         sessions = [stack.enter_context(Session(zookeeper)) for _ in range(4)]
-        pools = [
-            replace(pool_adapters(session, ZooKeeperUserReader(session)), wait=threading.Event().wait)
-            for session in sessions
-        ]
+        pools = [pool_adapters(session, ZooKeeperUserReader(session)) for session in sessions]
         wait_until(lambda: fleet.states() == ["ready"] * nodes, "a full pool")
 
         def ask(number: int, quantity: int) -> None:

@@ -11,6 +11,9 @@ from zkdeployment.adapters.zookeeper.client import paths
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
+#: Seconds for which a waiting thread stays after a change.
+_TOGETHER = 0.1
+
 
 class ChangeSignal:
     """Waits for new versions of the node that every transaction of the pools writes."""
@@ -23,18 +26,21 @@ class ChangeSignal:
         self._version: int | None = None  # of the node while the watch is set
         session.on_change(self._fire)
 
-    def wait(self, version: int, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds until the node has another version; return whether it has."""
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds until the node gets another version; return whether it did.
+
+        Changes that follow closely count as one, so that many waiting requests do not read all the time.
+        """
         deadline = time.monotonic() + timeout
-        while True:
-            fired, present = self._watched()
-            if present != version:
-                return True
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return False
+        fired, version = self._watched()
+        while (remaining := deadline - time.monotonic()) > 0:
             with self._condition:
                 self._condition.wait_for(lambda: self._fired != fired, remaining)  # noqa: B023  used at once
+            fired, present = self._watched()
+            if present != version:
+                time.sleep(_TOGETHER)
+                return True
+        return False
 
     def _watched(self) -> tuple[int, int]:
         """Return how often the watch has fired, and a version of the node whose next change fires it."""

@@ -77,7 +77,7 @@ class ZooKeeperPools:
 
     def read(self) -> PoolSnapshot:
         # What guards a change is read before what the change is decided on: a guard is never newer than that.
-        changes, filling, guards = self._read_guards()
+        filling, guards = self._read_guards()
         claims, hosts, workers, nodes = self._session.look(
             (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_NODES)
         )[1]
@@ -95,7 +95,6 @@ class ZooKeeperPools:
             filling,
             self._read_hosts(hosts or ()),
             tuple(unquote(name) for name in workers or ()),
-            changes,
         )
 
     def node(self, number: int) -> PoolNode | None:
@@ -105,9 +104,9 @@ class ZooKeeperPools:
         ended = record_path(paths.POOL_SESSIONS_ENDED, number)
         return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
 
-    def wait_for_change(self, read: PoolSnapshot, timeout: float) -> bool:
+    def wait_for_change(self, timeout: float) -> bool:
         self._ensure_directories()
-        return self._signal.wait(read.changes, timeout)
+        return self._signal.wait(timeout)
 
     def announce(self, worker: str) -> None:
         self._ensure_directories()
@@ -216,11 +215,9 @@ class ZooKeeperPools:
             version = read.tenants.get(tenant)
             yield Create(path, data) if version is None else Set(path, data, version)
 
-    def _read_guards(self) -> tuple[int, dict[str, FillingRecord], dict[int, int]]:
-        """Return the version of the signal, the records of filling, and the versions of the tenants' guards."""
-        (signal,), (pools, tenants) = self._session.look(
-            (paths.POOL_CHANGES,), (paths.POOL_FILLING, paths.POOL_TENANTS)
-        )
+    def _read_guards(self) -> tuple[dict[str, FillingRecord], dict[int, int]]:
+        """Return the records of filling, and the versions of the tenants' guards."""
+        pools, tenants = self._session.look((), (paths.POOL_FILLING, paths.POOL_TENANTS))[1]
         fillings = [f"{paths.POOL_FILLING}/{name}" for name in pools or ()]
         guards = [_path(paths.POOL_TENANTS, number) for number in _numbers(tenants)]
         nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
@@ -234,7 +231,7 @@ class ZooKeeperPools:
             for number, path in zip(_numbers(tenants), guards, strict=True)
             if (node := nodes[path]) is not None
         }
-        return 0 if signal is None else signal.version, filling, versions
+        return filling, versions
 
     def _owned(self, claims: Sequence[int]) -> frozenset[int]:
         """Return those of the claims that this session has made."""
