@@ -184,6 +184,8 @@ class ZooKeeperUsers(ZooKeeperUserReader):
             except UnreachableError:
                 if not self._was_made(change):
                     raise
+            # The watch does this, too, but possibly only after this method has returned.
+            self._nodes.forget(paths.user_path(change.record.user.name))
             return change.record
         raise ConflictError(
             f"the user was not changed: others changed users during each of {_ATTEMPTS} attempts; try again"

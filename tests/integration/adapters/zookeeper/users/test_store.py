@@ -57,6 +57,21 @@ def test_a_user_without_the_property_paths_is_not_limited(service, client):
     assert service.users.users()[0].paths == ()
 
 
+def test_an_own_change_is_known_at_once_even_if_its_event_is_late(service, session, client):
+    late, events = threading.Event(), threading.Event()
+    service.users.add(ALICE, ACT)
+    assert service.users.user("alice").is_retired is False
+    client.create("/slow", b"")
+    session.get("/slow", watch=lambda _: (events.set(), late.wait(10)))
+    client.set("/slow", b"changed")  # the events of this session wait from now on
+    assert events.wait(10)
+    try:
+        service.users.retire("alice", ACT)
+        assert service.users.user("alice").is_retired is True
+    finally:
+        late.set()
+
+
 def test_a_name_is_used_only_once(service):
     service.users.add(ALICE, ACT)
     with pytest.raises(RefusedError, match="there is a user alice already, or there was one"):
