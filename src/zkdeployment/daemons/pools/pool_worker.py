@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.pools.task_runs import TaskRuns
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.pools.snapshot import PoolSnapshot
-    from zkdeployment.pools.work import PoolSources, WorkStep
+    from zkdeployment.pools.work import WorkStep
     from zkdeployment.ports.pools import PoolSourcesReader, PoolStore
     from zkdeployment.ports.process import Clock, Notifier
 
@@ -143,10 +143,10 @@ class PoolWorker:
 
     def _work(self) -> float:
         may_begin = self._tasks.resume()
-        sources = self._sources.read()
+        self._sources.read()  # sets the watches before anything else is read
         self._store.announce(self._name)
         busy = self._tasks.busy
-        observation = self._observe(sources)
+        observation = self._observe()
         self._release(observation.snapshot, busy)
         is_overtaken = [not self._write(step, observation.snapshot) for step in next_steps(observation)]
         if may_begin:
@@ -157,7 +157,10 @@ class PoolWorker:
         until_due = self._interval if due is None else max(0.0, due - self._clock.now())
         return min(self._interval, until_due, _OVERTAKEN if any(is_overtaken) else self._interval)
 
-    def _observe(self, sources: PoolSources) -> PoolObservation:
+    def _observe(self) -> PoolObservation:
+        """Read everything: the tenants after the sessions, whose tenants are never unknown or outdated then."""
+        read = self._store.read()
+        sources = self._sources.read()
         reuse: dict[str, Mapping[str, int | str]] = {}
         for pool in sources.configuration.pools.values():
             problem = ""
@@ -167,7 +170,7 @@ class PoolWorker:
                 except ZkdeploymentError as error:
                     problem = f"the pool {pool.name} cannot be filled: {error_message(error)}"
             self._report(f"pool-filling-failed:{pool.name}", problem)
-        return PoolObservation(sources, self._store.read(), self._clock.now(), reuse)
+        return PoolObservation(sources, read, self._clock.now(), reuse)
 
     def _release(self, read: PoolSnapshot, busy: frozenset[int]) -> None:
         """Release the claims that no task has: the answer to a transaction was lost."""

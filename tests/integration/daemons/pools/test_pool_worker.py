@@ -269,3 +269,28 @@ def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, m
     read = fleet.store.read()
     assert (read.sessions, read.claimed, read.workers, machines.overlaps) == ({}, frozenset(), (), [])
     assert sorted(machines.machines.items()) == [(number, None) for number in range(1, nodes + 1)]
+
+
+def test_a_session_gets_the_key_that_its_tenant_had_when_the_nodes_were_reserved(
+    zookeeper, machines, clock, fleet
+):
+    waiting = []
+
+    class SlowPools(ZooKeeperPools):
+        """Requests are written just before they are read."""
+
+        def read(self):
+            while waiting:
+                waiting.pop()()
+            return super().read()
+
+    fleet.publish(document(CLOUD))
+    fleet.add_tenant(1, f"{KEY}-lost")
+    with TestWorker(zookeeper, machines, clock, make_store=SlowPools) as worker:
+        worker.settle()
+        waiting.append(lambda: fleet.request(fleet.add_tenant(1), cloud=1))
+        worker.settle()
+        waiting.append(lambda: fleet.request(fleet.add_tenant(2), cloud=1))
+        worker.settle()
+    assert fleet.states("cloud").count("deployed") == 2
+    assert list(machines.machines.values()).count(KEY) == 2
