@@ -74,7 +74,7 @@ def test_a_worker_that_is_killed_or_ended_leaves_nothing_behind(zookeeper, machi
             wait_until(lambda: fleet.states("cloud") == ["ready"], "the node of the killed worker")
             assert made_machines(books) == [1]
             lent = fleet.request(tenant, cloud=1)
-            wait_until(lambda: "deployed" in fleet.states("cloud"), "the session")
+            wait_until(lambda: fleet.states("cloud") == ["deployed", "ready"], "the session, and another node")
             node = next(node for node in machines.nodes if node.address == fleet.store.node(1).ipaddr)
             assert machines.login(node, tmp_path / "tenant", "true").status == 0
             (books / "gate").unlink()
