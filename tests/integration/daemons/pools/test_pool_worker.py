@@ -289,8 +289,10 @@ def test_a_session_gets_the_key_that_its_tenant_had_when_the_nodes_were_reserved
     with TestWorker(zookeeper, machines, clock, make_store=SlowPools) as worker:
         worker.settle()
         waiting.append(lambda: fleet.request(fleet.add_tenant(1), cloud=1))
+        worker.worker.run_cycle()
         worker.settle()
         waiting.append(lambda: fleet.request(fleet.add_tenant(2), cloud=1))
+        worker.worker.run_cycle()
         worker.settle()
     assert fleet.states("cloud").count("deployed") == 2
     assert list(machines.machines.values()).count(KEY) == 2
