@@ -20,6 +20,7 @@ class LeaseStage(Enum):
     REACHED = "reached"
     ABSENT = "the host is not registered"
     WAITING = "waiting"
+    HALTED = "the fleet is stopped or held"
     FAILED = "failed"
 
 
@@ -65,16 +66,13 @@ def lease_progress(seen: LeaseObservation, lease: Lease, *, needs_version: bool)
         return LeaseProgress(LeaseStage.REACHED)
     if host.error is not None and seen.has_acted:
         return LeaseProgress(LeaseStage.FAILED, host.error)
-    return LeaseProgress(LeaseStage.WAITING, _obstacle(seen, host))
+    if seen.cluster is None or seen.cluster.state is not ClusterState.RUNNING:
+        state = "stopped" if seen.cluster is None else seen.cluster.state.value
+        return LeaseProgress(LeaseStage.HALTED, f"the cluster is {state}")
+    return LeaseProgress(
+        LeaseStage.WAITING, f"the host is at: {host.step}" if host.step else "the host has not begun"
+    )
 
 
 def _is_current(seen: LeaseObservation, host: Host) -> bool:
     return seen.cluster is not None and host.has(seen.cluster.revision)
-
-
-def _obstacle(seen: LeaseObservation, host: Host) -> str:
-    """Return what a host is doing, or waits for, instead of having reached the lease."""
-    if seen.cluster is None or seen.cluster.state is not ClusterState.RUNNING:
-        state = "stopped" if seen.cluster is None else seen.cluster.state.value
-        return f"the cluster is {state}"
-    return f"the host is at: {host.step}" if host.step else "the host has not begun"

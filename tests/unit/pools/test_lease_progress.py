@@ -25,7 +25,7 @@ def test_a_lease_is_reached_at_the_cluster_version_and_without_an_error_if_that_
     assert progress(host(version="r0")).stage is LeaseStage.WAITING
     assert progress(host(error="no disk")) == LeaseProgress(LeaseStage.FAILED, "no disk")
     assert progress(host(version="r0", error="no disk"), needs_version=False).stage is LeaseStage.REACHED
-    assert progress(host(), version=None).stage is LeaseStage.WAITING
+    assert progress(host(), version=None).stage is LeaseStage.HALTED
 
 
 def test_an_error_from_before_the_lease_does_not_count():
@@ -43,7 +43,8 @@ def test_an_error_from_before_the_lease_does_not_count():
     ],
 )
 def test_the_reason_of_a_wait_is_known(seen, version, reason):
-    assert progress(seen, version=version) == LeaseProgress(LeaseStage.WAITING, reason)
+    stage = LeaseStage.WAITING if version else LeaseStage.HALTED
+    assert progress(seen, version=version) == LeaseProgress(stage, reason)
 
 
 def test_a_lease_that_the_host_cannot_reach_any_more_has_failed():

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from zkdeployment.ports.pools import LeaseStore
     from zkdeployment.ports.process import Clock
 
-#: The most seconds that a host may take to change its role, and its agent to write or remove a key.
+#: The most seconds that a host may take to change its role, while the fleet is neither stopped nor held, and its
+#: agent to write or remove a key.
 _ROLE_LIMIT = 1800.0
 _KEY_LIMIT = 60.0
 
@@ -44,7 +45,7 @@ class RoleNodes:
     def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
         given = {_host(node): self._give(_host(node), role.leased, ()) for node in nodes}
-        failures = self._follow(given, _ROLE_LIMIT, needs_version=True)
+        failures = self._follow(given, _ROLE_LIMIT, needs_version=True, pauses=True)
         kept: list[PoolNode] = []
         deleted: list[int] = []
         problems: list[str] = []
@@ -65,7 +66,7 @@ class RoleNodes:
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
         given = {_host(node): self._give(_host(node), role.idle, ()) for node in nodes}
-        failures = self._follow(given, _ROLE_LIMIT, needs_version=False)
+        failures = self._follow(given, _ROLE_LIMIT, needs_version=False, pauses=True)
         ended: list[PoolNode] = []
         problems: list[str] = []
         for node in nodes:
@@ -88,7 +89,7 @@ class RoleNodes:
         """Write a lease with other keys, and wait until the host's agent confirms it."""
         host_id = _host(node)
         given = self._give(host_id, None, keys)
-        failures = self._follow({host_id: given}, _KEY_LIMIT, needs_version=False)
+        failures = self._follow({host_id: given}, _KEY_LIMIT, needs_version=False, pauses=False)
         if failures:
             raise ProgramError(f"host {host_id} did not confirm its keys: {failures[host_id]}")
 
@@ -101,9 +102,14 @@ class RoleNodes:
                 self._check_stopped()
                 self._leases.wait([], _LOOK)
 
-    def _follow(self, given: Mapping[str, Lease], limit: float, *, needs_version: bool) -> dict[str, str]:
-        """Wait until hosts have reached their leases; return the reasons of those that did not, by host."""
-        begun = self._clock.monotonic()
+    def _follow(
+        self, given: Mapping[str, Lease], limit: float, *, needs_version: bool, pauses: bool
+    ) -> dict[str, str]:
+        """Wait until hosts have reached their leases; return the reasons of those that did not, by host.
+
+        With ``pauses``, the time in which the fleet is stopped or held does not count.
+        """
+        waited, before = 0.0, self._clock.monotonic()
         pending, failures, absent = dict(given), dict[str, str](), dict[str, float]()
         while pending:
             self._check_stopped()
@@ -113,12 +119,19 @@ class RoleNodes:
                 self._leases.wait([], _LOOK)
                 continue
             now = self._clock.monotonic()
+            is_halted = any(found.stage is LeaseStage.HALTED for found in progress.values())
+            waited += 0.0 if pauses and is_halted else now - before
+            before = now
             for host, found in progress.items():
                 is_absent = found.stage is LeaseStage.ABSENT
                 absent = {**absent, host: absent.get(host, now)} if is_absent else absent
-                is_late = now - begun >= limit or (is_absent and now - absent[host] >= _ABSENCE_LIMIT)
+                is_late = waited >= limit or (is_absent and now - absent[host] >= _ABSENCE_LIMIT)
                 if found.stage is LeaseStage.FAILED or (is_late and found.stage is not LeaseStage.REACHED):
-                    late = "" if found.stage is LeaseStage.FAILED else f"not within {now - begun:.0f} s; "
+                    late = (
+                        ""
+                        if found.stage is LeaseStage.FAILED
+                        else f"not within {limit if waited >= limit else _ABSENCE_LIMIT:.0f} s; "
+                    )
                     failures[host] = f"{late}{found.reason}"
                 if found.stage is LeaseStage.REACHED or host in failures:
                     del pending[host]
