@@ -1,7 +1,12 @@
-"""Nodes and sessions in the form in which they are stored."""
+"""Nodes and sessions in the form in which they are stored.
+
+Unknown keys are ignored: processes of a newer version may run beside this one. A process that writes a record
+again drops the keys that it does not know.
+"""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.filling_record import FillingRecord
@@ -34,7 +39,7 @@ def node_to_json(node: PoolNode) -> dict[str, Any]:
 
 def node_from_json(value: Mapping[str, Any], stamp: int | None = None) -> PoolNode:
     """Return the node that ``node_to_json`` encoded; raises ``KeyError``, ``TypeError`` or ``ValueError``."""
-    return PoolNode(**{**value, "state": NodeState(value["state"])}, stamp=stamp)
+    return PoolNode(**{**_known(PoolNode, value), "state": NodeState(value["state"])}, stamp=stamp)
 
 
 def session_to_json(session: TenantSession) -> dict[str, Any]:
@@ -60,10 +65,11 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
 
 def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> TenantSession:
     """Return the session that ``session_to_json`` encoded; raises ``KeyError`` or ``TypeError``."""
-    specs = tuple(NodesSpec(**spec) for spec in value["specs"])
-    leased = tuple(LeasedNode(**node) for node in value["leased"])
+    specs = tuple(NodesSpec(**_known(NodesSpec, spec)) for spec in value["specs"])
+    leased = tuple(LeasedNode(**_known(LeasedNode, node)) for node in value["leased"])
+    known = _known(TenantSession, value)
     return TenantSession(
-        **{**value, "specs": specs, "nodes": tuple(value["nodes"]), "leased": leased}, stamp=stamp
+        **{**known, "specs": specs, "nodes": tuple(value["nodes"]), "leased": leased}, stamp=stamp
     )
 
 
@@ -79,4 +85,12 @@ def filling_to_json(record: FillingRecord) -> dict[str, Any]:
 
 def filling_from_json(value: Mapping[str, Any], stamp: int | None = None) -> FillingRecord:
     """Return the record that ``filling_to_json`` encoded; raises ``TypeError``."""
-    return FillingRecord(**value, stamp=stamp)
+    return FillingRecord(**_known(FillingRecord, value), stamp=stamp)
+
+
+def _known(
+    kind: type[PoolNode | TenantSession | NodesSpec | LeasedNode | FillingRecord], value: Any
+) -> dict[str, Any]:
+    """Return the values of the fields of a record."""
+    names = (field.name for field in fields(kind) if field.name != "stamp")
+    return {name: value[name] for name in names if name in value}
