@@ -33,6 +33,13 @@ class FillingRecord:
         failures = self.failures + (begun >= self.last_failure or not self.failures)
         return replace(self, failures=failures, last_failure=now, reason=reason)
 
+    def seen_at(self, now: float) -> FillingRecord:
+        """Return the record as a process with this time reads it: no failure lies in the future.
+
+        The clock of the worker that recorded such a failure is ahead, and would delay the filling by as much.
+        """
+        return replace(self, last_failure=min(self.last_failure, now))
+
     def after_success(self) -> FillingRecord:
         """Return the record after nodes were provisioned, or when an operator wants another attempt at once."""
         return replace(self, failures=0, last_failure=0.0, reason="")

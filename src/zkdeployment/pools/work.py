@@ -219,7 +219,7 @@ def _idle_roles(pools: Iterable[NodePool]) -> frozenset[str]:
 
 
 def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield what brings each pool to its level, and the record of each pool whose description has changed.
+    """Yield what brings each pool to its level, and the record of each pool that has to be corrected.
 
     Pools share unused nodes: each is taken by the first pool that it fits.
     """
@@ -231,11 +231,11 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
     }
     for pool in observation.sources.configuration.pools.values():
         record = observation.snapshot.filling.get(pool.name, FillingRecord())
-        described = replace(record, values=pool.values)
+        described = replace(record.seen_at(observation.now), values=pool.values)
         plan = plan_filling(
             pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
         )
-        is_due = next_filling(record.failures, record.last_failure) <= observation.now
+        is_due = next_filling(described.failures, described.last_failure) <= observation.now
         is_known = pool.reuse is None or pool.name in observation.reuse
         filling = {pool.name: described}
         if (plan.taken or plan.new) and is_due and is_known:

@@ -167,6 +167,14 @@ def test_a_pool_is_not_filled_while_its_templates_are_wrong_or_after_failures() 
     assert step.change.filling == failing
 
 
+def test_a_failure_that_a_clock_ahead_recorded_delays_filling_from_now_on_and_no_longer() -> None:
+    ahead = {"cloud": FillingRecord(1, 4000.0, "no power", VALUES, stamp=3)}
+    (step,) = steps(observe(pools=(CLOUD,), filling=ahead, now=100))
+    assert (step.new, step.change.filling["cloud"].last_failure) == ((), 100)
+    (step,) = steps(observe(pools=(CLOUD,), filling=dict(step.change.filling), now=160))
+    assert len(step.new) == 2
+
+
 def test_the_description_of_a_pool_is_recorded_when_it_changes() -> None:
     full = (node(1, NodeState.READY), node(2, NodeState.READY))
     (step,) = steps(observe(*full, pools=(CLOUD,), filling={}))
