@@ -193,8 +193,10 @@ def _moved(node: PoolNode, after: PoolNode | None, reason: str) -> WorkStep:
 def _new_hosts(observation: PoolObservation) -> Iterator[WorkStep]:
     """Yield a node for each registered host that a pool may lease, and that never was a node."""
     idle = _idle_roles(observation.sources.configuration.pools.values())
+    read = observation.snapshot
+    known = read.hosts.keys() | {node.host for node in read.nodes.values()}  # a record may be damaged
     for host in observation.sources.hosts.values():
-        if host.idle_role in idle and host.identity.id not in observation.snapshot.hosts:
+        if host.idle_role in idle and host.identity.id not in known:
             yield WorkStep(
                 "host-added", {"host": host.identity.id}, PoolChange(), (host_node(host, observation.now),)
             )

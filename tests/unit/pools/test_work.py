@@ -203,6 +203,8 @@ def test_a_host_that_a_pool_may_lease_becomes_a_node_once() -> None:
     )
     (step,) = steps(observe(replace(new, id=4), pools=(WEB,), hosts=hosts[:1], known_hosts={"h1": 4}))
     assert states(step) == {4: "provisioning"}
+    (step,) = steps(observe(replace(new, id=4), pools=(WEB,), hosts=hosts[:1]))  # the host's record is damaged
+    assert states(step) == {4: "provisioning"}
     assert steps(observe(replace(new, id=4), pools=(WEB,), known_hosts={"h1": 4})) == []  # absent
     for other in (replace(hosts[0], idle_role=None), replace(hosts[0], identity=Identity("h1", "h1.lan", "ci"))):
         assert steps(observe(replace(new, id=4), pools=(WEB,), hosts=(other,), known_hosts={"h1": 4})) == []

@@ -185,15 +185,15 @@ class ZooKeeperPools:
         yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
 
     def _naming_host(self, host: str, number: int, read: PoolSnapshot) -> Operation:
-        """Return the operation that makes a host a node; two processes never make it two nodes."""
+        """Return the operation that makes a host a node; two processes never make it two nodes.
+
+        A damaged record is written anew.
+        """
         path, data = f"{paths.POOL_HOSTS}/{quote(host, safe='')}", encode({"node": number})
-        former = read.hosts.get(host)
-        if former is None:
-            return Create(path, data)
-        known = self._session.get(path)
-        if known is None or known.properties.get("node") != former:
+        record = self._session.get(path)
+        if (None if record is None else _named_node(record)) != read.hosts.get(host):
             raise ConflictError(f"{path} has changed; read again and retry")
-        return Set(path, data, known.version)
+        return Create(path, data) if record is None else Set(path, data, record.version)
 
     def _guarding(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
         """Yield the operations on the guards of the tenants whose sessions begin or end."""
@@ -245,8 +245,8 @@ class ZooKeeperPools:
     def _read_hosts(self, names: Sequence[str]) -> dict[str, int]:
         """Return the ids of the nodes that hosts of the fleet are, by the ids of the hosts."""
         nodes = self._session.get_many(f"{paths.POOL_HOSTS}/{name}" for name in names)
-        found = ((name, node.properties.get("node")) for name, node in zip(names, nodes, strict=True) if node)
-        return {unquote(name): number for name, number in found if isinstance(number, int)}
+        found = ((name, _named_node(node)) for name, node in zip(names, nodes, strict=True) if node)
+        return {unquote(name): number for name, number in found if number is not None}
 
     def _find(
         self, active: tuple[str, int], ended: str, decode: Callable[[Mapping[str, Any], int], T]
@@ -298,6 +298,12 @@ def _writing_session(session: TenantSession) -> Iterator[Operation]:
 def _writing_filling(pool: str, record: FillingRecord) -> Operation:
     data, path = pack(filling_to_json(record)), f"{paths.POOL_FILLING}/{pool}"
     return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
+
+
+def _named_node(record: Node) -> int | None:
+    """Return the id of the node that a host is, by its record; ``None`` if the record is damaged."""
+    number = record.properties.get("node")
+    return number if isinstance(number, int) else None
 
 
 def _ended_at(record: Ended) -> float:

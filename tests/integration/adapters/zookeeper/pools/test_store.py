@@ -212,7 +212,7 @@ def test_a_worker_that_is_gone_is_not_listed(store, zookeeper):
     assert store.read().workers == ()
 
 
-def test_a_host_of_the_fleet_has_one_node_also_after_that_is_done(store):
+def test_a_host_of_the_fleet_has_one_node_also_after_that_is_done(store, client):
     (number,) = store.take_ids(1)
     node = PoolNode(id=number, state=NodeState.UNUSED, created_at=1, changed=1, host="h/1", reusable=True)
     read = store.read()
@@ -225,6 +225,11 @@ def test_a_host_of_the_fleet_has_one_node_also_after_that_is_done(store):
     assert (read.nodes, read.hosts) == ({}, {"h/1": number})
     store.commit(PoolChange(nodes=(replace(node, id=99),)), read)
     assert store.read().hosts == {"h/1": 99}
+    client.set("/zkdeployment/pools/hosts/h%2F1", b"damaged")
+    read = store.read()
+    assert read.hosts == {}
+    store.commit(PoolChange(nodes=(replace(node, id=100),)), read)  # the record is written anew
+    assert store.read().hosts == {"h/1": 100}
 
 
 def test_what_ended_is_history_until_it_is_pruned(store):
