@@ -29,8 +29,9 @@ _PLAYBOOKS = 8
 #: Other tasks at once: sessions that are prepared, and hosts of the fleet that follow their leases.
 _OTHERS = 100
 
-#: Seconds between two attempts to write a result.
+#: Seconds between two attempts to write a result: when that failed, and when another process was faster.
 _AGAIN = 1.0
+_OVERTAKEN = 0.2
 
 
 class NodeTasks:
@@ -127,7 +128,8 @@ class NodeTasks:
                     with failpoints(f"end-to-{task.kind.name.lower()}"):
                         self._store.commit(change, read)
             except ConflictError:
-                continue
+                if self.must_end or self._abandoned.wait(_OVERTAKEN):
+                    return
             except ZkdeploymentError as error:
                 get_logger().warning("pool-result-delayed", nodes=sorted(task.ids), reason=error_message(error))
                 if isinstance(error, TreeError):  # the result is too large

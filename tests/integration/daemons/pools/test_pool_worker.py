@@ -17,7 +17,7 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.errors import UnreachableError
+from zkdeployment.errors import ConflictError, UnreachableError
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import pool_adapters
 
@@ -229,6 +229,28 @@ def test_claims_whose_transaction_had_no_answer_are_released(zookeeper, machines
         assert deaf.store.lost == 2
     assert fleet.states("cloud") == ["ready", "ready"]
     assert machines.made == [[1, 2]]
+
+
+def test_a_worker_whose_results_are_always_overtaken_ends_when_it_is_asked_to(zookeeper, machines, clock, fleet):
+    class Overtaken(ZooKeeperPools):
+        """A store that writes no result."""
+
+        attempts = 0
+
+        def commit(self, change, read):
+            if change.released:
+                self.attempts += 1
+                raise ConflictError("another process was faster")
+            super().commit(change, read)
+
+    fleet.publish(document(CLOUD))
+    with TestWorker(zookeeper, machines, clock, make_store=Overtaken) as overtaken:
+        overtaken.worker.run_cycle()
+        overtaken.worker.run_cycle()
+        wait_until(lambda: overtaken.store.attempts > 1, "the result is written again")
+        overtaken.control.stop()
+        assert overtaken.tasks.join(10)
+    assert fleet.states("cloud") == ["provisioning", "provisioning"]
 
 
 def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, machines, fleet):
