@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.pools.reasons import shortened
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,7 +33,7 @@ class FillingRecord:
         Failures of nodes that were chosen before the last failure count with it: they are of one attempt.
         """
         failures = self.failures + (begun >= self.last_failure or not self.failures)
-        return replace(self, failures=failures, last_failure=now, reason=reason)
+        return replace(self, failures=failures, last_failure=now, reason=shortened(reason))
 
     def seen_at(self, now: float) -> FillingRecord:
         """Return the record as a process with this time reads it: no failure lies in the future.

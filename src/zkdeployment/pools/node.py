@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.pools.reasons import shortened
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -132,7 +134,7 @@ class PoolNode:
 
 def fail(node: PoolNode, detail: str, now: float) -> PoolNode:
     """Return a node as failed, with the time and the reason in its data."""
-    error = {"failed_at": datetime.fromtimestamp(now, UTC).isoformat(), "detail": detail}
+    error = {"failed_at": datetime.fromtimestamp(now, UTC).isoformat(), "detail": shortened(detail)}
     return node.after(NodeEvent.FAILED, now, data={**node.data, "error": error})
 
 

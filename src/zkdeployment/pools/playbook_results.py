@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.node import NodeEvent, end_of_deprovisioning, end_of_provisioning, fail
+from zkdeployment.pools.reasons import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Mech
     for result in results:
         match = next((node for node in left if _is_about(result, node)), None)
         if match is None:
-            problems.append(f"a result matches no node: {dict(result)!r}")
+            problems.append(f"a result matches no node: {shown(dict(result))}")
         else:
             left.remove(match)
             ended.append(end_of_deprovisioning(match, now))
@@ -79,7 +80,7 @@ def _results(output: object) -> tuple[list[Mapping[str, Any]], list[str]]:
     """Return the results in an output, and what is wrong with it."""
     nodes = output.get("nodes") if isinstance(output, Mapping) else None
     if not isinstance(nodes, list):
-        return [], [f"expected duffy_out with a list of nodes, found {output!r}"]
+        return [], [f"expected duffy_out with a list of nodes, found {shown(output)}"]
     return [result if isinstance(result, Mapping) else {} for result in nodes], []
 
 
@@ -95,7 +96,7 @@ def _address_problem(result: Mapping[str, Any]) -> str | None:
     try:
         ipaddress.ip_address(address if isinstance(address, str) else "")
     except ValueError:
-        return f"expected the address of the node as ipaddr, found {address!r}"
+        return f"expected the address of the node as ipaddr, found {shown(address)}"
     return None
 
 

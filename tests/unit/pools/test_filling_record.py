@@ -17,3 +17,7 @@ def test_a_success_ends_the_failures_and_keeps_the_description_of_the_pool() -> 
     record = FillingRecord(3, 9.0, "no power", {"name": "metal"}, stamp=4)
     assert record.after_success() == FillingRecord(values={"name": "metal"})
     assert record.after_success().stamp == 4
+
+
+def test_a_long_reason_is_recorded_in_part() -> None:
+    assert len(FillingRecord().after_failure("x" * 100_000, begun=100, now=110).reason) == 2000

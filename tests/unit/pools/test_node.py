@@ -70,3 +70,8 @@ def test_a_failed_node_says_when_and_why_and_belongs_to_no_session() -> None:
     failed = fail(node(NodeState.CONTEXTUALIZING, session=3), "no route to host", 0)
     assert failed.data["error"] == {"failed_at": "1970-01-01T00:00:00+00:00", "detail": "no route to host"}
     assert (failed.session, failed.pool) == (None, "metal")
+
+
+def test_a_long_reason_of_a_failure_is_recorded_in_part() -> None:
+    node = PoolNode(id=1, state=NodeState.DEPROVISIONING, created_at=0, changed=0)
+    assert len(fail(node, "x" * 100_000, 5).data["error"]["detail"]) == 2000

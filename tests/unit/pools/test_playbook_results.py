@@ -78,3 +78,15 @@ def test_a_node_that_no_result_is_about_has_failed() -> None:
     outcome = deprovisioned(known, {"nodes": [{"ipaddr": "192.0.2.9"}, {}, {"ipaddr": "192.0.2.1"}]}, 9)
     assert {node.id: node.state for node in outcome.nodes} == {1: NodeState.UNUSED, 2: NodeState.FAILED}
     assert len(outcome.problems) == 3
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize("output", [LONG, {"nodes": LONG}, {"nodes": [{"ipaddr": LONG}]}])
+def test_problems_show_a_part_of_a_long_output(output: object) -> None:
+    results = [
+        provisioned(nodes(NodeState.PROVISIONING, None), output, 9),
+        deprovisioned(nodes(NodeState.DEPROVISIONING, {"ipaddr": "192.0.2.1"}), output, 9),
+    ]
+    assert max(len(problem) for result in results for problem in result.problems) < 400

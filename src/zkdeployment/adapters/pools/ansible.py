@@ -19,6 +19,7 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from zkdeployment.errors import ProgramError
+from zkdeployment.pools.reasons import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +34,9 @@ _MARK = "ZKDEPLOYMENT_PLAYBOOK"
 
 #: The number of lines of Ansible's output that an error shows.
 _SHOWN_LINES = 20
+
+#: The most characters of each of them: a line may have the result of a whole task.
+_SHOWN_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,8 @@ def _failure(run: Any, events: Iterable[Any]) -> str:
     if run.status == "canceled":
         return "was ended with this program"
     lines = [line for event in events for line in str(event.get("stdout", "")).splitlines() if line.strip()]
-    return "\n".join([f"failed with status {run.rc}:", *lines[-_SHOWN_LINES:]])
+    shown = (shortened(line, _SHOWN_CHARACTERS) for line in lines[-_SHOWN_LINES:])
+    return "\n".join([f"failed with status {run.rc}:", *shown])
 
 
 def rendered(value: Any, values: Mapping[str, Any]) -> Any:
