@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.pools.values import RoleMechanism
 from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.snapshot import MOST_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -36,13 +37,13 @@ def plan_filling(
     reuse: Mapping[str, int | str] | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> FillPlan:
-    """Return what brings a pool to its level.
+    """Return what brings a pool to its level, or closer to it if it lacks more nodes than are written together.
 
     ``reuse`` are the values that unused nodes must have, with templates filled in; ``None``: nodes are made anew.
     ``roles`` are the present hosts of the fleet and their configured roles: a pool of hosts takes those that have
     its idle role.
     """
-    lacking = (pool.fill_level or 0) - sum(1 for node in nodes if _counts(node, pool))
+    lacking = min((pool.fill_level or 0) - sum(1 for node in nodes if _counts(node, pool)), MOST_NODES)
     if lacking <= 0:
         return FillPlan()
     if isinstance(pool.mechanism, RoleMechanism):

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.node import NodeEvent, NodeState
+from zkdeployment.pools.snapshot import MOST_NODES
 from zkdeployment.pools.tenant_session import LeasedNode, TenantSession, effective_limits
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class RequestProblem(Enum):
     QUOTA = "quota exceeded"
     NO_POOL = "no such pool"
     TOO_FEW = "too few nodes"
+    TOO_MANY = "too many nodes"
     NO_KEY = "no SSH key"
     RETIRED = "retired"
     NOT_PREPARED = "the nodes could not be prepared"
@@ -84,6 +86,12 @@ def reserve(
             f" {request.held + total} > {limits.node_quota}; retire a session, or request fewer nodes"
         )
         return RequestRefusal(RequestProblem.QUOTA, message)
+    if total > MOST_NODES:
+        message = (
+            f"can't reserve nodes: {total} requested, but a session has {MOST_NODES} at most;"
+            " request several sessions"
+        )
+        return RequestRefusal(RequestProblem.TOO_MANY, message)
     chosen: list[PoolNode] = []
     for pool, quantity in wanted.items():
         if pool not in configuration.pools:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from zkdeployment.pools.tenant_session import TenantSession
 
 
+#: The most nodes that a session, a step or a task has: one transaction writes the records of all its nodes.
+MOST_NODES = 200
+
+
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
     """The nodes that are not done, and the active sessions, by id.

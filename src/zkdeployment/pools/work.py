@@ -16,7 +16,7 @@ from zkdeployment.documents.pools.values import PoolConfiguration, RoleMechanism
 from zkdeployment.pools.filling import new_node, next_filling, plan_filling
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail
-from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+from zkdeployment.pools.snapshot import MOST_NODES, PoolChange, PoolSnapshot
 from zkdeployment.pools.tenant_session import retire
 
 if TYPE_CHECKING:
@@ -127,8 +127,9 @@ def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[
             pool = observation.pool(name)
             if pool is not None:
                 nodes = tuple(group)
-                for part in [(node,) for node in nodes] if pool.run_parallel else [nodes]:
-                    yield NodeTask(kind, part, {pool.name: pool})
+                size = 1 if pool.run_parallel else MOST_NODES
+                for first in range(0, len(nodes), size):
+                    yield NodeTask(kind, nodes[first : first + size], {pool.name: pool})
 
 
 def next_due(observation: PoolObservation) -> float | None:

@@ -67,6 +67,14 @@ def test_admins_have_no_quota_and_tenants_may_have_their_own() -> None:
     assert refusal(reserve(request(("web", 2), tenant=small), POOLS, nodes, 10)).problem is RequestProblem.QUOTA
 
 
+def test_a_session_has_two_hundred_nodes_at_most() -> None:
+    nodes, admin = [ready(number) for number in range(300)], replace(TENANT, role=Role.ADMIN)
+    assert len(granted(reserve(request(("web", 200), tenant=admin), POOLS, nodes, 10)).nodes) == 200
+    refused = refusal(reserve(request(("web", 150), ("db", 51), tenant=admin), POOLS, nodes, 10))
+    assert refused.problem is RequestProblem.TOO_MANY
+    assert "201 requested, but a session has 200 at most" in refused.message
+
+
 def test_a_session_has_nodes_of_all_pools_that_it_asks_for_and_lasts_as_long_as_the_tenant_may() -> None:
     nodes = [ready(1, "db"), ready(2), ready(3)]
     reservation = granted(reserve(request(("web", 1), ("db", 1), ("web", 1)), POOLS, nodes, 10))
@@ -177,6 +185,13 @@ def test_unused_nodes_are_taken_whose_data_has_the_values_with_their_types() -> 
     plan = plan_filling(metal, nodes, 10, reuse={"cores": 8})
     assert [node.id for node in plan.taken] == [1]
     assert plan_filling(metal, nodes, 10) == FillPlan(new=5)
+
+
+def test_a_large_pool_is_filled_in_steps_of_two_hundred_nodes() -> None:
+    metal = NodePool("metal", AnsibleMechanism("/srv", Playbook("p.yml")), fill_level=250)
+    assert plan_filling(metal, [], 10) == FillPlan(new=200)
+    assert plan_filling(metal, [new_node(number, metal, 0) for number in range(200)], 10) == FillPlan(new=50)
+    assert len(plan_filling(metal, [spare(number, None) for number in range(250)], 10, reuse={}).taken) == 200
 
 
 def test_a_pool_without_a_level_is_never_filled() -> None:

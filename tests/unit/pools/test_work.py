@@ -218,6 +218,12 @@ def test_tasks_are_for_nodes_that_nobody_works_on_one_by_one_or_together() -> No
     assert [task.ids for task in next_tasks(single, {4})] == [{2}, {3}]
 
 
+def test_a_run_for_all_nodes_has_two_hundred_of_them_at_most() -> None:
+    nodes = tuple(node(number, NodeState.PROVISIONING) for number in range(1, 251))
+    found = list(next_tasks(observe(*nodes, pools=(replace(CLOUD, run_parallel=False),)), ()))
+    assert [len(task.nodes) for task in found] == [200, 50]
+
+
 def test_the_nodes_of_a_session_are_prepared_together_with_the_key_of_the_tenant() -> None:
     nodes = (
         node(1, NodeState.CONTEXTUALIZING, session=9),

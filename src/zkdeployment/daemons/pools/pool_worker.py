@@ -10,6 +10,7 @@ from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import (
     ConflictError,
     RestartError,
+    TreeError,
     UnreachableError,
     ZkdeploymentError,
     error_message,
@@ -148,9 +149,13 @@ class PoolWorker:
         busy = self._tasks.busy
         observation = self._observe()
         self._release(observation.snapshot, busy)
-        is_overtaken = [not self._write(step, observation.snapshot) for step in next_steps(observation)]
+        impossible: list[str] = []
+        is_overtaken = [
+            not self._write(step, observation.snapshot, impossible) for step in next_steps(observation)
+        ]
         if may_begin:
-            is_overtaken += [not begun for begun in self._begin(observation, busy)]
+            is_overtaken += [not begun for begun in self._begin(observation, busy, impossible)]
+        self._report("pool-changes-impossible", "; ".join(impossible))
         self._prune()
         self._notifier.status(_activity(observation.snapshot, len(self._tasks.busy)))
         due = next_due(observation)
@@ -179,20 +184,30 @@ class PoolWorker:
             get_logger().warning("pool-claims-released", nodes=sorted(stray))
             self._store.commit(PoolChange(released=stray), read)
 
-    def _write(self, step: WorkStep, read: PoolSnapshot) -> bool:
-        """Write a step; return whether it was written: the next cycle decides again after others were faster."""
-        numbers = self._store.take_ids(len(step.new)) if step.new else ()
-        new = tuple(replace(node, id=number) for node, number in zip(step.new, numbers, strict=True))
+    def _write(self, step: WorkStep, read: PoolSnapshot, impossible: list[str]) -> bool:
+        """Write a step; return false if others were faster: the next cycle decides again then.
+
+        A step that ZooKeeper cannot hold hinders no other step; the reason is added to ``impossible``.
+        """
         try:
+            numbers = self._store.take_ids(len(step.new)) if step.new else ()
+            new = tuple(replace(node, id=number) for node, number in zip(step.new, numbers, strict=True))
             with failpoints(step.event):
                 self._store.commit(replace(step.change, nodes=(*step.change.nodes, *new)), read)
         except ConflictError:
             return False
+        except TreeError as error:
+            values = ", ".join(f"{name} {value}" for name, value in step.values.items())
+            impossible.append(f"{step.event} ({values}): {error}")
+            return True
         get_logger().info(step.event, **step.values)
         return True
 
-    def _begin(self, observation: PoolObservation, busy: frozenset[int]) -> Iterator[bool]:
-        """Begin the tasks for which there is room; yield for each whether no other worker was faster."""
+    def _begin(self, observation: PoolObservation, busy: frozenset[int], impossible: list[str]) -> Iterator[bool]:
+        """Begin the tasks for which there is room; yield for each whether no other worker was faster.
+
+        A task that ZooKeeper cannot hold hinders no other task; the reason is added to ``impossible``.
+        """
         for task in next_tasks(observation, busy):
             if not self._tasks.has_room(task) or self._control.stopping:
                 continue
@@ -200,6 +215,9 @@ class PoolWorker:
                 self._tasks.start(task, observation.snapshot)
             except ConflictError:
                 yield False
+            except TreeError as error:
+                what = f"pool-task-started ({task.kind.name.lower()}, {len(task.ids)} nodes from {min(task.ids)})"
+                impossible.append(f"{what}: {error}")
             else:
                 yield True
 

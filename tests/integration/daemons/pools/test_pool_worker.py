@@ -17,7 +17,7 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.errors import ConflictError, UnreachableError
+from zkdeployment.errors import ConflictError, TreeError, UnreachableError
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import pool_adapters
 
@@ -251,6 +251,34 @@ def test_a_worker_whose_results_are_always_overtaken_ends_when_it_is_asked_to(zo
         overtaken.control.stop()
         assert overtaken.tasks.join(10)
     assert fleet.states("cloud") == ["provisioning", "provisioning"]
+
+
+def test_a_change_that_is_too_large_is_reported_and_hinders_no_other(zookeeper, machines, clock, fleet, capsys):
+    class Small(ZooKeeperPools):
+        """A store that cannot hold the nodes of one pool, nor the claims of some nodes."""
+
+        is_small = True
+        names, claims = frozenset({"cloud"}), frozenset({1})
+
+        def commit(self, change, read):
+            if self.is_small and (self.names & change.filling.keys() or self.claims & change.claimed):
+                raise TreeError("the changes take too many bytes")
+            super().commit(change, read)
+
+    fleet.publish(document(CLOUD, METAL))
+    fleet.add_nodes(2, kind="metal")
+    with TestWorker(zookeeper, machines, clock, make_store=Small) as worker:
+        worker.settle()
+        assert worker.worker.run_cycle() == 300
+        assert (fleet.states("metal"), fleet.states("cloud")) == (["provisioning", "ready"], [])
+        written = capsys.readouterr().out
+        worker.store.is_small = False
+        worker.settle()
+    for what in ("pool-filling (pool cloud, ", "pool-task-started (provision, 1 nodes from 1)"):
+        assert what in written
+    assert "the changes take too many bytes" in written
+    assert fleet.states("metal") == fleet.states("cloud") == ["ready", "ready"]
+    assert "pools-recovered" in capsys.readouterr().out
 
 
 def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, machines, fleet):
