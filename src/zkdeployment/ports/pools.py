@@ -120,7 +120,7 @@ class LeaseStore(Protocol):
         """
 
     def observe(self, host_id: str) -> LeaseObservation:
-        """Return what is known about a host and its lease at present."""
+        """Return what is known about a host and its lease now; raises ``TreeError`` if the lease is malformed."""
 
     def wait(self, host_ids: Sequence[str], timeout: float) -> None:
         """Wait up to ``timeout`` seconds for a change of one of these hosts."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.documents.pools.values import RoleMechanism
-from zkdeployment.errors import ProgramError, UnreachableError
+from zkdeployment.errors import ProgramError, TreeError, UnreachableError, error_message
 from zkdeployment.pools.lease_progress import LeaseProgress, LeaseStage, lease_progress
 from zkdeployment.pools.node import NodeEvent, end_of_deprovisioning, end_of_provisioning, fail
 from zkdeployment.pools.playbook_results import MechanismOutcome
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.documents.pools.values import NodePool
+    from zkdeployment.model.host import Host
     from zkdeployment.pools.lease import Lease
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.ports.pools import LeaseStore
     from zkdeployment.ports.process import Clock
+
+T = TypeVar("T")
 
 #: The most seconds that a host may take to change its role, while the fleet is neither stopped nor held, and its
 #: agent to write or remove a key.
@@ -44,8 +47,7 @@ class RoleNodes:
 
     def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
-        given = {_host(node): self._give(_host(node), role.leased, ()) for node in nodes}
-        failures = self._follow(given, _ROLE_LIMIT, needs_version=True, pauses=True)
+        failures = self._change_roles({_host(node): role.leased for node in nodes}, needs_version=True)
         kept: list[PoolNode] = []
         deleted: list[int] = []
         problems: list[str] = []
@@ -54,7 +56,7 @@ class RoleNodes:
             if reason is None:
                 kept.append(self._ready(node))
                 continue
-            self._give(_host(node), role.idle, ())
+            reason += self._give_back(_host(node), role)
             problems.append(f"node {node.id}, host {node.host}, did not take the role {role.leased}: {reason}")
             rest = end_of_provisioning(node, self._clock.now())
             if rest is None:
@@ -65,8 +67,8 @@ class RoleNodes:
 
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
-        given = {_host(node): self._give(_host(node), role.idle, ()) for node in nodes}
-        failures = self._follow(given, _ROLE_LIMIT, needs_version=False, pauses=True)
+        idle = {_host(node): self._idle_role(_host(node), role) for node in nodes}
+        failures = self._change_roles(idle, needs_version=False)
         ended: list[PoolNode] = []
         problems: list[str] = []
         for node in nodes:
@@ -74,7 +76,8 @@ class RoleNodes:
             if reason is None:
                 ended.append(end_of_deprovisioning(node, now))
             else:
-                detail = f"deprovisioning node failed: the host did not take its idle role {role.idle}: {reason}"
+                wanted = idle[_host(node)]
+                detail = f"deprovisioning node failed: the host did not take its idle role {wanted}: {reason}"
                 problems.append(f"node {node.id}, host {node.host}: {detail}")
                 ended.append(fail(node, detail, now))
         return MechanismOutcome(tuple(ended), (), tuple(problems))
@@ -88,16 +91,57 @@ class RoleNodes:
     def _change_keys(self, node: PoolNode, keys: Sequence[str]) -> None:
         """Write a lease with other keys, and wait until the host's agent confirms it."""
         host_id = _host(node)
-        given = self._give(host_id, None, keys)
+        try:
+            given = self._give(host_id, None, keys)
+        except TreeError as error:
+            raise ProgramError(f"host {host_id} cannot get its keys: {error_message(error)}") from error
         failures = self._follow({host_id: given}, _KEY_LIMIT, needs_version=False, pauses=False)
         if failures:
             raise ProgramError(f"host {host_id} did not confirm its keys: {failures[host_id]}")
 
+    def _change_roles(self, roles: Mapping[str, str], *, needs_version: bool) -> dict[str, str]:
+        """Give hosts their roles and wait until they have them; return the reasons of those that did not, by host.
+
+        A lease that is malformed concerns its own host only.
+        """
+        given: dict[str, Lease] = {}
+        malformed: dict[str, str] = {}
+        for host_id, role in roles.items():
+            try:
+                given[host_id] = self._give(host_id, role, ())
+            except TreeError as error:
+                malformed[host_id] = error_message(error)
+        return malformed | self._follow(given, _ROLE_LIMIT, needs_version=needs_version, pauses=True)
+
+    def _give_back(self, host_id: str, role: RoleMechanism) -> str:
+        """Give a host its idle role without waiting for it; return what is wrong with that, or an empty text."""
+        try:
+            self._give(host_id, self._idle_role(host_id, role), ())
+        except TreeError as error:
+            return f"; its idle role cannot be given back: {error_message(error)}"
+        return ""
+
+    def _idle_role(self, host_id: str, role: RoleMechanism) -> str:
+        """Return the idle role of a host's own configuration; that of the pool while the host is not known."""
+        host = self._observed(host_id)
+        return role.idle if host is None or host.idle_role is None else host.idle_role
+
     def _give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
         """Write a lease; while ZooKeeper does not answer, try again, which is safe: an equal lease stays."""
+        return self._answered(lambda: self._leases.give(host_id, role, keys))
+
+    def _observed(self, host_id: str) -> Host | None:
+        """Return a host; ``None`` if it is not registered, or if its lease is malformed."""
+        try:
+            return self._answered(lambda: self._leases.observe(host_id)).host
+        except TreeError:
+            return None
+
+    def _answered(self, call: Callable[[], T]) -> T:
+        """Return the result of a call that is repeated while ZooKeeper does not answer."""
         while True:
             try:
-                return self._leases.give(host_id, role, keys)
+                return call()
             except UnreachableError:
                 self._check_stopped()
                 self._leases.wait([], _LOOK)
@@ -142,11 +186,15 @@ class RoleNodes:
         return failures
 
     def _progress(self, host_id: str, lease: Lease, needs_version: bool) -> LeaseProgress:  # noqa: FBT001
-        return lease_progress(self._leases.observe(host_id), lease, needs_version=needs_version)
+        try:
+            seen = self._leases.observe(host_id)
+        except TreeError as error:
+            return LeaseProgress(LeaseStage.FAILED, error_message(error))
+        return lease_progress(seen, lease, needs_version=needs_version)
 
     def _ready(self, node: PoolNode) -> PoolNode:
-        """Return a node as ready, with the present name and address of its host."""
-        host = self._leases.observe(_host(node)).host
+        """Return a node as ready, with the present name and address of its host if they are known."""
+        host = self._observed(_host(node))
         name = node.hostname if host is None else host.identity.name
         address = node.ipaddr if host is None else host.address or node.ipaddr
         result = {"hostname": name, "ipaddr": address}

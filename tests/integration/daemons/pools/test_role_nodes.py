@@ -170,6 +170,33 @@ def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_
         assert worker.leases.give("h1", "ci", ()).number == 1
 
 
+def test_a_malformed_lease_concerns_its_own_host_only(host, worker, client):
+    malformed = "/zkdeployment/pools/leases/h2"
+    client.create(malformed, b"[]", makepath=True)
+    other = replace(NODE, id=4, host="h2")
+    with host.agent():
+        outcome = worker.mechanism.provision(POOL, [NODE, other])
+        assert (states(outcome), host.node["role"]) == (["ready", "unused"], "ci")
+        assert outcome.problems[0].startswith(
+            f"node 4, host h2, did not take the role ci: {malformed} is not a lease"
+        )
+        with pytest.raises(ProgramError, match=r"host h2 cannot get its keys: .* is not a lease"):
+            worker.mechanism.write_key(other, KEY)
+        # The host returns to the idle role of its own configuration, whatever the pool says now.
+        changed = replace(POOL, mechanism=RoleMechanism("another", "ci"))
+        releasing = [replace(node, state=NodeState.DEPROVISIONING) for node in (NODE, other)]
+        outcome = worker.mechanism.deprovision(changed, releasing)
+        assert (states(outcome), host.node["role"]) == (["unused", "failed"], "spare")
+        assert f"{malformed} is not a lease" in outcome.nodes[1].data["error"]["detail"]
+        client.set("/zkdeployment/pools/leases/h1", b"{}")
+        failed = worker.mechanism.provision(POOL, [NODE])
+        assert (states(failed), len(failed.problems)) == (["unused"], 1)
+        assert (
+            "its idle role cannot be given back: /zkdeployment/pools/leases/h1 is not a lease"
+            in failed.problems[0]
+        )
+
+
 def test_concurrent_changes_of_a_lease_get_different_numbers(worker):
     threads = [worker.run(worker.leases.give, "h1", f"role{number}", ()) for number in range(8)]
     for thread in threads:
