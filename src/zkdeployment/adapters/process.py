@@ -41,7 +41,7 @@ class Completed:
         return self
 
 
-def run(
+def run(  # noqa: PLR0913  one limit or stream each
     argv: Sequence[str],
     *,
     cwd: Path | None = None,
@@ -49,13 +49,15 @@ def run(
     timeout: float | None = None,
     tick: Callable[[], None] = lambda: None,
     text: str | None = None,
+    output_limit: float = math.inf,
 ) -> Completed:
     """Return the result of a program that runs in its own session, whatever its exit status.
 
     ``env`` replaces the environment. ``text`` is the program's standard input. ``tick`` is called a few times a
-    second. Raises ``ProgramError`` if the program cannot be started or exceeds ``timeout`` seconds. After a
-    timeout, and when ``tick`` raises, the program's process group is killed. Signals to this process, such as
-    those of a terminal, do not reach the program.
+    second. Raises ``ProgramError`` if the program cannot be started, exceeds ``timeout`` seconds or prints more
+    than ``output_limit`` bytes, which is checked as often as ``tick`` is called. Then, and when ``tick`` raises,
+    the program's process group is killed. Signals to this process, such as those of a terminal, do not reach the
+    program.
     """
     try:
         with subprocess.Popen(
@@ -70,7 +72,7 @@ def run(
             start_new_session=True,
         ) as child:
             try:
-                stdout, stderr = _communicate(child, timeout, tick, text)
+                stdout, stderr = _communicate(child, argv, timeout, tick, text, output_limit)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -86,18 +88,33 @@ def run(
 
 
 def _communicate(
-    child: subprocess.Popen[str], timeout: float | None, tick: Callable[[], None], text: str | None
+    child: subprocess.Popen[str],
+    argv: Sequence[str],
+    timeout: float | None,
+    tick: Callable[[], None],
+    text: str | None,
+    output_limit: float,
 ) -> tuple[str, str]:
     end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         left = max(0.0, end - time.monotonic())
         try:
-            return child.communicate(text, timeout=min(left, _POLL))
-        except subprocess.TimeoutExpired:
+            stdout, stderr = child.communicate(text, timeout=min(left, _POLL))
+        except subprocess.TimeoutExpired as error:
+            _check_output(argv, output_limit, error.output, error.stderr)
             if left < _POLL:
                 raise
+        else:
+            _check_output(argv, output_limit, stdout, stderr)
+            return stdout, stderr
         text = None  # the first call keeps the rest of it
         tick()
+
+
+def _check_output(argv: Sequence[str], limit: float, *streams: str | bytes | None) -> None:
+    """Raise ``ProgramError`` if a program has printed more than it may."""
+    if sum(len(stream or "") for stream in streams) > limit:
+        raise ProgramError(f"{' '.join(argv)} printed more than {limit:g} bytes and was killed")
 
 
 def start(

@@ -100,3 +100,15 @@ def test_the_time_limit_holds(machines, tmp_path):
     slow.write_text("Host *\n    ProxyCommand sleep 60\n")
     with pytest.raises(ProgramError, match="did not end within 1 s"):
         SshTenantKeys(machines.key, slow, timeout=1).remove(machines.nodes[0].address)
+
+
+def test_what_a_hostile_machine_prints_is_limited_and_shown_escaped(tmp_path):
+    hostile = tmp_path / "ssh_config"
+    command = "Host *\n    ProxyCommand sh -c '{}; exit 1'\n"
+    hostile.write_text(command.format(r'printf "\033[2Jgone\nALL GOOD\n" >&2'))
+    with pytest.raises(ProgramError, match=r"192\.0\.2\.1 failed: .*\\x1b\[2Jgone ALL GOOD") as refused:
+        SshTenantKeys(configuration=hostile, timeout=30).remove("192.0.2.1")
+    assert str(refused.value).isprintable()
+    hostile.write_text(command.format("yes >&2"))
+    with pytest.raises(ProgramError, match=r"(?s)192\.0\.2\.1 .* printed more than 65536 bytes"):
+        SshTenantKeys(configuration=hostile, timeout=30).remove("192.0.2.1")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters import process
 from zkdeployment.errors import ProgramError
 from zkdeployment.pools.lease import TENANT_MARKER
+from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,10 @@ _FIXED_OPTIONS = (
     "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
 )
+
+#: Bytes that a node may print, and characters of them in an error: tenants are root on nodes.
+_OUTPUT_LIMIT = 65536
+_SHOWN = 500
 
 #: Cuts the block off. A missing line end before it would join the next block to the last key.
 _CUT = """
@@ -98,7 +103,12 @@ class SshTenantKeys:
             argv += ["-i", str(self.key), "-o", "IdentitiesOnly=yes"]
         for option in options:
             argv += ["-o", option]
-        done = process.run([*argv, "-l", "root", "--", address, script], timeout=self.timeout, text=text)
+        done = process.run(
+            [*argv, "-l", "root", "--", address, script],
+            timeout=self.timeout,
+            text=text,
+            output_limit=_OUTPUT_LIMIT,
+        )
         if done.status:
-            words = (done.stderr.strip() or done.stdout.strip())[-500:] or f"status {done.status}"
-            raise ProgramError(f"ssh to root at {address} failed: {words}")
+            words = printable(" ".join((done.stderr.strip() or done.stdout.strip()).split()))
+            raise ProgramError(f"ssh to root at {address} failed: {words[-_SHOWN:] or f'status {done.status}'}")

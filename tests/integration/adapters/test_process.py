@@ -1,0 +1,16 @@
+"""Limits of programs that run."""
+
+from __future__ import annotations
+
+import pytest
+
+from zkdeployment.adapters import process
+from zkdeployment.errors import ProgramError
+
+
+def test_a_program_that_prints_too_much_is_killed():
+    with pytest.raises(ProgramError, match="yes printed more than 1000 bytes and was killed"):
+        process.run(["yes"], timeout=30, output_limit=1000)
+    with pytest.raises(ProgramError, match="printed more than 1000 bytes"):
+        process.run(["printf", "%01001d", "0"], timeout=30, output_limit=1000)
+    assert len(process.run(["printf", "%01000d", "0"], timeout=30, output_limit=1000).stdout) == 1000
