@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError, WaitTimeoutError
+from zkdeployment.acts.pools.await_worker import await_worker
+from zkdeployment.acts.pools.reserving import reserve_nodes
+from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError
 from zkdeployment.model.act import Act
-from zkdeployment.pools.node import NodeEvent, NodeState
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import effective_limits, new_expiry, retire
 
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
     from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
     from zkdeployment.ports.pools import PoolAdapters
-
-#: Seconds for which a reservation is tried again while other requests overtake it.
-RESERVING = 10.0
-
-#: Seconds within which a worker has to prepare the nodes of a request, or to work on them.
-ANSWERING = 75.0
-
-#: Seconds after which nobody waits for a worker any longer, even if it works on the nodes.
-LONGEST = 300.0
-
-#: The shortest and the longest time in seconds between two looks at a request, and their share of the time so far.
-#: Nobody waits for a watch: each requester would then read at every change of any pool.
-_LOOKS = (0.05, 1.0)
-_SHARE = 0.1
 
 #: Attempts to change a session while others change it.
 _ATTEMPTS = 20
@@ -95,12 +82,13 @@ def request_session(
 
     ``progress`` is called with the reservation, and again at least once a second while the nodes are prepared. If
     no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
-    nodes for too long; the session may begin later then.
+    nodes for too long; the session may begin later then. Raises ``UnreachableError`` if it is not known whether
+    there is a session; its list shows that later.
     """
     refusal = _unfit(tenant, specs)
     if refusal is not None:
         return refusal
-    reserved = _reserve(tenant, specs, adapters, by)
+    reserved = reserve_nodes(tenant, specs, adapters, by)
     if isinstance(reserved, RequestRefusal):
         return reserved
     number = reserved.session.id
@@ -108,7 +96,9 @@ def request_session(
     if current is None or current.is_retired:
         _retire(number, adapters, SessionActor(by))
         return _tenant_retired(tenant)
-    return _await_worker(SessionDetails(reserved.session, reserved.nodes), adapters, progress)
+    details = SessionDetails(reserved.session, reserved.nodes)
+    begun = await_worker(details.session, adapters, lambda: progress(details))
+    return begun if isinstance(begun, RequestRefusal) else SessionDetails(begun, _nodes(begun, adapters))
 
 
 def extend_session(
@@ -171,126 +161,6 @@ def _unfit(tenant: User, specs: tuple[NodesSpec, ...]) -> RequestRefusal | None:
 
 def _tenant_retired(tenant: User) -> RequestRefusal:
     return RequestRefusal(RequestProblem.RETIRED, f"the tenant {tenant} is retired; it gets no sessions")
-
-
-def _reserve(
-    tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters, by: str
-) -> Reservation | RequestRefusal:
-    """Reserve nodes; a reservation that others overtake is tried again with other nodes."""
-    store, clock = adapters.store, adapters.clock
-    number, configuration = 0, adapters.configuration()
-    deadline, attempt = clock.monotonic() + RESERVING, 0
-    while True:
-        read = store.read()
-        if number in read.sessions:  # the answer to an earlier attempt was lost
-            session = read.sessions[number]
-            return Reservation(session, tuple(node for node in read.nodes.values() if node.session == number))
-        request = SessionRequest(number, tenant, specs, read.held(tenant.id), by)
-        given = reserve(
-            request,
-            configuration,
-            read.nodes.values(),
-            clock.now(),
-            offset=attempt and number,
-            absent=_absent(read, adapters),
-        )
-        if isinstance(given, RequestRefusal):
-            return given
-        if not number:  # ids are taken only for requests that nodes are ready for
-            number = store.take_ids(1)[0]
-            given = _numbered(given, number)
-        try:
-            store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
-        except ConflictError:
-            attempt += 1
-            if clock.monotonic() >= deadline:
-                message = "can't reserve nodes: other requests were faster every time; try again"
-                return RequestRefusal(RequestProblem.TOO_FEW, message)
-        else:
-            return given
-
-
-def _numbered(given: Reservation, number: int) -> Reservation:
-    """Return a reservation with the id of its session."""
-    return Reservation(
-        replace(given.session, id=number), tuple(replace(node, session=number) for node in given.nodes)
-    )
-
-
-def _absent(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
-    """Return the hosts of the fleet that are nodes of pools and not registered now."""
-    hosts = {node.host for node in read.nodes.values() if node.host is not None}
-    return frozenset(hosts.difference(adapters.present_hosts()) if hosts else hosts)
-
-
-def _await_worker(
-    reserved: SessionDetails, adapters: PoolAdapters, progress: Callable[[SessionDetails], object]
-) -> SessionDetails | RequestRefusal:
-    """Return the session when its nodes are prepared, or why there is none."""
-    clock, number = adapters.clock, reserved.session.id
-    begin = clock.monotonic()
-    deadline = begin + ANSWERING
-    while True:
-        session = adapters.store.session(number)
-        if session is None:
-            return RequestRefusal(RequestProblem.NOT_PREPARED, _why_not_prepared(reserved, adapters))
-        if not session.is_active:
-            return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
-        if _has_begun(session, adapters):
-            return SessionDetails(session, _nodes(session, adapters))
-        progress(reserved)
-        now = clock.monotonic()
-        if now >= deadline:
-            if _take_back(number, adapters):
-                message = (
-                    f"no worker prepared the nodes within {ANSWERING:g} s, and they are ready again; is"
-                    " 'zkdeployment pools' running?"
-                )
-                return RequestRefusal(RequestProblem.NOT_PREPARED, message)
-            if now >= begin + LONGEST:
-                raise WaitTimeoutError(
-                    f"the nodes of session {number} are still being prepared after {LONGEST:g} s; the list of"
-                    " sessions shows when the session begins"
-                )
-            deadline = now + ANSWERING
-        adapters.wait(min(max((now - begin) * _SHARE, _LOOKS[0]), _LOOKS[1]))
-
-
-def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:
-    """Whether the nodes of a session are prepared; they all change in one transaction.
-
-    A node that is no longer the session's says nothing: the session has ended since it was read.
-    """
-    first = adapters.store.node(session.nodes[0])
-    return first is not None and first.session == session.id and first.state is NodeState.DEPLOYED
-
-
-def _take_back(number: int, adapters: PoolAdapters) -> bool:
-    """Undo a reservation that no worker took, and return whether that was possible.
-
-    The claims exclude a worker that takes the nodes at the same moment.
-    """
-    read, now = adapters.store.read(), adapters.clock.now()
-    session = read.sessions.get(number)
-    if session is None:
-        return False
-    nodes = [node for node in read.nodes.values() if node.session == number]
-    ids = frozenset(node.id for node in nodes)
-    if ids & read.claimed or any(node.state is not NodeState.CONTEXTUALIZING for node in nodes):
-        return False
-    cleaned = tuple(node.after(NodeEvent.CLEANED, now) for node in nodes)
-    try:
-        adapters.store.commit(PoolChange(nodes=cleaned, dropped=(session,), claimed=ids, released=ids), read)
-    except ConflictError:
-        return False
-    return True
-
-
-def _why_not_prepared(reserved: SessionDetails, adapters: PoolAdapters) -> str:
-    """Return the message for a tenant whose nodes a worker could not prepare."""
-    failed = [node for node in _nodes(reserved.session, adapters) if node.state is NodeState.FAILED]
-    names = ", ".join(node.hostname or str(node.id) for node in failed) or "some of them"
-    return f"contextualization of nodes failed: {names}; request the session again, with other nodes"
 
 
 def _retire(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:

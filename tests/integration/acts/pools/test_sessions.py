@@ -10,8 +10,9 @@ import pytest
 
 from support.clocks import ManualClock
 from support.leasing import POOLS, add_ready_nodes, add_tenant, contextualizing
+from zkdeployment.acts.pools.await_worker import ANSWERING
+from zkdeployment.acts.pools.reserving import reserve_nodes
 from zkdeployment.acts.pools.sessions import (
-    ANSWERING,
     SessionActor,
     SessionDetails,
     extend_session,
@@ -25,10 +26,17 @@ from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
-from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError, WaitTimeoutError
+from zkdeployment.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RetiredError,
+    UnreachableError,
+    WaitTimeoutError,
+)
 from zkdeployment.model.act import Act
 from zkdeployment.pools.node import NodeEvent, NodeState
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import pool_adapters
@@ -213,6 +221,53 @@ def test_a_request_that_is_overtaken_for_ten_seconds_gets_no_nodes(adapters, ci,
     message = refused(request_session(ci, ONE, adapters, by="ci"), RequestProblem.TOO_FEW)
     assert "other requests were faster" in message
     assert adapters.clock.time - begin == 12
+
+
+def test_a_request_whose_answer_is_lost_gets_one_session(adapters, ci, monkeypatch):
+    add_ready_nodes(adapters.store, 2)
+    commit, read, late = adapters.store.commit, adapters.store.read, []
+    outcomes = ["written", "lost", "late", "unreadable"]
+
+    def commit_without_answer(change, seen):
+        outcome = outcomes.pop(0) if outcomes else ""
+        if outcome == "late":
+            late.append((change, seen))
+        if outcome not in {"lost", "late"}:
+            commit(change, seen)
+        if outcome:
+            raise UnreachableError("the answer was lost")
+        for waiting in late:  # executed after the attempt that follows it
+            with pytest.raises(ConflictError):
+                commit(*waiting)
+
+    def read_sometimes():
+        if outcomes == ["unreadable"]:
+            outcomes.clear()
+            raise UnreachableError("no answer")
+        return read()
+
+    monkeypatch.setattr(adapters.store, "commit", commit_without_answer)
+    monkeypatch.setattr(adapters.store, "read", read_sometimes)
+    given = [reserve_nodes(ci, ONE, adapters, "ci") for _ in range(2)]
+    assert [*map(type, given)] == [Reservation, Reservation]
+    assert sorted(adapters.store.read().sessions) == [found.session.id for found in given]
+    assert [found.nodes[0].state for found in given] == [NodeState.CONTEXTUALIZING] * 2
+    assert adapters.store.read().held(ci.id) == 2
+
+
+def test_a_request_that_gets_no_answer_for_ten_seconds_fails(adapters, ci, monkeypatch):
+    add_ready_nodes(adapters.store, 1)
+    begin = adapters.clock.time
+
+    def unreachable(*_):
+        adapters.clock.time += 4
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(adapters.store, "commit", unreachable)
+    with pytest.raises(UnreachableError, match="no answer"):
+        request_session(ci, ONE, adapters, by="ci")
+    assert adapters.clock.time - begin == 16
+    assert states(adapters) == ["ready"]
 
 
 def test_a_tenant_that_is_retired_keeps_no_session(adapters, ci):
