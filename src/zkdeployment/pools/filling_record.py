@@ -17,8 +17,8 @@ class FillingRecord:
 
     ``failures`` is the number of failures of provisioning in a row, ``last_failure`` the time of the last one in
     seconds since the epoch, and ``reason`` why it failed. ``values`` are the values of the pool when it was last
-    filled: they serve to deprovision nodes when the pool is no longer in the document. ``stamp`` is the version of
-    the record as it was read, ``None`` for a new one.
+    filled: they serve to deprovision nodes when the pool is no longer in the document, or has another mechanism
+    there. ``stamp`` is the version of the record as it was read, ``None`` for a new one.
     """
 
     failures: int = 0

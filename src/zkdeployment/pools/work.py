@@ -53,13 +53,18 @@ class PoolObservation:
     now: float
     reuse: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
 
-    def pool(self, name: str | None) -> NodePool | None:
-        """Return a pool of the document, or as it was described when it was last filled; ``None``: unknown."""
-        known = self.sources.configuration.pools.get(name or "")
-        record = self.snapshot.filling.get(name or "")
-        if known is None and name is not None and record is not None and record.values:
-            return described_pool(name, record.values)
-        return known
+    def pool_of(self, node: PoolNode) -> NodePool | None:
+        """Return the pool of a node, described with the mechanism that the node was made by; ``None``: unknown.
+
+        The description is that of the document, or else the one that is recorded.
+        """
+        name = node.pool or ""
+        known = self.sources.configuration.pools.get(name)
+        if known is not None and _makes(known, node):
+            return known
+        record = self.snapshot.filling.get(name)
+        recorded = described_pool(name, record.values) if record is not None and record.values else None
+        return recorded if recorded is not None and _makes(recorded, node) else None
 
 
 class TaskKind(Enum):
@@ -72,11 +77,14 @@ class TaskKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public key of its tenant."""
+    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public key of its tenant.
+
+    ``pools`` are the pools of the nodes, by the ids of the nodes.
+    """
 
     kind: TaskKind
     nodes: tuple[PoolNode, ...]
-    pools: Mapping[str, NodePool]
+    pools: Mapping[int, NodePool]
     session: int | None = None
     key: str | None = None
 
@@ -122,14 +130,15 @@ def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[
     ]
     yield from _contextualizing(observation, free)
     for kind in (TaskKind.DEPROVISION, TaskKind.PROVISION):
-        waiting = sorted((node for node in free if node.state is kind.value), key=lambda node: node.pool or "")
-        for name, group in groupby(waiting, key=lambda node: node.pool):
-            pool = observation.pool(name)
+        waiting = sorted((node for node in free if node.state is kind.value), key=_making)
+        for _, group in groupby(waiting, key=_making):
+            nodes = tuple(group)
+            pool = observation.pool_of(nodes[0])
             if pool is not None:
-                nodes = tuple(group)
                 size = 1 if pool.run_parallel else MOST_NODES
                 for first in range(0, len(nodes), size):
-                    yield NodeTask(kind, nodes[first : first + size], {pool.name: pool})
+                    part = nodes[first : first + size]
+                    yield NodeTask(kind, part, {node.id: pool for node in part})
 
 
 def next_due(observation: PoolObservation) -> float | None:
@@ -163,12 +172,14 @@ def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
             yield _moved(node, node.after(NodeEvent.RELEASED, now), "its session has ended")
         elif node.state is NodeState.UNUSED and not node.reusable:
             yield _moved(node, node.after(NodeEvent.RETIRED, now), "it is not used again")
-        elif node.id in observation.snapshot.claimed or node.pool in observation.sources.configuration.pools:
+        elif node.id in observation.snapshot.claimed:
             continue
         elif node.state is NodeState.READY:
-            reason = f"the pool {node.pool} is not in the document any more"
-            yield _moved(node, node.after(NodeEvent.RELEASED, now), reason)
-        elif observation.pool(node.pool) is None:
+            pool = observation.sources.configuration.pools.get(node.pool or "")
+            if pool is None or not _makes(pool, node):
+                reason = "is not in the document any more" if pool is None else "has another mechanism now"
+                yield _moved(node, node.after(NodeEvent.RELEASED, now), f"the pool {node.pool} {reason}")
+        elif observation.pool_of(node) is None:
             yield from _without_pool(node, now)
 
 
@@ -179,10 +190,21 @@ def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
         yield _moved(node, rest, f"the pool {node.pool} is unknown")
     elif node.state is NodeState.DEPROVISIONING:
         reason = (
-            f"deprovisioning is impossible: the pool {node.pool} is not in the document, and nothing is recorded"
-            " about it; add the pool again and forgive the node, or remove the machine and retire the node"
+            f"deprovisioning is impossible: the pool {node.pool} is not in the document with the mechanism that"
+            " made the node, and nothing is recorded about it; add the pool again and forgive the node, or remove"
+            " the machine and retire the node"
         )
         yield _moved(node, fail(node, reason, now), reason)
+
+
+def _makes(pool: NodePool, node: PoolNode) -> bool:
+    """Whether nodes like this one are made by the mechanism of a pool: hosts of the fleet, or other machines."""
+    return isinstance(pool.mechanism, RoleMechanism) == (node.host is not None)
+
+
+def _making(node: PoolNode) -> tuple[str, bool]:
+    """Return what the nodes have in common that are made in the same way: the pool, and whether they are hosts."""
+    return node.pool or "", node.host is not None
 
 
 def _moved(node: PoolNode, after: PoolNode | None, reason: str) -> WorkStep:
@@ -224,7 +246,8 @@ def _idle_roles(pools: Iterable[NodePool]) -> frozenset[str]:
 def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
     """Yield what brings each pool to its level, and the record of each pool that has to be corrected.
 
-    Pools share unused nodes: each is taken by the first pool that it fits.
+    Pools share unused nodes: each is taken by the first pool that it fits. The record of a pool that got another
+    mechanism keeps the former description while the pool has nodes that were made by it.
     """
     left = dict(observation.snapshot.nodes)
     roles = {
@@ -234,7 +257,9 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
     }
     for pool in observation.sources.configuration.pools.values():
         record = observation.snapshot.filling.get(pool.name, FillingRecord())
-        described = replace(record.seen_at(observation.now), values=pool.values)
+        others = (node for node in observation.snapshot.nodes.values() if node.pool == pool.name)
+        is_former = bool(record.values) and not all(_makes(pool, node) for node in others)
+        described = replace(record.seen_at(observation.now), values=record.values if is_former else pool.values)
         plan = plan_filling(
             pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
         )
@@ -261,7 +286,7 @@ def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> 
         session = observation.snapshot.sessions.get(number)
         if session is not None and not _is_claimed(session, observation.snapshot):
             tenant = observation.sources.tenants.get(session.tenant)
-            pools = {name: pool for name in _pools(nodes) if (pool := observation.pool(name)) is not None}
+            pools = {node.id: pool for node in nodes if (pool := observation.pool_of(node)) is not None}
             key = None if tenant is None else tenant.ssh_key
             yield NodeTask(TaskKind.CONTEXTUALIZE, tuple(nodes), pools, number, key)
 
@@ -272,7 +297,3 @@ def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:
         number in read.claimed and number in read.nodes and read.nodes[number].session == session.id
         for number in session.nodes
     )
-
-
-def _pools(nodes: Iterable[PoolNode]) -> list[str]:
-    return list(dict.fromkeys(node.pool for node in nodes if node.pool is not None))

@@ -31,7 +31,7 @@ def node(number: int, state: NodeState, **values: Any) -> PoolNode:
 def task(kind: TaskKind, *numbers: int, **values: Any) -> NodeTask:
     session = 9 if kind is TaskKind.CONTEXTUALIZE else None
     nodes = tuple(node(number, kind.value, session=session, **values) for number in numbers)
-    return NodeTask(kind, nodes, {"cloud": POOL}, session)
+    return NodeTask(kind, nodes, dict.fromkeys(numbers, POOL), session)
 
 
 def read(*nodes: PoolNode, own: set[int] | None = None, **values: Any) -> PoolSnapshot:
@@ -91,7 +91,7 @@ def test_a_key_that_stays_matters_only_where_nothing_resets_the_node() -> None:
     reset = replace(POOL, mechanism=AnsibleMechanism("/srv", Playbook("p"), Playbook("d")))
     hosts = replace(POOL, mechanism=RoleMechanism("spare", "ci"))
     for pool in (reset, hosts):
-        assert fail_with_keys(replace(given, pools={"cloud": pool}), {2: "no route"}, 30).nodes == ()
+        assert fail_with_keys(replace(given, pools={1: pool, 2: pool}), {2: "no route"}, 30).nodes == ()
 
 
 def test_a_session_begins_with_all_its_nodes() -> None:

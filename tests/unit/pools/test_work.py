@@ -123,6 +123,42 @@ def test_ready_nodes_of_a_pool_that_is_not_in_the_document_are_released_and_depr
     assert (provision.kind, provision.ids) == (TaskKind.PROVISION, {3})
 
 
+def test_nodes_of_a_pool_that_gets_another_mechanism_are_deprovisioned_by_the_one_that_made_them() -> None:
+    role = {"name": "web", "mechanism": {"type": "role", "role": {"idle": "spare", "leased": "ci"}}}
+    record = {"web": FillingRecord(values=role, stamp=3)}
+    changed = NodePool("web", BOOKS, fill_level=2, run_parallel=False, values={**VALUES, "name": "web"})
+    nodes = (
+        node(1, NodeState.READY, "web", host="h1"),
+        node(2, NodeState.DEPROVISIONING, "web", host="h2"),
+        node(3, NodeState.PROVISIONING, "web"),
+        node(4, NodeState.READY, "web"),
+        node(5, NodeState.CONTEXTUALIZING, "web", host="h5", session=9),
+        node(6, NodeState.DEPROVISIONING, "web"),
+    )
+    found = observe(*nodes, pools=(changed,), filling=record, sessions=(session(9, 5),))
+    (released,) = steps(found)  # and the former description stays on record
+    assert (states(released), released.values["reason"]) == (
+        {1: "deprovisioning"},
+        "the pool web has another mechanism now",
+    )
+    former = RoleMechanism("spare", "ci")
+    assert [(task.kind.name, sorted(task.ids), task.pool.mechanism) for task in next_tasks(found, ())] == [
+        ("CONTEXTUALIZE", [5], former),
+        ("DEPROVISION", [6], BOOKS),
+        ("DEPROVISION", [2], former),
+        ("PROVISION", [3], BOOKS),
+    ]
+    (described,) = steps(observe(*nodes[2:4], pools=(changed,), filling=record))
+    assert described.change.filling["web"].values == changed.values
+    unknown = observe(nodes[1], pools=(replace(changed, fill_level=None),), filling={})
+    (failed,) = steps(unknown)
+    assert (
+        "not in the document with the mechanism that made the node"
+        in failed.change.nodes[0].data["error"]["detail"]
+    )
+    assert list(next_tasks(unknown, ())) == []
+
+
 def test_nodes_of_a_pool_of_which_nothing_is_known_fail_with_the_reason() -> None:
     nodes = (
         node(1, NodeState.DEPROVISIONING),
@@ -235,7 +271,7 @@ def test_the_nodes_of_a_session_are_prepared_together_with_the_key_of_the_tenant
     given: dict[str, Any] = {"pools": (CLOUD, METAL), "sessions": sessions, "claimed": frozenset({4})}
     (task,) = next_tasks(observe(*nodes, **given), ())
     assert (task.session, task.ids, task.key) == (9, {1, 2}, "ssh-ed25519 AAAA")
-    assert task.pools == {"cloud": CLOUD, "metal": METAL}
+    assert task.pools == {1: CLOUD, 2: METAL}
     (task,) = next_tasks(observe(*nodes, **given, tenant=replace(TENANT, id=1)), ())
     assert task.key is None
 

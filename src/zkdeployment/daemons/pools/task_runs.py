@@ -99,7 +99,7 @@ class TaskRuns:
 
     def _of(self, task: NodeTask, node: PoolNode) -> PoolMechanism:
         """Return the mechanism of the pool of one node of a session."""
-        pool = task.pools.get(node.pool or "")
+        pool = task.pools.get(node.id)
         if pool is None:
             raise ProgramError(f"the pool {node.pool} is unknown")
         return self.mechanism(pool)
