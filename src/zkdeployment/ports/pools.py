@@ -150,14 +150,13 @@ class PlaybookRunner(Protocol):
 class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
 
-    ``configuration`` returns the published pools, and ``present_hosts`` the ids of the registered hosts. ``wait``
-    returns after a number of seconds.
+    ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or
+    as soon as nodes or sessions have changed.
     """
 
     store: PoolStore
     users: UserReader
     acts: ActLog
-    configuration: Callable[[], PoolConfiguration]
     present_hosts: Callable[[], Collection[str]]
     wait: Callable[[float], object]
     clock: Clock

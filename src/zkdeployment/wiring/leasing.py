@@ -37,7 +37,6 @@ def pool_adapters(session: Session, users: UserReader) -> PoolAdapters:
         store=store,
         users=users,
         acts=ZooKeeperActLog(session),
-        configuration=store.configuration,
         present_hosts=partial(registered_hosts, session),
         wait=store.wait_for_change,
         clock=SystemClock(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from dataclasses import replace
 
 import pytest
 import yaml
@@ -77,12 +76,13 @@ def test_a_user_is_added_gets_another_key_and_is_retired(run, zookeeper, logins)
     assert "there is no user 'bob'" in run("retire", "bob", "--reason", "x", status=3).stderr
 
 
-def test_the_sessions_of_a_tenant_end_when_it_is_retired(run, zookeeper, tmp_path):
+def test_the_sessions_of_a_tenant_end_when_it_is_retired(run, zookeeper, tmp_path, monkeypatch):
     (tmp_path / "ci.pub").write_text(PUBLIC_KEY)
     run("add", "ci", "--role", "tenant", "--ssh-key", str(tmp_path / "ci.pub"))
     with Session(zookeeper) as session:
         users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
-        pools = replace(pool_adapters(session, users), configuration=lambda: POOLS)
+        pools = pool_adapters(session, users)
+        monkeypatch.setattr(pools.store, "configuration", lambda: POOLS)
         add_ready_nodes(pools.store, 1)
         with contextualizing(pools.store):
             begun = request_session(users.user("ci"), (NodesSpec("web", 1),), pools, by="ci")

@@ -29,7 +29,7 @@ _ATTEMPTS = 20
 
 def read_pools(adapters: PoolAdapters) -> tuple[PoolSnapshot, tuple[PoolOverview, ...]]:
     """Return the nodes and sessions as they are now, and the published pools by name."""
-    configuration, read = adapters.configuration(), adapters.store.read()
+    configuration, read = adapters.store.configuration(), adapters.store.read()
     return read, pool_overviews(configuration, read)
 
 

@@ -30,7 +30,7 @@ def reserve_nodes(
     that ZooKeeper executes later than the next one.
     """
     store, clock = adapters.store, adapters.clock
-    request, configuration = SessionRequest(0, tenant, specs, 0, by), adapters.configuration()
+    request, configuration = SessionRequest(0, tenant, specs, 0, by), adapters.store.configuration()
     deadline, attempt = clock.monotonic() + RESERVING, 0
     lost: UnreachableError | None = None
     while True:

@@ -111,7 +111,7 @@ def extend_session(
     """
 
     def change(session: TenantSession, _: PoolSnapshot) -> PoolChange:
-        limits = adapters.configuration().defaults
+        limits = adapters.store.configuration().defaults
         owner = next((user for user in adapters.users.users() if user.id == session.tenant), None)
         if owner is not None:
             limits = effective_limits(owner, limits)

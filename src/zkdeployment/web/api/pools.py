@@ -33,7 +33,7 @@ PoolManager = Annotated[User, Depends(require(Right.MANAGE_POOLS))]
 @router.get("/pools", tags=["pools"])
 def list_pools(adapters: ConnectedAdapters, _user: PoolReader) -> PoolsResult:
     """Return the pools that have a level; the others lend no nodes."""
-    pools = sorted(adapters.pools.configuration().pools.items())
+    pools = sorted(adapters.pools.store.configuration().pools.items())
     return PoolsResult(pools=[ListedPool.of(pool) for _, pool in pools if pool.fill_level is not None])
 
 
@@ -42,7 +42,7 @@ def show_pool(
     adapters: ConnectedAdapters, _user: PoolReader, name: Annotated[str, Path(description="The name of a pool.")]
 ) -> PoolResult:
     """Return a pool with the number of its nodes in each state; 422 for a pool without a level."""
-    pool = lending_pool(adapters.pools.configuration(), name)
+    pool = lending_pool(adapters.pools.store.configuration(), name)
     levels = PoolLevels.of(pool, adapters.pools.store.read().nodes.values())
     return PoolResult(pool=ShownPool(name=pool.name, fill_level=pool.fill_level or 0, levels=levels))
 

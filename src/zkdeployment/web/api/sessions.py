@@ -110,7 +110,7 @@ def _bodies(adapters: ServerAdapters, listed: list[SessionDetails]) -> list[Sess
     if not listed:
         return []
     owners = pool_acts.owners(adapters, [details.session for details in listed])
-    defaults = adapters.pools.configuration().defaults
+    defaults = adapters.pools.store.configuration().defaults
     return [SessionBody.of(details, TenantBody.of(owners[details.session.tenant], defaults)) for details in listed]
 
 

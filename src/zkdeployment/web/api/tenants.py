@@ -83,4 +83,4 @@ def change_tenant(
 
 
 def _defaults(adapters: ServerAdapters) -> TenantLimits:
-    return adapters.pools.configuration().defaults
+    return adapters.pools.store.configuration().defaults

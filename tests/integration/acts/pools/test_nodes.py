@@ -26,11 +26,11 @@ ACT = Act("ann@console", "a test", "", 1.0)
 
 
 @pytest.fixture
-def adapters(zookeeper):
+def adapters(zookeeper, monkeypatch):
     with Session(zookeeper) as session:
-        yield replace(
-            pool_adapters(session, ZooKeeperUserReader(session)), configuration=lambda: POOLS, clock=ManualClock()
-        )
+        real = pool_adapters(session, ZooKeeperUserReader(session))
+        monkeypatch.setattr(real.store, "configuration", lambda: POOLS)
+        yield replace(real, clock=ManualClock())
 
 
 def test_a_host_becomes_one_node_however_many_operators_add_it(adapters, zookeeper):

@@ -47,12 +47,13 @@ OPERATOR = SessionActor("ann@console")
 
 
 @pytest.fixture
-def adapters(zookeeper):
+def adapters(zookeeper, monkeypatch):
     with Session(zookeeper) as session:
         users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
+        real = pool_adapters(session, users)
+        monkeypatch.setattr(real.store, "configuration", lambda: POOLS)
         yield replace(
-            pool_adapters(session, users),
-            configuration=lambda: POOLS,
+            real,
             wait=lambda _: threading.Event().wait(0.01),
             clock=ManualClock(),
         )
