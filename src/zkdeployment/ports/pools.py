@@ -60,7 +60,12 @@ class PoolStore(Protocol):
         """Return the sessions that ended and the nodes that were done at ``since`` or later."""
 
     def prune(self, before: float) -> int:
-        """Remove the sessions that ended and the nodes that were done before a time; return how many."""
+        """Remove the sessions that ended and the nodes that were done before a time; return how many.
+
+        What was written before that time for hosts and pools that are gone is removed, too: the leases of hosts
+        that are neither registered nor nodes, and the records of filling of pools that are not in the document and
+        have no nodes.
+        """
 
 
 class PoolSourcesReader(Protocol):

@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.client.packed import pack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set, TransactionError
 from zkdeployment.adapters.zookeeper.pools.change_signal import ChangeSignal
 from zkdeployment.adapters.zookeeper.pools.ended_records import EndedRecords, record_path
+from zkdeployment.adapters.zookeeper.pools.ownerless import remove_ownerless
 from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.documents.pools.kinds import POOLS
@@ -131,9 +132,9 @@ class ZooKeeperPools:
             record = decode_record(path, node, decode)
             return record is not None and _ended_at(record) < before
 
-        return self._ended.remove(lambda path, node: is_old(path, node, session_from_json)) + self._done.remove(
-            lambda path, node: is_old(path, node, node_from_json)
-        )
+        removed = self._ended.remove(lambda path, node: is_old(path, node, session_from_json))
+        removed += self._done.remove(lambda path, node: is_old(path, node, node_from_json))
+        return removed + remove_ownerless(self._session, self.read(), self.configuration().pools, before)
 
     def take_ids(self, count: int) -> Sequence[int]:
         self._ensure_directories()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Set
+from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.adapters.zookeeper.pools.ownerless import remove_ownerless
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.errors import ConflictError
@@ -250,6 +253,22 @@ def test_what_ended_is_history_until_it_is_pruned(store):
     assert store.history(0).sessions == (sessions[1],)
     assert (store.session(sessions[0].id), store.session(sessions[1].id)) == (None, sessions[1])
     assert (store.prune(99), store.history(0).nodes) == (2, ())
+
+
+def test_records_of_hosts_and_pools_that_are_gone_are_pruned(store, session, client):
+    fill(store, 1)  # of the pool web
+    read, later = store.read(), time.time() + 60
+    node = PoolNode(id=store.take_ids(1)[0], state=NodeState.UNUSED, created_at=1, changed=1, host="h/1")
+    records = dict.fromkeys(("web", "described", "gone"), FillingRecord())
+    store.commit(PoolChange(nodes=(node,), filling=records), read)
+    client.create("/hosts/h2", makepath=True)
+    for host in ("h/1", "h2", "h/3"):
+        ZooKeeperLeases(session).give(host, "ci", ())
+    assert store.prune(99) == 0
+    assert remove_ownerless(session, store.read(), {"described"}, later) == 2
+    assert store.read().filling.keys() == {"web", "described"}
+    assert session.children(paths.POOL_LEASES) == ["h%2F1", "h2"]
+    assert (store.prune(later), store.read().filling.keys()) == (1, {"web"})
 
 
 def test_a_damaged_record_hides_no_other(store, client):

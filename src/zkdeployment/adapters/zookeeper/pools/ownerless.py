@@ -1,0 +1,37 @@
+"""Records that belong to nothing any more: of hosts that are gone and of pools that are no longer described."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.transactions import Delete, TransactionError
+from zkdeployment.adapters.zookeeper.pools.surroundings import registered_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.pools.snapshot import PoolSnapshot
+
+
+def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str], before: float) -> int:
+    """Remove the records without an owner that nobody has written since a time; return how many.
+
+    These are the leases of hosts that are neither registered nor nodes, and what is recorded about the filling of
+    pools that are not among ``pools`` and have no nodes. Whoever needs one of them after ``read`` writes it.
+    """
+    used = {node.host for node in read.nodes.values()} | registered_hosts(session)
+    described = {node.pool for node in read.nodes.values()} | set(pools)
+    leases, fillings = session.look((), (paths.POOL_LEASES, paths.POOL_FILLING))[1]
+    ownerless = [f"{paths.POOL_LEASES}/{name}" for name in leases or () if unquote(name) not in used]
+    ownerless += [f"{paths.POOL_FILLING}/{name}" for name in fillings or () if name not in described]
+    removed = 0
+    for path, node in zip(ownerless, session.get_many(ownerless), strict=True):
+        if node is not None and node.modified < before:
+            with contextlib.suppress(TransactionError):  # somebody has written or removed it
+                session.commit(Delete(path, node.version))
+                removed += 1
+    return removed
