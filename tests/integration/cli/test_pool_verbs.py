@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from nagiosplugin import Range
@@ -23,7 +24,7 @@ from zkdeployment.fleet.fleet_health import fleet_health
 from zkdeployment.fleet.health import HealthLimits
 from zkdeployment.model.servers import Servers
 from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeEvent, fail
+from zkdeployment.pools.node import NodeEvent, NodeState, fail
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.wiring.monitor import read_fleet
 
@@ -117,6 +118,22 @@ def test_malformed_arguments_are_refused_before_zookeeper_is_asked(argv, message
     done = invoke(*argv, "-z", "127.0.0.1:1")
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_no_terminal_control_characters_of_nodes_are_printed(pools):
+    evil = "\x1b[2J\x9b31m\u202eevil\nALL GOOD\r\u2028"
+    (number,) = add_ready_nodes(pools.store, 1)
+    values = {"hostname": evil, "ipaddr": evil, "comment": evil, "data": {"error": {"detail": evil}}}
+    pools.change(number, lambda node: replace(node, state=NodeState.FAILED, **values))
+    read = pools.store.read()
+    pools.store.commit(PoolChange(filling={"web": FillingRecord(1, 5.0, evil)}), read)
+    pools.store.announce(evil)
+    for argv in (("node", "list"), ("pool", "show", "web")):
+        done = invoke(*argv, "-z", pools.zookeeper)
+        assert "\\u202eevil" in done.stdout
+        assert all(line.isprintable() and not line.startswith("ALL GOOD") for line in done.stdout.split("\n"))
+    (node,) = pools.json("node", "list")["nodes"]
+    assert (node["hostname"], node["error"]) == (evil, evil)
 
 
 def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_them(pools):
