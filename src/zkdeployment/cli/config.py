@@ -72,8 +72,11 @@ def check(config: Path, output: str) -> None:
             echo(f"{key} = {_text(value)}".rstrip())
 
 
+#: The fields that are sections of their own.
+_SECTIONS = ("sync", "coordinate", "checks", "server", "nagios", "pools")
+
 #: The fields that are no keys of ``[zkdeployment]``, or that are shown in another form.
-_SEPARATE = ("source", "identity", "named", "leasable", "sync", "coordinate", "checks", "server", "nagios")
+_SEPARATE = ("source", "identity", "named", "leasable", *_SECTIONS)
 
 
 def _plain(settings: Settings) -> dict[str, dict[str, object]]:
@@ -97,6 +100,7 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
         ("sync", settings.sync),
         ("coordinate", settings.coordinate),
         ("checks", settings.checks),
+        ("pools", settings.pools),
     ):
         if part is not None:
             sections[section] = {_key(field.name): _value(getattr(part, field.name)) for field in fields(part)}

@@ -70,7 +70,7 @@ def test_the_sample_contains_every_key():
 
 
 def test_a_metrics_file_has_the_suffix_of_collected_files(file: Path):
-    for section in KEYS.keys() - {"server", "checks", "nagios"}:
+    for section in KEYS.keys() - {"server", "checks", "nagios", "pools"}:
         message = refused(file, "metrics = /var/lib/metrics.txt", section)
         assert message == (
             "metrics: expected a path that ends in .prom (other files are not collected),"

@@ -50,7 +50,8 @@ def only_log(directory: Path) -> Path:
 def test_a_script_gets_only_its_own_environment(tmp_path, make):
     make().run([script(tmp_path, "#!/bin/sh\ncat /proc/$$/environ\n")], name="a b/c 0", revision=17)
     printed = dict(entry.split("=", 1) for entry in only_log(tmp_path).read_text().rstrip("\0").split("\0"))
-    assert printed == {"PATH": os.environ["PATH"], "HERE": str(tmp_path), "ZKDEPLOYMENT_VERSION": "17"}
+    own = {"ZKDEPLOYMENT_VERSION": "17", "ZKDEPLOYMENT_ROLE": ""}
+    assert printed == {"PATH": os.environ["PATH"], "HERE": str(tmp_path)} | own
     assert only_log(tmp_path).name.endswith("Z-a-b-c-0.log")
 
 

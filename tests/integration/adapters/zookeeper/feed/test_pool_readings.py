@@ -51,7 +51,7 @@ def seen(feed):
 
 def read_from(store):
     """Return what the store reads without what only writers need."""
-    return replace(store.read(), tenants={}, own_claims=frozenset(), hosts={}, changes=0)
+    return replace(store.read(), tenants={}, own_claims=frozenset(), hosts={})
 
 
 def pool_events(feed):
