@@ -134,9 +134,10 @@ class ProviderFilter:
         """Log an error once, not again while it persists; return the seconds until the next cycle."""
         message = error_message(error)
         self._notifier.status(message.partition("\n")[0])
-        if not isinstance(error, ConflictError):
+        if isinstance(error, LockLostError | UnreachableError):
             self._leads = False
-        if not isinstance(error, ZkdeploymentError):
+        elif not isinstance(error, ZkdeploymentError):
+            self._leads = False
             self._store.resign()  # another filter may do better
         event, level = next((event, level) for kind, event, level in _FAILURES if isinstance(error, kind))
         if message != self._logged:
