@@ -93,7 +93,7 @@ def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
     assert "there is no active session" in site.run("session", "list").stderr
     assert "there is no session 9" in site.run("session", "show", 9, status=3).stderr
     assert "there is no node 9" in site.run("node", "drain", 9, status=3).stderr
-    assert "nobody had such a node" in site.run("session", "history").stderr
+    assert "no lease of a node was found" in site.run("session", "history").stderr
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def command(connection: Servers, node: str | None, tenant: str | None, since: fl
         )
         console_for(stderr=False).print(table, soft_wrap=True)
     else:
-        echo("nobody had such a node", err=True)
+        echo("no lease of a node was found", err=True)
 
 
 def _cells(lease: NodeLease) -> tuple[str, ...]:

@@ -49,4 +49,4 @@ def command(*, connection: Servers, pool: str | None, state: str | None, output:
     elif nodes:
         print_nodes(nodes, time.time())
     else:
-        echo("there is no such node", err=True)
+        echo("no node was found", err=True)
