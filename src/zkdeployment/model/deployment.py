@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class Deployment:
         return self.path[1:].replace("/", ",")
 
 
+class Rerun(Enum):
+    """When a deployment runs again at a new revision: the property ``rerun`` of its service node."""
+
+    ALWAYS = "always"
+    CHANGED = "changed"  # only if its assignment, its packages or its properties changed
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A service node that a target (a host id, a host name or a role) is to run, with all links resolved.
@@ -39,6 +47,8 @@ class Assignment:
     ``n`` is the number of instances. ``version`` is ``None`` when the package's name contains it (``foo-1.4``):
     any version of that package satisfies the assignment. ``application`` is the package's name without such a
     version. ``patches`` maps the names of further packages to their exact versions.
+    ``properties`` is the ``properties_digest`` of the node's resolved properties. Services with
+    ``rerun = 'changed'`` always have it, others only in a signed publication.
     """
 
     path: str
@@ -48,6 +58,8 @@ class Assignment:
     subtype: str | None = None
     version: str | None = None
     patches: Mapping[str, str] = field(default_factory=dict)
+    rerun: Rerun = Rerun.ALWAYS
+    properties: str | None = None
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -60,8 +72,17 @@ class Assignment:
         return self.path.rpartition("/")[2]
 
     def to_json(self) -> dict[str, Value]:
-        """Return the assignment in the form that is published under ``/zkdeployment/targets``."""
-        return {
+        """Return the assignment in the form that is published under ``/zkdeployment/targets``.
+
+        ``rerun`` and ``properties`` are included only when they are set: agents of earlier releases refuse keys
+        that they do not know.
+        """
+        set_keys: dict[str, Value] = {}
+        if self.rerun is not Rerun.ALWAYS:
+            set_keys["rerun"] = self.rerun.value
+        if self.properties is not None:
+            set_keys["properties"] = self.properties
+        return set_keys | {
             "path": self.path,
             "n": self.n,
             "package": self.package,

@@ -5,6 +5,8 @@ Reading, comparing and checking trees belongs to ``zkdeployment.tree``.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -32,6 +34,15 @@ def node_name(path: str) -> str:
 def is_below(path: str, above: str) -> bool:
     """Return whether a path is ``above``, or below it; the empty path is the root."""
     return not above or path == above or path.startswith(f"{above}/")
+
+
+def properties_digest(properties: Properties) -> str:
+    """Return the SHA-256, in hexadecimal digits, of the canonical JSON of a node's resolved properties.
+
+    Properties that are stored alike in ZooKeeper have the same digest, in any order.
+    """
+    canonical = json.dumps(properties, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 class Tree:

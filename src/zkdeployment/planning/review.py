@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Increment this number whenever the same text results in another tree, other targets or other documents: the new
 #: program then does not rely on what an older program published.
-RULES = 4
+RULES = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ The checks are used on trees, and again on published assignments.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout, parse_checkout
+from zkdeployment.model.deployment import Rerun
 from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import PROPERTY_LINK
@@ -29,6 +31,8 @@ MAX_N = 1000
 #: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).
 MAX_PATH = 200
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -39,6 +43,7 @@ class Service:
     subtype: str | None = None
     version: str | None = None
     patches: Mapping[str, str] = field(default_factory=dict)
+    rerun: Rerun = Rerun.ALWAYS
 
 
 def deploy_node(service: str) -> str:
@@ -81,6 +86,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
     service_type = attempt(lambda: check_type(read_property(tree, path, "type")))
     version = read_optional("version", check_version)
     patches = read_optional("patches", check_patches) or {}
+    rerun = read_optional("rerun", check_rerun) or Rerun.ALWAYS
     if service_type is None:
         return None, tuple(problems)
     package, subtype = service_type
@@ -89,7 +95,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
     problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
     if problems or application is None:
         return None, tuple(problems)
-    return Service(package, application, subtype, version, patches), ()
+    return Service(package, application, subtype, version, patches, rerun), ()
 
 
 def check_path(value: Value) -> str:
@@ -175,6 +181,21 @@ def patch_problems(package: str, version: str | None, patches: Collection[str]) 
         yield f"lists its own package {package} as a patch"
     if patches and is_checkout(version):
         yield f"{package} is checked out, and only packages can have patches; remove patches"
+
+
+def check_rerun(value: Value) -> Rerun:
+    """Return when deployments run again; raises ``TreeError`` unless it is ``'always'`` or ``'changed'``."""
+    for rerun in Rerun:
+        if value == rerun.value:
+            return rerun
+    raise TreeError(f"rerun is {shown(value)}, expected 'always' or 'changed'")
+
+
+def check_properties(value: Value) -> str:
+    """Return a digest of properties; raises ``TreeError`` unless it is a SHA-256 in hexadecimal digits."""
+    if isinstance(value, str) and _DIGEST.fullmatch(value):
+        return value
+    raise TreeError(f"properties is {shown(value)}, expected a SHA-256 of 64 hexadecimal digits")
 
 
 def check_n(value: Value) -> int:

@@ -1,7 +1,18 @@
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from zkdeployment.model.deployment import Assignment, Deployment
 from zkdeployment.model.inventory import Package
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.tree import Tree, node_name, parent_path
+from zkdeployment.model.tree import Tree, node_name, parent_path, properties_digest
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=2), values, max_size=3),
+    max_leaves=5,
+)
 
 
 def test_trees_are_equal_if_their_nodes_are_in_any_order():
@@ -63,3 +74,16 @@ def test_the_text_of_a_problem_begins_with_its_place():
     assert str(Problem("bad", path="/a")) == "/a: bad"
     assert str(Problem("/a is bad", path="/a")) == "/a is bad"
     assert str(Problem("odd", severity=Severity.WARNING)) == "warning: odd"
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.randoms())
+def test_the_digest_of_properties_does_not_depend_on_their_order_or_on_storage(properties, chance):
+    shuffled = list(properties.items())
+    chance.shuffle(shuffled)
+    assert properties_digest(json.loads(json.dumps(dict(shuffled)))) == properties_digest(properties)
+
+
+def test_the_digest_of_properties_tells_values_apart_that_are_equal_in_python_alone():
+    digests = {properties_digest({"n": value}) for value in (1, 1.0, True, "1", [1], None)}
+    assert len(digests) == 6
+    assert properties_digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"

@@ -49,18 +49,29 @@ class Recompilation:
 
 
 def compile_tree(
-    tree: Tree, intents: Collection[Intent] = (), *, since: Recompilation | None = None
+    tree: Tree,
+    intents: Collection[Intent] = (),
+    *,
+    since: Recompilation | None = None,
+    with_properties: bool = False,
 ) -> Compilation:
-    """Return the compilation of a tree; services that are withheld are in conflict with no other service."""
+    """Return the compilation of a tree; services that are withheld are in conflict with no other service.
+
+    ``with_properties`` adds the digest of their properties to all assignments; ``since`` was compiled alike.
+    """
     has_last = since is not None and not since.last.problems
     if since is not None and has_last:
         checks_conflicts = not intents and not since.last.withheld
         whole, problems = recompile_targets(
-            tree, since.changed, since.last.whole, checks_conflicts=checks_conflicts
+            tree,
+            since.changed,
+            since.last.whole,
+            checks_conflicts=checks_conflicts,
+            with_properties=with_properties,
         )
     else:
         checks_conflicts = not intents
-        whole, problems = compile_targets(tree, checks_conflicts=checks_conflicts)
+        whole, problems = compile_targets(tree, checks_conflicts=checks_conflicts, with_properties=with_properties)
     withheld = withheld_services(intents, governed_services(intents, whole)) if intents else frozenset()
     targets = without_withheld(whole, withheld)
     if not checks_conflicts:

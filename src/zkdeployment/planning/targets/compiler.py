@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.deployment import Assignment, Rerun
 from zkdeployment.model.names import NameKind, is_name
 from zkdeployment.model.problem import Problem
-from zkdeployment.model.tree import parent_path
+from zkdeployment.model.tree import parent_path, properties_digest
 from zkdeployment.planning.controllers import read_controller
 from zkdeployment.planning.services import Service, check_n, has_property, read_property, read_service
 from zkdeployment.planning.targets.conflicts import target_conflicts
 from zkdeployment.planning.targets.selection import by_path
+from zkdeployment.tree.links import resolved_properties
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -22,15 +24,20 @@ if TYPE_CHECKING:
 
 
 def compile_targets(
-    tree: Tree, *, only: Collection[str] | None = None, checks_conflicts: bool = True
+    tree: Tree,
+    *,
+    only: Collection[str] | None = None,
+    checks_conflicts: bool = True,
+    with_properties: bool = False,
 ) -> tuple[Targets, tuple[Problem, ...]]:
     """Return the targets of a tree and all problems, each with its path.
 
     The key of a role's controller is the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
     restricts targets and problems to these names: errors for other hosts do not concern an agent. Without
-    ``checks_conflicts``, services of one target may exclude each other.
+    ``checks_conflicts``, services of one target may exclude each other. ``with_properties`` adds the digest of the
+    properties to all assignments, and not only to those that need it because of ``rerun = 'changed'``.
     """
-    compiler = _Compiler(tree)
+    compiler = _Compiler(tree, with_properties=with_properties)
     compiler.read(tree.nodes, only)
     targets = {
         name: tuple(sorted(assignments, key=by_path)) for name, assignments in sorted(compiler.targets.items())
@@ -40,15 +47,21 @@ def compile_targets(
 
 
 def recompile_targets(
-    tree: Tree, changed: Collection[str], last: Targets, *, checks_conflicts: bool = True
+    tree: Tree,
+    changed: Collection[str],
+    last: Targets,
+    *,
+    checks_conflicts: bool = True,
+    with_properties: bool = False,
 ) -> tuple[Targets, tuple[Problem, ...]]:
     """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
 
     ``last`` are the targets of the tree before the change, which had no problems. ``changed`` must include all
-    nodes with property links, because these depend on other nodes.
+    nodes with property links, because these depend on other nodes. ``with_properties`` is that of the compilation
+    of ``last``.
     """
     stale = frozenset(path for node in changed for path in _concerned(node))
-    compiler = _Compiler(tree)
+    compiler = _Compiler(tree, with_properties=with_properties)
     places = {f"{path}/deploy" for path in stale}
     compiler.read(path for path in tree.nodes if path in stale or path.rpartition("/")[0] in places)
     renewed = {
@@ -68,9 +81,11 @@ def recompile_targets(
 class _Compiler:
     """One compilation: each service node is read once, however many targets it has."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, *, with_properties: bool) -> None:
         self.tree = tree
+        self.with_properties = with_properties
         self.services: dict[str, Service | None] = {}
+        self.digests: dict[str, str | None] = {}
         self.made: dict[tuple[str, int], Assignment] = {}
         self.targets: dict[str, list[Assignment]] = {}
         self.problems: list[Problem] = []
@@ -97,6 +112,10 @@ class _Compiler:
                 return
             self.services[service_path], problems = read_service(self.tree, service_path)
             self.problems += problems
+            if (read := self.services[service_path]) is not None and not self._add_digest(
+                service_path, read.rerun
+            ):
+                self.services[service_path] = None
         service = self.services[service_path]
         if problem := _target_problem(name):
             self.problems.append(Problem(problem, path=path))
@@ -122,15 +141,33 @@ class _Compiler:
                 subtype=service.subtype,
                 version=service.version,
                 patches=service.patches,
+                rerun=service.rerun,
+                properties=self.digests[path],
             )
         return self.made[path, n]
+
+    def _add_digest(self, path: str, rerun: Rerun) -> bool:
+        """Note the digest of a node's resolved properties if it is wanted; return whether there is no problem."""
+        self.digests[path] = None
+        if self.with_properties or rerun is Rerun.CHANGED:
+            try:
+                self.digests[path] = properties_digest(resolved_properties(self.tree.properties, path))
+            except TreeError as error:
+                needed_for = "rerun = 'changed'" if rerun is Rerun.CHANGED else "a signed publication"
+                message = f"{needed_for} needs the values of all property links: {error}"
+                self.problems.append(Problem(message, path=path))
+                return False
+        return True
 
     def _add_controller(self, path: str) -> None:
         if has_property(self.tree, path, "type"):
             try:
-                self.targets[path] = [read_controller(self.tree, path)]
+                controller = read_controller(self.tree, path)
             except TreeError as error:
                 self.problems.append(Problem(str(error), path=path))
+                return
+            if self._add_digest(path, controller.rerun):
+                self.targets[path] = [replace(controller, properties=self.digests[path])]
 
     def _note_missing_type(self, service_path: str, path: str) -> None:
         """Add a problem for a service without a type, unless its ``deploy`` node is an ordinary node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.deployment import Assignment, Rerun
 from zkdeployment.model.names import NameKind
 from zkdeployment.planning.services import (
     application_of,
@@ -13,6 +13,8 @@ from zkdeployment.planning.services import (
     check_name,
     check_patches,
     check_path,
+    check_properties,
+    check_rerun,
     check_version,
     patch_problems,
     shown,
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.tree import Value
 
+#: The keys of each assignment. Other keys are optional, and unknown ones belong to later releases.
 _FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version", "patches"})
 
 
 def assignment_from_json(value: object) -> Assignment:
     """Return the assignment that ``Assignment.to_json`` encoded, checked again; raises ``TreeError``."""
-    if not isinstance(value, dict) or value.keys() != _FIELDS:
+    if not isinstance(value, dict) or not value.keys() >= _FIELDS:
         expected = ", ".join(sorted(_FIELDS))
         found_fields = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
         raise TreeError(f"a published assignment must have {expected}; found {found_fields}; publish again")
@@ -52,6 +55,8 @@ def assignment_from_json(value: object) -> Assignment:
         subtype=None if fields["subtype"] is None else check_name(NameKind.SUBTYPE, fields["subtype"]),
         version=version,
         patches=patches,
+        rerun=check_rerun(fields.get("rerun", Rerun.ALWAYS.value)),
+        properties=None if fields.get("properties") is None else check_properties(fields["properties"]),
     )
 
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.service_trees import FOO, compile_nodes, controller_of_role, foo_assignment, tree_of
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.tree import Tree
+from zkdeployment.model.deployment import Assignment, Rerun
+from zkdeployment.model.tree import Tree, properties_digest
 from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.tree.diff import diff
 
@@ -132,13 +132,34 @@ def test_roles_without_a_type_and_nodes_below_roles_have_no_controller():
 LINKS = st.sampled_from([{"type =>": "/a"}, {"type": "foo", "version =>": "/a/b"}, {"version =>": "/z version"}])
 
 
-PATHS = ["/a", "/a/b", "/a/deploy", "/a/deploy/h1/x", "/b", "/b/deploy/deploy", "/roles/h1", "/roles/web", "/z"]
+PATHS = [
+    "/a",
+    "/a/b",
+    "/a/deploy",
+    "/a/deploy/h1/x",
+    "/b",
+    "/b/deploy/deploy",
+    "/roles/h1",
+    "/roles/web",
+    "/y",
+    "/z",
+]
 
 
 PLACES = [f"{path}/deploy/{name}" for path in PATHS for name in ("h1", "h2", "web")]
 
 
-SERVICES = st.sampled_from([{}, FOO, {"type": "foo", "version": 2}, {"type": "bar-1"}])
+SERVICES = st.sampled_from(
+    [
+        {},
+        FOO,
+        {"type": "foo", "version": 2},
+        {"type": "bar-1"},
+        {**FOO, "rerun": "changed", "port": 1},
+        {**FOO, "rerun": "changed", "port =>": "/z n"},
+        {**FOO, "rerun =>": "/y", "port =>": "../y port"},
+    ]
+)
 
 
 COUNTS = st.sampled_from([{}, {"n": 1}, {"n": True}, {"n": 2}, {"n =>": "/z"}])
@@ -162,20 +183,21 @@ def without(subject, gone):
     )
 
 
-def check_recompiled(before, after):
-    last, problems = compile_targets(before)
+def check_recompiled(before, after, **options):
+    last, problems = compile_targets(before, **options)
     assert not problems
     linked = {path for path, properties in after.nodes.items() if any(name.endswith("=>") for name in properties)}
-    again = recompile_targets(after, linked | diff(before, after).paths, last)
-    assert again == compile_targets(after)
+    again = recompile_targets(after, linked | diff(before, after).paths, last, **options)
+    assert again == compile_targets(after, **options)
     return again
 
 
-@given(FLEETS, FLEETS, st.sets(st.sampled_from([*PATHS, *PLACES])))
-def test_recompiling_changed_services_equals_compiling_the_whole_tree(before, added, gone):
-    while problems := compile_targets(before)[1]:
+@given(FLEETS, FLEETS, st.sets(st.sampled_from([*PATHS, *PLACES])), st.booleans())
+def test_recompiling_changed_services_equals_compiling_the_whole_tree(before, added, gone, with_properties):
+    while problems := compile_targets(before, with_properties=with_properties)[1]:
         before = without(before, {problem.path for problem in problems})
-    check_recompiled(before, tree_of({**without(before, gone).nodes, **added.nodes}))
+    after = tree_of({**without(before, gone).nodes, **added.nodes})
+    check_recompiled(before, after, with_properties=with_properties)
 
 
 def test_a_service_is_compiled_again_when_the_target_of_its_link_changes():
@@ -184,6 +206,42 @@ def test_a_service_is_compiled_again_when_the_target_of_its_link_changes():
         tree_of(service | {"/z": {"version": "1"}}), tree_of(service | {"/z": {"version": "2"}})
     )
     assert targets["h1"] == (foo_assignment("/a", version="2"),)
+
+
+def test_the_digest_of_a_service_changes_with_the_target_of_its_link():
+    service = {"/a": {**FOO, "rerun": "changed", "port =>": "/z"}, "/a/deploy/h1": {}}
+    before, after = (tree_of(service | {"/z": {"port": port}}) for port in (1, 2))
+    targets, _ = check_recompiled(before, after)
+    (assignment,) = targets["h1"]
+    assert assignment.rerun is Rerun.CHANGED
+    assert assignment.properties == properties_digest({**FOO, "rerun": "changed", "port": 2})
+    assert assignment != compile_targets(before)[0]["h1"][0]
+
+
+def test_all_assignments_have_digests_when_they_are_asked_for_and_others_only_to_run_when_changed():
+    nodes = {
+        "/a": FOO,
+        "/a/deploy/web": {},
+        "/b": {"type": "b-1", "rerun": "changed"},
+        "/b/deploy/web": {},
+        "/roles/web": {"type": "ctl", "version": "1", "drain =>": "/a version"},
+    }
+    digests = [properties_digest(nodes["/a"]), properties_digest(nodes["/b"])]
+    assert [assignment.properties for assignment in compile_nodes(nodes)["web"]] == [None, digests[1]]
+    targets = compile_nodes(nodes, with_properties=True)
+    assert [assignment.properties for assignment in targets["web"]] == digests
+    controller = {"type": "ctl", "version": "1", "drain": "1.4"}
+    assert targets["/roles/web"][0].properties == properties_digest(controller)
+
+
+def test_a_service_whose_digest_is_wanted_must_have_links_that_lead_somewhere():
+    service = {"/a": {**FOO, "rerun": "changed", "port =>": "/nowhere"}, "/a/deploy/h1": {}}
+    assert problems_of(service) == [
+        "/a: rerun = 'changed' needs the values of all property links: there is no node /nowhere"
+    ]
+    assert problems_of({"/a": {**FOO, "rerun": "never"}, "/a/deploy/h1": {}}) == [
+        "/a: rerun is 'never', expected 'always' or 'changed'"
+    ]
 
 
 def test_a_changed_controller_is_compared_with_the_services_of_its_role():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from support.service_trees import foo_assignment
 from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.deployment import Assignment, Rerun
 from zkdeployment.planning.targets.encoding import assignment_from_json, assignments_from_json
 
 NAMES = st.sampled_from(["foo", "foo.bar", "f00_1", "a+b", "Z"])
@@ -31,6 +31,8 @@ def assignments(draw):
         subtype=draw(st.none() | NAMES),
         version=version,
         patches=patches,
+        rerun=draw(st.sampled_from(Rerun)),
+        properties=draw(st.none() | st.just("0a" * 32)),
     )
 
 
@@ -58,12 +60,26 @@ def test_published_assignments_are_read_back(wanted):
         ({"version": "git:/srv/foo#1", "patches": ["fix 1"]}, "only packages can have patches"),
         ({"subtype": "-r"}, "is not a subtype"),
         ({"patches": ["x"]}, "patches holds 'x'"),
-        ({"more": 1}, "found application, more, n, package"),
+        ({"rerun": "never"}, "rerun is 'never', expected 'always' or 'changed'"),
+        ({"rerun": None}, "rerun is None"),
+        ({"properties": "ab"}, "properties is 'ab', expected a SHA-256"),
+        ({"properties": ["a" * 64]}, "expected a SHA-256"),
     ],
 )
 def test_published_assignments_are_checked_again(change, message):
     with pytest.raises(TreeError, match=message):
         assignment_from_json(foo_assignment().to_json() | change)
+
+
+def test_keys_of_later_releases_are_ignored():
+    assert assignment_from_json(foo_assignment().to_json() | {"later": 1}) == foo_assignment()
+
+
+def test_keys_that_are_not_set_are_not_written_so_that_earlier_agents_can_read_the_rest():
+    keys = {"path", "n", "package", "application", "subtype", "version", "patches"}
+    assert foo_assignment().to_json().keys() == keys
+    changed = foo_assignment(rerun=Rerun.CHANGED, properties="a" * 64)
+    assert changed.to_json().keys() == keys | {"rerun", "properties"}
 
 
 @pytest.mark.parametrize("value", [None, [], "x", {"path": "/a"}])
