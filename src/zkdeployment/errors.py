@@ -60,6 +60,10 @@ class StalePublicationError(RefusedError):
     """ZooKeeper holds an older publication than this process has seen: nothing is done without force."""
 
 
+class UntrustedError(RefusedError):
+    """ZooKeeper does not hold what a publisher signed, or holds no valid signature by a publisher."""
+
+
 class LockHeldError(RefusedError):
     """Another process holds the lock that is needed."""
 

@@ -15,6 +15,7 @@ ROLE_LOCKS = "/role-locks"
 OURS = "/zkdeployment"
 TARGETS = f"{OURS}/targets"
 MANAGED = f"{OURS}/managed"
+SIGNED = f"{OURS}/signed"
 STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
 OUT_OF_SERVICE = f"{OURS}/out-of-service"
@@ -80,6 +81,11 @@ SKELETON = (
 def target_path(name: str) -> str:
     """Return the path of a target: a host id, a host name or a role."""
     return f"{TARGETS}/{quote(name, safe='')}"
+
+
+def bucket_path(bucket: str) -> str:
+    """Return the path of a bucket of the signed publication."""
+    return f"{SIGNED}/{bucket}"
 
 
 def out_of_service_path(host_id: str) -> str:

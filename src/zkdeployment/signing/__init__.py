@@ -1,0 +1,6 @@
+"""Signed publications: the text that the syncer signs, and the proof that a target is exactly what was signed.
+
+A publication has a statement, which the syncer signs, and buckets. The statement names the digest of each bucket;
+a bucket names the digest of each target in it. A reader of the statement and of one bucket knows what a target
+holds, or that there is no such target. Signatures themselves are made and verified by ``adapters.ssh_signatures``.
+"""

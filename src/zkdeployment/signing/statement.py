@@ -1,0 +1,109 @@
+"""The statement: the text that the syncer signs for each publication."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.documents.strategies.encoding import strategy_to_json
+from zkdeployment.errors import UntrustedError
+from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.publication import is_sequence
+from zkdeployment.output_schema import with_schema
+from zkdeployment.signing.digests import digest_of, is_bucket, is_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.strategy import Strategy
+
+#: The namespace of the signatures: a signature for another purpose is not valid for a publication.
+NAMESPACE = "zkdeployment-publication"
+
+_SCHEMA = "signed-publication"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The statement of one publication.
+
+    ``strategy`` is the digest of the strategy, ``None`` without one. ``buckets`` maps the names of buckets to
+    their digests; a bucket that is not named is empty.
+    """
+
+    sequence: int
+    revision: Revision
+    strategy: str | None = None
+    buckets: Mapping[str, str] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """Return the text to sign: canonical JSON in one line, without a line end."""
+        body = {
+            "sequence": self.sequence,
+            "revision": self.revision,
+            "strategy": self.strategy,
+            "buckets": dict(self.buckets),
+        }
+        return json.dumps(with_schema(_SCHEMA, body), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Statement:
+        """Return the statement of a text; raises ``UntrustedError``. Verify the signature of the text first."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UntrustedError(f"the statement of the signed publication is not JSON: {error}") from error
+        match value:
+            case {
+                "schema": str(schema),
+                "sequence": sequence,
+                "revision": revision,
+                "strategy": str() | None as strategy,
+                "buckets": dict(buckets),
+            } if (
+                schema == with_schema(_SCHEMA, {})["schema"]
+                and is_sequence(sequence)
+                and is_revision(revision)
+                and (strategy is None or is_digest(strategy))
+                and all(map(is_bucket, buckets))
+                and all(map(is_digest, buckets.values()))
+            ):
+                return cls(sequence, revision, strategy, buckets)
+        raise UntrustedError(
+            f"the statement of the signed publication has another form than {with_schema(_SCHEMA, {})['schema']};"
+            " expected one of a zkdeployment of this version; upgrade zkdeployment on this host"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStatement:
+    """The text of a statement and its armoured SSH signature, as one node holds them."""
+
+    text: str
+    signature: str
+
+    def to_data(self) -> bytes:
+        """Return the data of the node: the statement in the first line, then the signature."""
+        return f"{self.text}\n{self.signature}".encode("ascii")
+
+    @classmethod
+    def from_data(cls, data: bytes) -> SignedStatement:
+        """Return the text and the signature of a node's data, neither of them checked.
+
+        Raises ``UntrustedError`` for data that is not text.
+        """
+        try:
+            text, _, signature = data.decode("ascii").partition("\n")
+        except UnicodeDecodeError as error:
+            raise UntrustedError("the statement of the signed publication is not text") from error
+        return cls(text, signature)
+
+
+def strategy_digest(strategy: Strategy | None) -> str | None:
+    """Return the digest of a strategy for the statement; ``None`` without a strategy."""
+    if strategy is None:
+        return None
+    text = json.dumps(strategy_to_json(strategy), separators=(",", ":"), sort_keys=True)
+    return digest_of(text.encode("ascii"))
