@@ -29,11 +29,13 @@ _SCHEMA = "signed-publication"
 class Statement:
     """The statement of one publication.
 
+    ``since`` is the sequence of the last publication that changed something for hosts (see ``Published``).
     ``strategy`` is the digest of the strategy, ``None`` without one. ``buckets`` maps the names of buckets to
     their digests; a bucket that is not named is empty.
     """
 
     sequence: int
+    since: int
     revision: Revision
     strategy: str | None = None
     buckets: Mapping[str, str] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class Statement:
         """Return the text to sign: canonical JSON in one line, without a line end."""
         body = {
             "sequence": self.sequence,
+            "since": self.since,
             "revision": self.revision,
             "strategy": self.strategy,
             "buckets": dict(self.buckets),
@@ -59,18 +62,20 @@ class Statement:
             case {
                 "schema": str(schema),
                 "sequence": sequence,
+                "since": since,
                 "revision": revision,
                 "strategy": str() | None as strategy,
                 "buckets": dict(buckets),
             } if (
                 schema == with_schema(_SCHEMA, {})["schema"]
                 and is_sequence(sequence)
+                and is_sequence(since)
                 and is_revision(revision)
                 and (strategy is None or is_digest(strategy))
                 and all(map(is_bucket, buckets))
                 and all(map(is_digest, buckets.values()))
             ):
-                return cls(sequence, revision, strategy, buckets)
+                return cls(sequence, since, revision, strategy, buckets)
         raise UntrustedError(
             f"the statement of the signed publication has another form than {with_schema(_SCHEMA, {})['schema']};"
             " expected one of a zkdeployment of this version; upgrade zkdeployment on this host"

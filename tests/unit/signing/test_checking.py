@@ -18,7 +18,7 @@ def proof(targets, *asked):
     """Return the statement of targets, and the buckets of all of them and of the names that are asked for."""
     signed = SignedTargets().after(targets)
     buckets = {bucket: signed.data.get(bucket) for bucket in map(bucket_of, (*targets, *asked))}
-    return Statement(7, "r1", None, signed.digests), buckets
+    return Statement(7, 7, "r1", None, signed.digests), buckets
 
 
 @given(published, names)

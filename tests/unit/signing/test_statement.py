@@ -13,6 +13,7 @@ digests = st.text("0123456789abcdef", min_size=64, max_size=64)
 statements = st.builds(
     Statement,
     st.integers(1, 2**53 - 1),
+    st.integers(1, 2**53 - 1),
     st.text(max_size=9) | st.integers(),
     st.none() | digests,
     st.dictionaries(st.text("0123456789abcdef", min_size=2, max_size=2), digests, max_size=4),
@@ -33,14 +34,17 @@ def test_different_statements_have_different_texts(one, other):
 
 
 def test_the_text_is_canonical_json():
-    statement = Statement(7, "é", None, {"ff": "0" * 64, "00": "1" * 64})
+    statement = Statement(7, 5, "é", None, {"ff": "0" * 64, "00": "1" * 64})
     assert statement.to_text() == (
         f'{{"buckets":{{"00":"{"1" * 64}","ff":"{"0" * 64}"}},"revision":"\\u00e9",'
-        '"schema":"zkdeployment/signed-publication/v1","sequence":7,"strategy":null}'
+        '"schema":"zkdeployment/signed-publication/v1","sequence":7,"since":5,"strategy":null}'
     )
 
 
-GOOD = '{"buckets":{},"revision":"r1","schema":"zkdeployment/signed-publication/v1","sequence":7,"strategy":null}'
+GOOD = (
+    '{"buckets":{},"revision":"r1","schema":"zkdeployment/signed-publication/v1","sequence":7,"since":5,'
+    '"strategy":null}'
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,7 @@ GOOD = '{"buckets":{},"revision":"r1","schema":"zkdeployment/signed-publication/
         ("7", "0"),
         ("7", "true"),
         ("7", '"7"'),
+        ("5", "0"),
         ('"r1"', "null"),
         ("null", '"short"'),
         ("{}", '{"0":"' + "0" * 64 + '"}'),
