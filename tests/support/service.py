@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.config.settings import ServerSettings
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.model.act import Act
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.model.user import NewUser, Role
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
@@ -88,7 +89,9 @@ def running_service(
         listener = open_listener("127.0.0.1", 0)
         port = listener.getsockname()[1]
         site = site or Site(
-            hosts=frozenset({"127.0.0.1"}), authority=f"127.0.0.1:{port}", proxies=settings.proxies
+            hosts=frozenset({"127.0.0.1"}),
+            authority=f"127.0.0.1:{port}",
+            proxies=settings.proxies or TrustedProxies(),
         )
         server = HttpServer(build_application(adapters, site), listener)
         feed.start()

@@ -15,6 +15,7 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.wiring.process import check_access
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import ServerSettings, Settings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.logins.external import RoleRule
-    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
     from zkdeployment.model.servers import Access, AclEntry
 
 
@@ -124,7 +124,7 @@ def _plain_server(server: ServerSettings) -> dict[str, object]:
         "base-url": server.base_url,
         "users-acl": _plain_acl(server.users_acl),
         **_plain_openid(server.openid),
-        **_plain_proxies(server.proxies),
+        **_plain_proxies(server.proxies or TrustedProxies()),
         **_plain_webhooks(server.webhooks),
     }
 

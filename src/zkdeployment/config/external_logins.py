@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from zkdeployment.config.keys import OPENID, PROXY
 from zkdeployment.model.logins.external import EVERYBODY, OpenIdClient, RoleRule
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule
 from zkdeployment.model.user import Role
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.section import Section
     from zkdeployment.model.logins.trusted_proxy import Network
-
-_OPENID = (
-    "openid-issuer",
-    "openid-client-id",
-    "openid-client-secret",
-    "openid-ca",
-    "openid-scopes",
-    "openid-name",
-    "openid-roles",
-)
-_PROXY = ("proxies", "proxy-user", "proxy-groups", "proxy-roles")
-KEYS = (*_OPENID, *_PROXY)
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -49,7 +38,7 @@ def read_openid(section: Section) -> OpenIdSettings | None:
     issuer = section.checked("openid-issuer", _issuer_problem)
     client_id = section.text("openid-client-id")
     roles = tuple(_openid_rules(section))
-    given = [key for key in _OPENID if section.text(key) is not None]
+    given = [key for key in OPENID if section.text(key) is not None]
     if not given:
         return None
     for key in ("openid-issuer", "openid-client-id", "openid-roles"):
@@ -77,7 +66,7 @@ def read_proxies(section: Section) -> TrustedProxies:
     user, groups = (section.checked(key, _header_problem) for key in ("proxy-user", "proxy-groups"))
     rules = tuple(group_rule(role, group) for role, words in _rules(section, "proxy-roles", 2) for group in words)
     if section.text("proxies") is None:
-        for key in ("proxy-user", "proxy-groups", "proxy-roles"):
+        for key in PROXY[1:]:
             if section.text(key) is not None:
                 section.report(key, "proxies is not specified; expected the addresses of the proxies to believe")
     elif (user is None) != (not rules):

@@ -11,16 +11,25 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import access, ini, nagios, pools, server
+from zkdeployment.config import access, ini, keys
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
-from zkdeployment.config.settings import CheckSettings, CoordinateSettings, Settings, SyncSettings
+from zkdeployment.config.settings import (
+    CheckSettings,
+    CoordinateSettings,
+    PoolsSettings,
+    ServerSettings,
+    Settings,
+    SyncSettings,
+)
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity, idle_role
 from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from zkdeployment.config.nagios import NagiosSettings
 
 KEYS = {
     "zkdeployment": (
@@ -62,9 +71,9 @@ KEYS = {
     ),
     "coordinate": ("metrics",),
     "checks": ("interval",),
-    "server": server.KEYS,
-    "nagios": nagios.KEYS,
-    "pools": pools.KEYS,
+    "server": keys.SERVER,
+    "nagios": keys.NAGIOS,
+    "pools": keys.POOLS,
 }
 
 _PACKAGES = ("dnf", "none")
@@ -116,11 +125,11 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
             interval=Section("checks", values.get("checks", {}), problems).number("interval", positive=True)
             or 20.0
         ),
-        server=server.read_server(
+        server=_server(
             Section("server", values.get("server", {}), problems), authenticated=zookeeper_access.authenticated
         ),
-        nagios=nagios.read_nagios(Section("nagios", values.get("nagios", {}), problems)),
-        pools=pools.read_pools(Section("pools", values.get("pools", {}), problems)),
+        nagios=_nagios(Section("nagios", values.get("nagios", {}), problems)),
+        pools=_pools(Section("pools", values.get("pools", {}), problems)),
     )
     problems += _shared_metrics(settings)
     if problems:
@@ -228,6 +237,31 @@ def _sync(section: Section) -> SyncSettings | None:
         history=history,
         metrics=metrics,
     )
+
+
+def _server(section: Section, *, authenticated: bool) -> ServerSettings:
+    """Return the settings of the service; agents and monitors start faster without the modules of this section."""
+    if not section.values:
+        return ServerSettings(users_acl=access.read_acl(section, "users-acl", authenticated=authenticated))
+    from zkdeployment.config.server import read_server  # noqa: PLC0415  see above
+
+    return read_server(section, authenticated=authenticated)
+
+
+def _nagios(section: Section) -> NagiosSettings | None:
+    if not section.values:
+        return None
+    from zkdeployment.config.nagios import read_nagios  # noqa: PLC0415  as for the service
+
+    return read_nagios(section)
+
+
+def _pools(section: Section) -> PoolsSettings:
+    if not section.values:
+        return PoolsSettings()
+    from zkdeployment.config.pools import read_pools  # noqa: PLC0415  as for the service
+
+    return read_pools(section)
 
 
 def _branch_problem(value: str) -> str | None:

@@ -7,25 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.config.keys import NAGIOS_NEEDED
 from zkdeployment.config.server import base_url_problem, listen_problem
 from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from zkdeployment.config.section import Section
-
-#: Keys without which no bridge can run.
-_NEEDED = ("server", "user", "key-file", "objects", "verify", "reload")
-
-KEYS = (
-    *_NEEDED,
-    "plugins",
-    "host-template",
-    "service-template",
-    "command-file",
-    "status-file",
-    "listen",
-    "interval",
-)
 
 _PLUGINS = Path("/usr/lib64/nagios/plugins")
 _INTERVAL = 30.0
@@ -59,10 +46,8 @@ class NagiosSettings:
 
 
 def read_nagios(section: Section) -> NagiosSettings | None:
-    """Return the settings of the bridge; ``None`` without the section. Problems are reported to the section."""
-    if not section.values:
-        return None
-    for key in _NEEDED:
+    """Return the settings of the bridge; ``None`` if there are problems, which are reported to the section."""
+    for key in NAGIOS_NEEDED:
         if section.text(key) is None:
             section.report(key, "not specified in [nagios]")
     server, user = section.checked("server", base_url_problem), section.checked("user", _user_problem)

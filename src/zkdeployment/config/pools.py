@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.config.settings import PoolsSettings
 from zkdeployment.documents.durations import duration_seconds
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from zkdeployment.config.section import Section
-
-KEYS = ("interval", "ssh-key", "ssh-config", "authorized-keys")
-
-_INTERVAL = 300.0
-_AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
 
 #: A plain path: the text becomes part of a command on the nodes.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolsSettings:
-    """The settings of the worker.
-
-    It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
-    ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
-    """
-
-    interval: float = _INTERVAL
-    ssh_key: Path | None = None
-    ssh_config: Path | None = None
-    authorized_keys: str = _AUTHORIZED_KEYS
 
 
 def read_pools(section: Section) -> PoolsSettings:
@@ -41,10 +20,10 @@ def read_pools(section: Section) -> PoolsSettings:
     section.checked("interval", _interval_problem)
     section.checked("authorized-keys", _file_problem)
     return PoolsSettings(
-        interval=_seconds(section.text("interval") or "") or _INTERVAL,
+        interval=_seconds(section.text("interval") or "") or PoolsSettings().interval,
         ssh_key=section.path("ssh-key"),
         ssh_config=section.path("ssh-config"),
-        authorized_keys=section.text("authorized-keys") or _AUTHORIZED_KEYS,
+        authorized_keys=section.text("authorized-keys") or PoolsSettings().authorized_keys,
     )
 
 

@@ -14,17 +14,6 @@ from zkdeployment.config.settings import ServerSettings
 if TYPE_CHECKING:
     from zkdeployment.config.section import Section
 
-KEYS = (
-    "listen",
-    "certificate",
-    "key",
-    "plain-text",
-    "base-url",
-    "users-acl",
-    *external_logins.KEYS,
-    *webhooks.KEYS,
-)
-
 _DEFAULT = "127.0.0.1:8420"
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
 

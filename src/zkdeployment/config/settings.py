@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config.pools import PoolsSettings
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.model.servers import Access, Servers
 
 if TYPE_CHECKING:
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.nagios import NagiosSettings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.host import Identity
+    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
     from zkdeployment.model.servers import AclEntry
 
 
@@ -59,13 +58,27 @@ class CheckSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolsSettings:
+    """The settings of the worker of host pools.
+
+    It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
+    ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
+    """
+
+    interval: float = 300.0
+    ssh_key: Path | None = None
+    ssh_config: Path | None = None
+    authorized_keys: str = "/root/.ssh/authorized_keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """The settings of the service: the address ``host`` and ``port`` that it listens on, and its encryption.
 
     ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
     people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
-    users and logins. ``openid`` and ``proxies`` are where people may log in instead. ``webhooks`` are the
-    receivers of events.
+    users and logins. ``openid`` and ``proxies`` are where people may log in instead, if there are any.
+    ``webhooks`` are the receivers of events.
     """
 
     host: str = "127.0.0.1"
@@ -76,7 +89,7 @@ class ServerSettings:
     base_url: str | None = None
     users_acl: tuple[AclEntry, ...] = ()
     openid: OpenIdSettings | None = None
-    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    proxies: TrustedProxies | None = None
     webhooks: WebhookSettings | None = None
 
     @property

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.section import Section
 
-KEYS = ("webhooks", "webhook-key", "webhook-ca")
-
 #: Each webhook has a thread and a queue in the service.
 _MOST = 20
 

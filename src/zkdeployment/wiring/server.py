@@ -32,6 +32,7 @@ from zkdeployment.daemons.server.webhooks import WebhookDispatcher
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.webhooks.cloud_event import signed_request
 from zkdeployment.log import get_logger
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
@@ -163,7 +164,10 @@ def public_site(server: ServerSettings) -> Site:
     url = urlsplit(server.url)
     hosts = {name for name in (url.hostname, server.host) if name}
     return Site(
-        hosts=frozenset(hosts), authority=url.netloc, encrypted=url.scheme == "https", proxies=server.proxies
+        hosts=frozenset(hosts),
+        authority=url.netloc,
+        encrypted=url.scheme == "https",
+        proxies=server.proxies or TrustedProxies(),
     )
 
 

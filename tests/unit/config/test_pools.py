@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from zkdeployment.config.pools import KEYS, PoolsSettings, read_pools
+from zkdeployment.config.keys import POOLS
+from zkdeployment.config.pools import read_pools
 from zkdeployment.config.section import Section
+from zkdeployment.config.settings import PoolsSettings
 
 
 def test_all_keys_have_defaults():
@@ -20,7 +22,7 @@ def test_the_interval_is_a_duration_or_a_number_of_seconds(written, seconds):
 
 
 def test_the_worker_reaches_nodes_as_the_section_says():
-    values = dict(zip(KEYS, ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys"), strict=True))
+    values = dict(zip(POOLS, ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys"), strict=True))
     assert read_pools(Section("pools", values)) == PoolsSettings(
         interval=60,
         ssh_key=Path("/etc/key"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class VerbGroup(click.Group):
@@ -53,7 +55,8 @@ class LazyVerbGroup(VerbGroup):
         verb = self._verbs.get(cmd_name)
         if verb is None:
             return None
-        module = importlib.import_module(f"zkdeployment.cli.{verb.module}")
+        with _without_collection():
+            module = importlib.import_module(f"zkdeployment.cli.{verb.module}")
         command: click.Command = getattr(module, verb.attribute)
         return command
 
@@ -70,3 +73,17 @@ class LazyVerbGroup(VerbGroup):
         """Write the list of verbs without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.help) for name, verb in sorted(self._verbs.items())])
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Collect no garbage while modules are imported, nor among their objects later: they stay until the end.
+
+    Otherwise Python searches these objects again and again while it imports, and once more when it exits.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
