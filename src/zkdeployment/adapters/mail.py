@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import smtplib
-from email.message import EmailMessage
 from urllib.parse import urlsplit
 
 from zkdeployment.log import get_logger
 
 _TIMEOUT = 10.0
+_PORT = 25
 
 
 class SmtpMailer:
@@ -21,11 +20,14 @@ class SmtpMailer:
         self._address = address
         parts = urlsplit(f"//{server}")
         self._host = parts.hostname or "localhost"
-        self._port = parts.port or smtplib.SMTP_PORT
+        self._port = parts.port or _PORT
 
     def send(self, subject: str, text: str) -> None:
         if self._address is None:
             return
+        import smtplib  # noqa: PLC0415  a megabyte that most agents never need
+        from email.message import EmailMessage  # noqa: PLC0415
+
         message = EmailMessage()
         message["From"] = self._address.partition(",")[0]
         message["To"] = self._address

@@ -7,7 +7,6 @@ of keys belongs to ``load``.
 from __future__ import annotations
 
 import configparser
-import difflib
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.errors import ConfigurationError
@@ -97,5 +96,7 @@ def _elsewhere(key: str, known: Mapping[str, Collection[str]]) -> str:
 
 
 def _suggestion(word: str, known: Collection[str]) -> str:
+    import difflib  # noqa: PLC0415  programs start faster without it
+
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(sorted(known))}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,6 +44,8 @@ def _unknown_keys(way: Way, value: Iterable[str], known: Iterable[str]) -> Itera
     known = sorted(known)
     for key in value:
         if key not in known:
+            import difflib  # noqa: PLC0415  programs start faster without it
+
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"expected {one_of(known)}"
             yield (*way, key), f"unknown key {_shown(key)}; {hint}"

@@ -6,7 +6,6 @@ these values.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
 
 #: The text in place of masked secrets.
 MASK = "***"
-
-#: A line of ``authorized_keys`` without options: type, key and comment.
-_SSH_KEY = re.compile(
-    r"(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521)|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
-    r" [A-Za-z0-9+/]{60,8000}={0,3}(?: [ -~]{0,255})?"
-)
 
 
 class Role(Enum):
@@ -226,19 +219,6 @@ def _path_problem(path: str) -> str | None:
         return f"expected the path of services, found {path!a}: /{names[0]} is reserved for zkdeployment"
     problem = next(filter(None, (name_problem(NameKind.NODE, name) for name in names)), None)
     return None if problem is None else f"expected a path of the tree, found {path!a}: {problem}"
-
-
-def ssh_key_problem(text: str) -> str | None:
-    """Return why a text is not a public key for SSH; ``None`` if it is one.
-
-    The key becomes a line of ``authorized_keys`` on hosts, so it must be one line, without options.
-    """
-    if _SSH_KEY.fullmatch(text) is not None:
-        return None
-    expected = "expected one line, TYPE KEY [COMMENT], as in ~/.ssh/id_ed25519.pub"
-    if "PRIVATE KEY" in text:
-        return f"{expected}, found a private key; never give that away"
-    return f"{expected}, found {'nothing' if not text else 'other text'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,13 +108,18 @@ class Dnf:
 
     @report_disk_errors()
     def recover(self) -> None:
-        """Wait first for a dnf that a dead agent left running. Raise ``PackageError`` if the rollback fails."""
-        self._rollback.wait_for_orphans()
+        """Wait first for a dnf that a dead agent left running. Raise ``PackageError`` if the rollback fails.
+
+        The transaction file of such a dnf still exists, in a directory that was prepared or beside the journal.
+        """
+        prepared = [*self._state.glob("prepared-*")]
+        if prepared or self._journal.is_open:
+            self._rollback.wait_for_orphans()
         if (interrupted := self._journal.read()) is not None:
             _log.warning("packages-interrupted", names=sorted(interrupted.names))
             self._rollback.restore(interrupted)
             self._journal.close()
-        for directory in self._state.glob("prepared-*"):
+        for directory in prepared:
             _discard(directory)
 
     @cached_property

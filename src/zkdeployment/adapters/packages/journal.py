@@ -46,6 +46,11 @@ class Journal:
         content = {"names": sorted(entry.names), "before": sorted(before), "trusted": entry.trusted}
         durable.replace(self._file, json.dumps(content).encode(), mode=0o600)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is an entry that was not closed."""
+        return self._file.exists()
+
     def read(self) -> Entry | None:
         """Return the entry that was not closed, or ``None``; raises ``PackageError`` for a damaged file."""
         try:

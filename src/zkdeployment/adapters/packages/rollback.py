@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psutil
-
 from zkdeployment.adapters import durable
 from zkdeployment.adapters.packages import local_repository, replay
 from zkdeployment.adapters.packages.failures import report_disk_errors
@@ -55,6 +53,8 @@ class Rollback:
 
     def wait_for_orphans(self) -> None:
         """Wait for every dnf that replays a transaction from ``state`` and whose agent is dead."""
+        import psutil  # noqa: PLC0415  a megabyte that most agents never need
+
         for process in psutil.process_iter(["cmdline"]):
             arguments = process.info["cmdline"] or []
             if "replay" in arguments and any(argument.startswith(f"{self._state}/") for argument in arguments):

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from zkdeployment.adapters import durable
 from zkdeployment.adapters.scripts.scopes import Scope
 
@@ -93,6 +91,8 @@ def _search(argv: Sequence[str], begun: float, scope: Scope) -> OrphanedScript |
 
     An interpreter and its options may come first.
     """
+    import psutil  # noqa: PLC0415  a megabyte that most agents never need
+
     for process in psutil.process_iter(["cmdline"]):
         if (process.info["cmdline"] or [])[-len(argv) :] == argv and _leads_session(process.pid):
             started = _started(process.pid)

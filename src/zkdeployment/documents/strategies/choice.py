@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def _choices(value: Any) -> Iterator[tuple[Way, Any]]:
 def _near_choices(way: Way, value: object) -> Iterator[Fault]:
     if not isinstance(value, dict):
         return
+    import difflib  # noqa: PLC0415  agents need less memory without it
+
     for key, content in value.items():
         here = (*way, key)
         name = key.lower().replace("-", "_")
