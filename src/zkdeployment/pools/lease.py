@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.host import Leased
 from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.model.ssh_keys import ssh_key_problem
+from zkdeployment.pools.public_keys import ssh_key_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -12,8 +12,8 @@ from zkdeployment.cli.shared.options import output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.user.user_options import expires_option, print_key, read_duration, users_of_service
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.ssh_keys import ssh_key_problem
 from zkdeployment.model.user import NewUser, Role, limit_problem
+from zkdeployment.pools.public_keys import ssh_key_problem
 
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers

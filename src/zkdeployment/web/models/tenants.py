@@ -7,8 +7,8 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.model.ssh_keys import ssh_key_problem
 from zkdeployment.model.user import IssuedKey, TenantLimits, User
+from zkdeployment.pools.public_keys import ssh_key_problem
 from zkdeployment.pools.tenant_session import effective_limits
 from zkdeployment.web.models.leasing import (
     GetResult,
