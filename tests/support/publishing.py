@@ -12,6 +12,7 @@ from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.published_file import PublishedFile
+from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
 
 
 class Publishing:
-    """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer."""
+    """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer.
+
+    With ``key``, syncers sign publications.
+    """
 
     def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
         self.directory = directory
         self.zookeeper = zookeeper
         self.client = client
         self.repository = Repository(directory / "repository")
+        self.key: Path | None = None
 
     def push(self, text: str, **more: str | None) -> str:
         """Commit ``text`` as ``a.zk`` and other files (``_`` in their names stands for the dot)."""
@@ -43,10 +48,10 @@ class Publishing:
     @contextmanager
     def syncer(self, name: str = "syncer") -> Iterator[Syncer]:
         """Yield a syncer with a mirror and a session of its own."""
+        signer = None if self.key is None else PublishKey(self.key)
         with Session(self.zookeeper, session_timeout=6) as session:
-            yield Syncer(
-                self.source(name), ZooKeeperPublications(session, identity=name), SystemClock(), self.memory(name)
-            )
+            store = ZooKeeperPublications(session, identity=name, signer=signer)
+            yield Syncer(self.source(name), store, SystemClock(), self.memory(name), signer=signer)
 
     def source(self, name: str = "syncer") -> GitSource:
         """Return the repository as the source of the syncer ``name``."""

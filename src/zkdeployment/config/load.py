@@ -66,6 +66,7 @@ KEYS = {
         "push-url",
         "push-key",
         "signing-key",
+        "publish-key",
         "history",
         "metrics",
     ),
@@ -234,6 +235,7 @@ def _sync(section: Section) -> SyncSettings | None:
         push_url=section.text("push-url"),
         push_key=push_key,
         signing_key=signing_key,
+        publish_key=section.path("publish-key"),
         history=history,
         metrics=metrics,
     )

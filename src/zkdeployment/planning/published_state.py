@@ -25,13 +25,14 @@ class PublishedState:
     """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` where ``/hosts`` does not exist.
 
     ``stops`` is the data version of the node above the stops, as in ``RequestState``. ``refused`` is the tip that
-    is recorded as refused.
+    is recorded as refused. ``signed`` are the data of the node that holds the signed statement.
     """
 
     cluster: Cluster | None
     published: Published = Published()  # noqa: RUF009  immutable
     stops: int | None = None
     refused: Revision | None = None
+    signed: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

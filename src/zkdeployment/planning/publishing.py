@@ -52,9 +52,16 @@ class Baseline:
     withheld: frozenset[ServiceTarget] = frozenset()
 
     @classmethod
-    def of_live_tree(cls, live: LiveTree, strategy: Strategy | None, documents: PublishedDocuments) -> Baseline:
+    def of_live_tree(
+        cls,
+        live: LiveTree,
+        strategy: Strategy | None,
+        documents: PublishedDocuments,
+        *,
+        with_properties: bool = False,
+    ) -> Baseline:
         """Return the baseline for a live tree that was read whole."""
-        compilation = compile_tree(live.tree, published_intents(documents))
+        compilation = compile_tree(live.tree, published_intents(documents), with_properties=with_properties)
         return cls(live, compilation.targets, strategy, documents, compilation.withheld)
 
     @classmethod
@@ -178,7 +185,8 @@ def draft(
     Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
     cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
     publication created are deleted unless a file has them; with ``prune`` so are all managed ones. ``intents`` are
-    those that withhold services (``None``: those of the revision). Raises ``TreeError`` with all conflicts.
+    those that withhold services (``None``: those of the revision). If the publication is to be signed, it deploys
+    what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live
@@ -187,20 +195,20 @@ def draft(
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
     compilation = reviewed.compilation
     if tree != text or intents is not None:
-        compilation = compile_tree(tree, read_intents(reviewed.documents) if intents is None else intents)
+        compilation = _compile(tree, reviewed, intents)
     targets = compilation.targets
     quarantines = baseline.documents.of(QUARANTINE).values()
     problems = dict.fromkeys(
         (
             *compilation.problems,
+            *_foreign_services(compilation, reviewed),
             *_host_problems(targets, snapshot),
             *quarantine_problems(targets, reviewed.documents),
             *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
         )
     )
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
-    change = diff(live.tree, tree)
-    before = baseline.targets
+    change, before = diff(live.tree, tree), baseline.targets
     affected = tuple(sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name)))
     return Draft(
         revision=revision,
@@ -248,6 +256,32 @@ def require_publishable(problems: Iterable[Problem], revision: Revision) -> None
     if errors:
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         raise TreeError("\n  ".join([f"the tree of revision {revision} is not published, for {count}:", *errors]))
+
+
+def _compile(tree: Tree, reviewed: Review, intents: Collection[Intent] | None) -> Compilation:
+    withholding = read_intents(reviewed.documents) if intents is None else intents
+    return compile_tree(tree, withholding, with_properties=reviewed.signed)
+
+
+def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Problem]:
+    """Yield a problem for each service of a signed publication that the live tree has otherwise than the files.
+
+    Without these problems, whoever can write the live tree could have anything signed.
+    """
+    if not reviewed.signed:
+        return
+    text, foreign = reviewed.compilation.whole, set()
+    for name, assignments in compilation.whole.items():
+        if assignments != text.get(name):
+            of_text = text.get(name, ())
+            foreign |= {assignment.path for assignment in assignments if assignment not in of_text}
+    for path in sorted(foreign):
+        message = (
+            "nodes of the live tree that are in no file deploy this service or change its properties, and a signed"
+            " publication contains only what the files contain; put the nodes into a file (empty, to end it), or"
+            " remove them with 'zkdeployment tree rm' or 'zkdeployment sync --prune'"
+        )
+        yield Problem(message, path=path)
 
 
 def _host_problems(targets: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:

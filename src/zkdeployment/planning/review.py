@@ -40,7 +40,8 @@ class Review:
     """The files of a tree, parsed, linted and compiled; ``problems`` are all problems, sorted by place.
 
     ``compilation`` is that of the text alone; ``documents`` stand beside the tree.
-    Reviews with equal fingerprints have equal texts.
+    Reviews with equal fingerprints have equal texts. ``signed``: for a publication that is to be signed, so that
+    all assignments have the digests of their properties.
     """
 
     fingerprint: str
@@ -48,6 +49,7 @@ class Review:
     compilation: Compilation
     problems: tuple[Problem, ...]
     documents: Documents = Documents()  # noqa: RUF009  it cannot be changed
+    signed: bool = False
 
     @property
     def targets(self) -> Targets:
@@ -72,27 +74,31 @@ def lifting_problems(reviewed: Review, before: Iterable[SourceFile]) -> tuple[Pr
     return tuple(place(problem, reviewed.linted) for problem in problems)
 
 
-def fingerprint(files: Sequence[SourceFile]) -> str:
-    """Return a hash of the tree files, the documents and the rules of this program."""
-    digest = hashlib.sha256(f"{RULES}\n".encode())
+def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:
+    """Return a hash of the tree files, the documents and the rules of this program.
+
+    The hash for a publication that is to be ``signed`` is another one: its targets have more digests.
+    """
+    digest = hashlib.sha256(f"{RULES}{' signed' if signed else ''}\n".encode())
     for file in (*tree_files(files), *document_files(files)):
         digest.update(f"{file.name}\n{len(file.content)}\n".encode())
         digest.update(file.content)
     return digest.hexdigest()
 
 
-def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
+def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: bool = False) -> Review:
     """Return the review of files, as ``lint``, ``plan`` and the syncer use it.
 
-    Files that are unchanged since the ``last`` review are not parsed again.
+    Files that are unchanged since the ``last`` review are not parsed again. ``signed`` is that of
+    ``Review``, also of the ``last`` one.
     """
     files = tuple(files)
-    digest = fingerprint(files)
+    digest = fingerprint(files, signed=signed)
     if last is not None and last.fingerprint == digest:
         return last
     linted = lint(files, None if last is None else last.linted)
     documents = read_documents(document_files(files), None if last is None else last.documents)
-    compilation = _compile(linted, read_intents(documents), last)
+    compilation = _compile(linted, read_intents(documents), last, with_properties=signed)
     with_errors = _paths(linted, Severity.ERROR)
     at_errors = with_errors.union(*(_above(path) for path in with_errors))
     with_warnings = _paths(linted, Severity.WARNING)
@@ -111,15 +117,18 @@ def review(files: Iterable[SourceFile], last: Review | None = None) -> Review:
     placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
     placed += check_problems(documents, linted.tree if linted.parsed else None)
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
-    return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents)
+    return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed)
 
 
-def _compile(linted: LintResult, intents: Collection[Intent], last: Review | None) -> Compilation:
+def _compile(
+    linted: LintResult, intents: Collection[Intent], last: Review | None, *, with_properties: bool
+) -> Compilation:
     if last is None:
-        return compile_tree(linted.tree, intents)
+        return compile_tree(linted.tree, intents, with_properties=with_properties)
     linked = {path for path, name in linted.merged.links if name.endswith(PROPERTY_LINK)}
     changed = linked | diff(last.linted.tree, linted.tree).paths
-    return compile_tree(linted.tree, intents, since=Recompilation(last.compilation, changed))
+    since = Recompilation(last.compilation, changed)
+    return compile_tree(linted.tree, intents, since=since, with_properties=with_properties)
 
 
 def _linked_targets(linted: LintResult) -> Iterator[Problem]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.ports.locks import NodeLock
     from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.signing.standing import StandingPublication
+    from zkdeployment.signing.statement import SignedStatement
 
 
 class PublicationStore(Protocol):
@@ -81,6 +83,17 @@ class PublicationStore(Protocol):
         ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
         """
 
+    def has_signed(self, data: bytes | None) -> bool:
+        """Whether these are the data of the signed statement as this process wrote it last."""
+
+    def renew_signature(self, standing: StandingPublication, *, keeps_other: bool = False) -> bool:
+        """Sign the publication that stands in ZooKeeper again, and write the statement and buckets that differ.
+
+        ``standing`` is that publication as it has to be. ``keeps_other`` keeps a signature of the same statement
+        by another key. Returns ``False``, and writes nothing, if the targets in ZooKeeper are others. Raises
+        ``ConflictError`` if another publication was written at the same time, or the lock was lost.
+        """
+
     def watch_requests(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when an operator requests a publication or announces a push."""
 
@@ -102,6 +115,19 @@ class PublicationStore(Protocol):
         ``message`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
         when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
         """
+
+
+class PublicationSigner(Protocol):
+    """The key with which publications are signed."""
+
+    def start(self, text: str) -> Callable[[], str]:
+        """Begin to sign a text; return a function that waits for the signature and returns it.
+
+        That function raises ``ConfigurationError`` if the key cannot be used any more.
+        """
+
+    def made(self, statement: SignedStatement) -> bool:
+        """Whether the signature of a statement is valid and made with this key."""
 
 
 class TreeSource(Protocol):

@@ -26,6 +26,7 @@ from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.wiring.approvals import mirror_approvals
 from zkdeployment.wiring.process import arm_failpoints, build_probe
+from zkdeployment.wiring.publish_key import publication_signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.approvals import ApprovalVerifier
-    from zkdeployment.ports.publication import TreeSource
+    from zkdeployment.ports.publication import PublicationSigner, TreeSource
 
 _SYNCER_SESSION = 10.0  # seconds
 
@@ -67,7 +68,8 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
         unfinished(settings.require_sync().tree_directory),
         Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True) as session,
     ):
-        yield _syncer(settings, _publications(settings, session), _source(settings))
+        signer = publication_signer(settings)
+        yield _syncer(settings, _publications(settings, session, signer), _source(settings), signer)
 
 
 @contextlib.contextmanager
@@ -80,7 +82,9 @@ def build_preview(settings: Settings) -> Iterator[Syncer]:
         tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch,
         Session(settings.servers, session_timeout=_SYNCER_SESSION) as session,
     ):
-        yield _syncer(settings, _publications(settings, session), _source(settings, Path(scratch) / "tree"))
+        signer = publication_signer(settings)
+        source = _source(settings, Path(scratch) / "tree")
+        yield _syncer(settings, _publications(settings, session, signer), source, signer)
 
 
 @contextlib.contextmanager
@@ -88,11 +92,12 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     """Yield the syncer that follows the branch, and its control; ZooKeeper is contacted only when it runs."""
     session = Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True)
     try:
-        store = _publications(settings, session)
+        signer = publication_signer(settings)
+        store = _publications(settings, session, signer)
         control = Control(SystemClock())
         sync = settings.require_sync()
         follower = Follower(
-            _syncer(settings, store, _source(settings)),
+            _syncer(settings, store, _source(settings), signer),
             store,
             control,
             connect=session.open,
@@ -129,11 +134,13 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
         return revision, source.files(revision)
 
 
-def _syncer(settings: Settings, store: ZooKeeperPublications, source: TreeSource) -> Syncer:
+def _syncer(
+    settings: Settings, store: ZooKeeperPublications, source: TreeSource, signer: PublicationSigner | None
+) -> Syncer:
     """Return the syncer, which records its publications beside its configured mirror."""
     sync = settings.require_sync()
     memory = PublishedFile(sync.tree_directory.with_name(f".{sync.tree_directory.name}.published"))
-    return Syncer(source, store, SystemClock(), memory, _approvals(sync, source))
+    return Syncer(source, store, SystemClock(), memory, _approvals(sync, source), signer)
 
 
 def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | None:
@@ -147,9 +154,10 @@ def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | Non
     return mirror_approvals(sync, source)
 
 
-def _publications(settings: Settings, session: Session) -> ZooKeeperPublications:
+def _publications(settings: Settings, session: Session, signer: PublicationSigner | None) -> ZooKeeperPublications:
     arm_failpoints(settings)
-    return ZooKeeperPublications(session, history=settings.require_sync().history, reach=failpoints.reach)
+    history = settings.require_sync().history
+    return ZooKeeperPublications(session, history=history, reach=failpoints.reach, signer=signer)
 
 
 def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:

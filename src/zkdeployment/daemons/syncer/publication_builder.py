@@ -31,9 +31,13 @@ _CACHED_REVIEWS = 2
 
 
 class PublicationBuilder:
-    """Reads trees from ``source``, and live nodes and the published strategy from ``store``."""
+    """Reads trees from ``source``, and live nodes and the published strategy from ``store``.
 
-    def __init__(self, source: TreeSource, store: PublicationStore) -> None:
+    ``signed``: publications are signed.
+    """
+
+    def __init__(self, source: TreeSource, store: PublicationStore, *, signed: bool = False) -> None:
+        self._signed = signed
         self._source = source
         self._store = store
         self._reviews: dict[Revision, Review] = {}
@@ -44,16 +48,16 @@ class PublicationBuilder:
         The whole live tree is read if the options ask for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.
         """
-        last = None if options.reads_whole_tree else self._published_text(snapshot.published)
+        last = None if options.reads_whole_tree else self._exact_text(snapshot.published)
         reviewed = self._review(tip, reread=True)
         require_publishable(reviewed.problems, tip)
         prepared = None if last is None else self._prepare_over_text(reviewed, last, snapshot, tip)
         if prepared is not None:
             return prepared
         strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
-        baseline = Baseline.of_live_tree(live, strategy, documents)
+        baseline = Baseline.of_live_tree(live, strategy, documents, with_properties=self._signed)
         drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
-        before = last or self._text_before(snapshot.published)
+        before = last or self.published_text(snapshot.published)
         repeats = is_repetition_of(before, reviewed, drafted, snapshot)
         return PreparedPublication(drafted, snapshot, live.versions, repeats=repeats)
 
@@ -76,12 +80,12 @@ class PublicationBuilder:
         repeats = is_repetition_of(last, reviewed, drafted, snapshot)
         return PreparedPublication(drafted, snapshot, versions, partial=True, repeats=repeats)
 
-    def _published_text(self, published: Published) -> Review | None:
+    def _exact_text(self, published: Published) -> Review | None:
         """Return the text that the live tree is known to be exactly, if there is one."""
-        last = None if published.exact is None else self._text_before(published)
+        last = None if published.exact is None else self.published_text(published)
         return last if last is not None and last.fingerprint == published.exact else None
 
-    def _text_before(self, published: Published) -> Review | None:
+    def published_text(self, published: Published) -> Review | None:
         """Return the text of the published revision, whatever is live; ``None`` if it cannot be read any more."""
         if published.revision is None:
             return None
@@ -107,7 +111,7 @@ class PublicationBuilder:
         cached = self._reviews.get(revision)
         if cached is None or reread:
             last = cached or next(reversed(self._reviews.values()), None)
-            self._reviews[revision] = review(self._source.files(revision), last)
+            self._reviews[revision] = review(self._source.files(revision), last, signed=self._signed)
             for old in list(self._reviews)[:-_CACHED_REVIEWS]:
                 del self._reviews[old]
         return self._reviews[revision]

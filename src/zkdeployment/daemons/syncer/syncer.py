@@ -16,6 +16,7 @@ from zkdeployment.daemons.syncer.intent_judge import IntentJudge
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
 from zkdeployment.daemons.syncer.publication_guards import PublicationGuards
 from zkdeployment.daemons.syncer.refusal_recorder import RefusalRecorder
+from zkdeployment.daemons.syncer.standing_signature import StandingSignature
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
 from zkdeployment.log import get_logger
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.publication import PublicationStore, TreeSource
+    from zkdeployment.ports.publication import PublicationSigner, PublicationStore, TreeSource
 
 #: Attempts of one run while other writers cause conflicts.
 _ATTEMPTS = 4
@@ -74,8 +75,8 @@ class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
-    ``approvals``, approvals of intents need a valid signature. ``fetched`` is
-    the time of the last read of the source, in seconds since the epoch.
+    ``approvals``, approvals of intents need a valid signature. With a ``signer``, which the store has as well,
+    publications are signed. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(
@@ -85,12 +86,14 @@ class Syncer:
         clock: Clock,
         memory: PublicationMemory | None = None,
         approvals: ApprovalVerifier | None = None,
+        signer: PublicationSigner | None = None,
     ) -> None:
         self._source = source
         self._store = store
         self._clock = clock
         self._watermark = Watermark(memory)
-        self._builder = PublicationBuilder(source, store)
+        self._builder = PublicationBuilder(source, store, signed=signer is not None)
+        self._signature = StandingSignature(store, self._builder, signer, self._watermark, clock)
         self._guards = PublicationGuards(source, store)
         self._intents = IntentJudge(store, approvals)
         self._refusals = RefusalRecorder(store, clock)
@@ -128,11 +131,18 @@ class Syncer:
         published_state, tip = self._read(options)
         self._intents.record_final_statuses(published_state.published)
         with self._refusals.judging(tip, published_state.refused):
+            if not self._signature.ensure(published_state, tip):
+                return self._judge(published_state, tip, replace(options, whole=True), stands=False)
             return self._judge(published_state, tip, options)
 
-    def _judge(self, published_state: PublishedState, tip: Revision, options: SyncOptions) -> SyncReport:
-        """Publish the tip unless it is published already; raises the reason why it is not published."""
-        candidate = self._decide(published_state, tip, options)
+    def _judge(
+        self, published_state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
+    ) -> SyncReport:
+        """Publish the tip unless it is published already; raises the reason why it is not published.
+
+        ``stands``: if the tip is published, it needs no other publication.
+        """
+        candidate = self._decide(published_state, tip, options, stands=stands)
         self._watermark.note(published_state.published)
         if candidate is None:
             return SyncReport(tip)
@@ -170,12 +180,14 @@ class Syncer:
         self.fetched = self._clock.now()
         return published_state, tip
 
-    def _decide(self, published_state: PublishedState, tip: Revision, options: SyncOptions) -> _Candidate | None:
+    def _decide(
+        self, published_state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
+    ) -> _Candidate | None:
         """Return the tip as a candidate, or ``None`` if it is up to date; raises the reason why it must wait.
 
         The hosts are read only if the tip is not published yet, or is to be forced or pruned.
         """
-        published = is_up_to_date(published_state, tip)
+        published = stands and is_up_to_date(published_state, tip)
         if published and not (options.force or options.prune):
             return None
         snapshot = self._snapshot(published_state)

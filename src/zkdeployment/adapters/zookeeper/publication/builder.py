@@ -22,7 +22,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import (
 )
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster, setting_cluster
 from zkdeployment.adapters.zookeeper.operator.stops import RecordedStops, few_stops, forgetting_stops
-from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
+from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, is_same_work, node_paths
 from zkdeployment.adapters.zookeeper.publication.documents import (
     document_operations,
     document_path,
@@ -31,13 +31,14 @@ from zkdeployment.adapters.zookeeper.publication.documents import (
 from zkdeployment.adapters.zookeeper.publication.intents import IntentOperations
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, encode_managed, made_tops, managed_tops
+from zkdeployment.adapters.zookeeper.publication.signing import SignedOperations
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import BY_HAND, Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent, advance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.publication import Publication, TreeChange
@@ -60,6 +61,8 @@ class StoredPublication:
     the kinds of documents that have a node. ``recorded`` are the sequences of the publications in
     the history, sorted. ``strategy`` is ``None`` if no strategy was ever published. ``request`` is the operation
     that removes the request that this publication carries out, ``intents`` write the records of intents.
+    ``signed`` is the node of the signed statement, ``None`` if nothing was ever signed; ``signing`` writes it and
+    its buckets.
     """
 
     hosts: Node
@@ -74,6 +77,8 @@ class StoredPublication:
     strategy: Node | None = None
     request: Operation | None = None
     intents: IntentOperations = IntentOperations()  # noqa: RUF009  it cannot be changed
+    signed: Node | None = None
+    signing: SignedOperations = SignedOperations()  # noqa: RUF009  it cannot be changed
 
 
 def read_stored(session: Session, publication: Publication) -> StoredPublication:
@@ -81,7 +86,7 @@ def read_stored(session: Session, publication: Publication) -> StoredPublication
     touched, documents = publication.touched, publication.touched_documents
     known = [] if touched is None else node_paths(touched)
     of_documents = [] if documents is None else [document_path(key) for key in sorted(documents)]
-    wanted = [*paths.SKELETON, paths.STRATEGY, *known, *of_documents]
+    wanted = [*paths.SKELETON, paths.STRATEGY, paths.SIGNED, *known, *of_documents]
     listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS]
     nodes, (role_locks, history, kinds) = session.look(wanted, listed)
     if None in nodes[: len(paths.SKELETON)]:
@@ -113,6 +118,7 @@ def read_stored(session: Session, publication: Publication) -> StoredPublication
         stops=few_stops(session, hosts.version),
         recorded=tuple(paths.sequences(history or ())),
         strategy=nodes_by_path[paths.STRATEGY],
+        signed=nodes_by_path[paths.SIGNED],
     )
 
 
@@ -127,14 +133,10 @@ def transactions_for(
     unless ``/hosts`` is as the previous one left it. ``acl`` is the size of a node's access list in bytes. Raises
     ``TreeError``, before anything is written, if a node is too large.
     """
-    for_hosts = [
-        *_tree_operations(publication.change, publication.versions),
-        *_target_operations(publication, snapshot),
-        *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - snapshot.role_locks)),
-    ]
+    for_hosts = _operations_for_hosts(publication, snapshot)
     documents = document_operations(publication, snapshot.document_kinds, snapshot.documents)
-    work = [*for_hosts, *documents, *snapshot.intents.parts]
-    repeats = publication.repeats and not for_hosts
+    work = [*for_hosts, *documents, *snapshot.intents.parts, *snapshot.signing.buckets]
+    repeats = _repeats(publication, snapshot, for_hosts)
     closing, opening = _closing(publication, snapshot, repeats=repeats), _opening(publication, snapshot)
     check_data(work)
     check_sizes(closing, acl)
@@ -153,6 +155,14 @@ def sequence_of(publication: Publication, snapshot: StoredPublication) -> int:
     """Return the sequence of a publication: above all earlier ones, also if some of their records were lost."""
     last = max(decode_published(snapshot.targets).sequence, *snapshot.recorded, 0)
     return max(publication.sequence, last + 1)
+
+
+def sequences_of(publication: Publication, snapshot: StoredPublication) -> tuple[int, int]:
+    """Return the sequence of a publication, and that of the last one that changed something for hosts."""
+    sequence = sequence_of(publication, snapshot)
+    if publication.repeats and _repeats(publication, snapshot, _operations_for_hosts(publication, snapshot)):
+        return sequence, decode_published(snapshot.targets).effective_since
+    return sequence, sequence
 
 
 def import_transactions(
@@ -239,6 +249,25 @@ def _target_operations(publication: Publication, snapshot: StoredPublication) ->
         yield Delete(path, snapshot.compiled[path].version)
 
 
+def _operations_for_hosts(publication: Publication, snapshot: StoredPublication) -> list[Operation]:
+    return [
+        *_tree_operations(publication.change, publication.versions),
+        *_target_operations(publication, snapshot),
+        *(Create(f"{paths.ROLE_LOCKS}/{role}") for role in sorted(publication.roles - snapshot.role_locks)),
+    ]
+
+
+def _repeats(publication: Publication, snapshot: StoredPublication, for_hosts: Iterable[Operation]) -> bool:
+    """Whether a publication has nothing new for hosts."""
+    return publication.repeats and all(_is_same_work(operation, snapshot) for operation in for_hosts)
+
+
+def _is_same_work(operation: Operation, snapshot: StoredPublication) -> bool:
+    """Whether an operation writes a target without anything new to do: signed publications add digests."""
+    node = snapshot.compiled.get(operation.path)
+    return isinstance(operation, Set) and node is not None and is_same_work(node.data, operation.data)
+
+
 def _closing(
     publication: Publication, snapshot: StoredPublication, *, repeats: bool, opened: bool = False
 ) -> list[Operation]:
@@ -267,6 +296,7 @@ def _closing(
         ),
         *_strategy_operations(publication, snapshot),
         *snapshot.intents.indexes,
+        *snapshot.signing.statement,
         Set(paths.TARGETS, encode(properties), snapshot.targets.version + opened),
         changing_cluster(snapshot.hosts, ClusterEvent.COMPLETE, publication.revision, later=int(opened)),
         *forgetting_stops(snapshot.stops),

@@ -21,8 +21,10 @@ from zkdeployment.adapters.zookeeper.publication.builder import (
     chunks,
     read_stored,
     sequence_of,
+    sequences_of,
     transactions_for,
 )
+from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
 from zkdeployment.adapters.zookeeper.publication.intents import (
@@ -42,6 +44,12 @@ from zkdeployment.adapters.zookeeper.publication.requests import (
     read_request,
     server_time,
 )
+from zkdeployment.adapters.zookeeper.publication.signing import (
+    PublicationSigning,
+    SignedOperations,
+    StartedSignature,
+    unsigned_operations,
+)
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
 from zkdeployment.errors import ConflictError
@@ -50,6 +58,8 @@ from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.planning.published_state import PublishedState
+from zkdeployment.signing.standing import StandingPublication
+from zkdeployment.signing.statement import require_plausible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -65,6 +75,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.ports.publication import PublicationSigner
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -77,7 +88,7 @@ class ZooKeeperPublications:
 
     ``identity`` names this syncer as the holder of the lock (default: host name and process id). ``history`` is
     how many publications the history keeps. ``reach`` is called with the name of a failpoint before and after
-    each transaction of a publication.
+    each transaction of a publication. With a ``signer``, publications are signed.
     """
 
     def __init__(
@@ -87,22 +98,24 @@ class ZooKeeperPublications:
         identity: str | None = None,
         history: int = LIMIT,
         reach: Callable[[str], None] = lambda _place: None,
+        signer: PublicationSigner | None = None,
     ) -> None:
         self._session = session
         self._history = history
         self._reach = reach
+        self._signing = None if signer is None else PublicationSigning(signer)
         self._lock: ContenderLock | None = None
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def published_state(self) -> PublishedState:
-        (stops, hosts, targets, managed, refusals), (tops,) = self._session.look(
-            [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS], ["/"]
-        )
+        wanted = [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS, paths.SIGNED]
+        (stops, hosts, targets, managed, refusals, signed), (tops,) = self._session.look(wanted, ["/"])
         return PublishedState(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=decode_published(targets, managed, tops or ()),
             stops=0 if stops is None else stops.version,
             refused=refused_revision(refusals),
+            signed=None if signed is None else signed.data,
         )
 
     def hosts(self) -> Sequence[Host]:
@@ -152,6 +165,7 @@ class ZooKeeperPublications:
 
     def publish(self, publication: Publication, intents: IntentsChange | None = None) -> None:
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
+        started = self._start_signing(publication)
         request = None if publication.request is None else carrying_out(self._session, publication.request)
         snapshot = replace(read_stored(self._session, publication), request=request)
         current = Cluster.from_properties(snapshot.hosts.properties)
@@ -163,6 +177,7 @@ class ZooKeeperPublications:
             raise ConflictError("the fleet was stopped, or resumed, in the meantime")
         if intents is not None:
             snapshot = replace(snapshot, intents=_intent_operations(self._session, publication, intents, snapshot))
+        snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started))
         first, *others = transactions_for(publication, snapshot, self._session.acl_size)
         self._commit([first])
         if others:
@@ -172,6 +187,52 @@ class ZooKeeperPublications:
         remove_outputs(self._session)
         deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
         remove_unused_locks(self._session, deployed)
+
+    def has_signed(self, data: bytes | None) -> bool:
+        return self._signing is not None and self._signing.has_written(data)
+
+    def renew_signature(self, standing: StandingPublication, *, keeps_other: bool = False) -> bool:
+        if self._signing is None:
+            return False
+        started = self._signing.start(standing)
+        names = self._session.children(paths.TARGETS) or ()
+        read = [f"{paths.TARGETS}/{name}" for name in names]
+        targets, signed, *nodes = self._session.get_many([paths.TARGETS, paths.SIGNED, *read])
+        if (0 if targets is None else targets.version) != standing.stamp:
+            raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
+        present = {path: node.data for path, node in zip(read, nodes, strict=True) if node is not None}
+        if present != encode_targets(standing.targets, standing.targets):
+            return False
+        operations = self._signing.operations(self._session, started, signed, whole=True, keeps_other=keeps_other)
+        check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
+        for chunk in chunks([*operations.buckets, *operations.statement], self._session.acl_size):
+            self._commit([[*check, *chunk]])
+        return True
+
+    def _start_signing(self, publication: Publication) -> StartedSignature | None:
+        """Begin to sign a publication, for the sequences that it will most probably have."""
+        if self._signing is None:
+            return None
+        last, sequence = publication.published, publication.sequence
+        since = last.effective_since if publication.repeats and last is not None else sequence
+        return self._signing.start(
+            StandingPublication(
+                publication.revision, sequence, since, targets=publication.targets, strategy=publication.strategy
+            )
+        )
+
+    def _signed(
+        self, publication: Publication, snapshot: StoredPublication, started: StartedSignature | None
+    ) -> SignedOperations:
+        """Return the operations that write the signature of a publication, or remove that of an earlier one."""
+        if self._signing is None or started is None:
+            return unsigned_operations(snapshot.signed)
+        sequence, since = sequences_of(publication, snapshot)
+        if publication.record is not None:
+            require_plausible(sequence, publication.record.time)
+        started = self._signing.restart(started, sequence, since)
+        whole = publication.touched is None
+        return self._signing.operations(self._session, started, snapshot.signed, whole=whole)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
         """Commit transactions in order, each under the lock; send the next while the previous one is executed."""

@@ -1,0 +1,64 @@
+"""The key with which the syncer signs publications (implements ``ports.publication.PublicationSigner``)."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import process
+from zkdeployment.adapters.secret_file import check_private
+from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
+from zkdeployment.errors import ConfigurationError, ProgramError, RefusedError
+from zkdeployment.signing.statement import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.signing.statement import SignedStatement
+
+#: Seconds for reading the key.
+_TIMEOUT = 30.0
+
+#: The name of the key in the list of allowed signers that holds this key alone.
+_NAME = "publisher"
+
+
+class PublishKey:
+    """An SSH private key without a passphrase; raises ``ConfigurationError`` for any other file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._public = _public_key(file)
+        self._threads = ThreadPoolExecutor(1, "publish-key")
+
+    def start(self, text: str) -> Callable[[], str]:
+        return self._threads.submit(sign_text, self._file, NAMESPACE, text).result
+
+    def made(self, statement: SignedStatement) -> bool:
+        with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
+            allowed = Path(directory) / "allowed"
+            allowed.write_text(f"{_NAME} {self._public}\n", encoding="utf-8")
+            try:
+                verify_text(allowed, NAMESPACE, statement.text, statement.signature)
+            except RefusedError:
+                return False
+        return True
+
+
+def _public_key(file: Path) -> str:
+    """Return the public key of a private key; the empty passphrase keeps ssh-keygen from asking for one."""
+    try:
+        check_private(file)
+        read = process.run(["ssh-keygen", "-y", "-P", "", "-f", str(file)], timeout=_TIMEOUT)
+    except (OSError, ProgramError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(f"publish-key: cannot read {file}: {reason}") from error
+    if read.status:
+        reason = read.stderr.strip().rpartition("\n")[2]
+        raise ConfigurationError(
+            f"publish-key: cannot use {file}: expected an SSH private key without a passphrase that only its owner"
+            f" can read, found another file ({reason}); make one with 'ssh-keygen -t ed25519 -N \"\" -f FILE'"
+        )
+    return read.stdout.strip()

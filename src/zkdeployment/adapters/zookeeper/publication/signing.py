@@ -1,0 +1,141 @@
+"""Signs publications, and builds the operations that write the statement and the buckets of a signed one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
+from zkdeployment.signing.digests import BUCKETS
+from zkdeployment.signing.signed_targets import SignedTargets
+from zkdeployment.signing.statement import SignedStatement, Statement, strategy_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.ports.publication import PublicationSigner
+    from zkdeployment.signing.standing import StandingPublication
+
+
+@dataclass(frozen=True, slots=True)
+class SignedOperations:
+    """Operations that write buckets, and then the statement that names them, in one transaction."""
+
+    buckets: Sequence[Operation] = ()
+    statement: Sequence[Operation] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedSignature:
+    """A statement that is being signed; ``wait`` returns the signature."""
+
+    statement: Statement
+    digests: SignedTargets
+    wait: Callable[[], str]
+
+
+@dataclass(slots=True)
+class PublicationSigning:
+    """Signs with ``signer``.
+
+    It keeps the digests of the last targets, so that only changed ones are computed, and the data of the statement
+    that it wrote last. Neither is ever taken from ZooKeeper.
+    """
+
+    signer: PublicationSigner
+    _targets: Targets = field(default_factory=dict)
+    _digests: SignedTargets = field(default_factory=SignedTargets)
+    _written: tuple[bytes, SignedTargets] | None = None
+
+    def has_written(self, data: bytes | None) -> bool:
+        """Whether these are the data of the statement that was written last."""
+        return self._written is not None and self._written[0] == data
+
+    def start(self, publication: StandingPublication) -> StartedSignature:
+        """Begin to sign a publication."""
+        digests = self._digests_of(publication.targets)
+        statement = Statement(
+            publication.sequence,
+            publication.since,
+            publication.revision,
+            strategy_digest(publication.strategy),
+            digests.digests,
+        )
+        return StartedSignature(statement, digests, self.signer.start(statement.to_text()))
+
+    def restart(self, started: StartedSignature, sequence: int, since: int) -> StartedSignature:
+        """Return a signature for these sequences: what was started, if it is for them."""
+        statement = replace(started.statement, sequence=sequence, since=since)
+        if statement == started.statement:
+            return started
+        return replace(started, statement=statement, wait=self.signer.start(statement.to_text()))
+
+    def operations(
+        self,
+        session: Session,
+        started: StartedSignature,
+        node: Node | None,
+        *,
+        whole: bool,
+        keeps_other: bool = False,
+    ) -> SignedOperations:
+        """Return the operations that write a signed publication.
+
+        ``node`` is the present statement's. All buckets are read if it is not the one that was written last, or if
+        ``whole``; otherwise only the buckets that change. ``keeps_other`` keeps a present signature of the same
+        statement, by whatever key.
+        """
+        names: Sequence[str] = BUCKETS
+        if self._written is not None and node is not None and not whole and node.data == self._written[0]:
+            before, after = self._written[1].digests, started.digests.digests
+            names = [name for name in BUCKETS if before.get(name) != after.get(name)]
+        nodes = session.get_many(map(paths.bucket_path, names)) if names else ()
+        buckets: list[Operation] = [] if node is not None else [Create(paths.SIGNED)]
+        for name, present in zip(names, nodes, strict=True):
+            buckets += _bucket_operations(name, present, started.digests.data.get(name))
+        text = started.statement.to_text()
+        data = SignedStatement(text, started.wait()).to_data()
+        if keeps_other and node is not None and node.data.startswith(f"{text}\n".encode("ascii")):
+            data = node.data
+        self._written = data, started.digests
+        if node is not None and node.data == data:
+            return SignedOperations(buckets)
+        return SignedOperations(buckets, [Set(paths.SIGNED, data, 0 if node is None else node.version)])
+
+    def _digests_of(self, targets: Targets) -> SignedTargets:
+        """Return the digests of targets; those that are the same values as in the last call are kept."""
+        last = self._targets
+        changed = [name for name in {*last, *targets} if last.get(name) is not targets.get(name)]
+        encoded = encode_targets(targets, changed)
+        gone = [_name(path) for path in node_paths(changed) if path not in encoded]
+        self._digests = self._digests.after({_name(path): data for path, data in encoded.items()}, gone)
+        self._targets = targets
+        return self._digests
+
+
+def unsigned_operations(node: Node | None) -> SignedOperations:
+    """Return the operations of a publication that is not signed: they empty the statement of an earlier one."""
+    if node is None or not node.data:
+        return SignedOperations()
+    return SignedOperations(statement=[Set(paths.SIGNED, b"", node.version)])
+
+
+def _bucket_operations(name: str, node: Node | None, data: bytes | None) -> Iterator[Operation]:
+    path = paths.bucket_path(name)
+    if node is None:
+        if data is not None:
+            yield Create(path, data)
+    elif data is None:
+        yield Delete(path, node.version)
+    elif node.data != data:
+        yield Set(path, data, node.version)
+
+
+def _name(path: str) -> str:
+    return unquote(path.rpartition("/")[2])

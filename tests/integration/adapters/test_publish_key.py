@@ -1,0 +1,44 @@
+"""The key that signs publications: made and checked by the real ssh-keygen."""
+
+import pytest
+
+from support.publish_keys import make_key, make_publishers
+from zkdeployment.adapters.publish_key import PublishKey
+from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.signing.statement import NAMESPACE, SignedStatement
+
+
+def test_a_key_signs_texts_and_knows_its_signatures(tmp_path):
+    file, other = make_key(tmp_path / "key"), make_key(tmp_path / "other")
+    key = PublishKey(file)
+    signature = key.start("a statement")()
+    publishers = make_publishers(tmp_path / "publishers", file)
+    assert verify_text(publishers, NAMESPACE, "a statement", signature).name == "key@example.com"
+    assert key.made(SignedStatement("a statement", signature))
+    assert not key.made(SignedStatement("another statement", signature))
+    assert not key.made(SignedStatement("a statement", PublishKey(other).start("a statement")()))
+    assert not key.made(SignedStatement("a statement", sign_text(file, "git", "a statement")))
+    assert not key.made(SignedStatement("a statement", "no signature"))
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="cannot sign with"):
+        key.start("a statement")()
+
+
+def test_a_file_that_cannot_sign_is_refused_with_what_to_do(tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("no key\n")
+    wrong.chmod(0o600)
+    readable = make_key(tmp_path / "readable")
+    readable.chmod(0o644)
+    public = readable.with_name("readable.pub")
+    public.chmod(0o600)
+    for file, problem in (
+        (tmp_path / "missing", "cannot read .*: No such file"),
+        (wrong, "expected an SSH private key without a passphrase"),
+        (make_key(tmp_path / "locked", passphrase="secret"), r"incorrect passphrase.*make one with 'ssh-keygen"),
+        (public, "expected an SSH private key"),
+        (readable, "everyone has access .*; run chmod o-rwx"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            PublishKey(file)

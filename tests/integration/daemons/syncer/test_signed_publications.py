@@ -1,0 +1,247 @@
+"""What a syncer with a key signs: each publication, and the standing one after a change of the key."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
+from zkdeployment.adapters import publish_key
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Check
+from zkdeployment.adapters.zookeeper.publication import builder
+from zkdeployment.errors import RefusedError, TreeError
+from zkdeployment.model.publication import SyncOptions
+from zkdeployment.signing.checking import deviations
+from zkdeployment.signing.statement import Statement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.publishing import Publishing
+    from zkdeployment.daemons.syncer.syncer import Syncer
+
+TREE = """\
+/who
+  /web : shop
+    version = '1.0'
+    color => /colors main
+    /providers
+    /deploy
+      /h1
+      /front
+  /other : other
+    version = '1.0'
+    /deploy
+      /h2
+/colors
+  main = 'red'
+/roles
+  /front : front-controller
+    version = '3.0'
+"""
+
+QUARANTINE = """\
+schema: zkdeployment/Quarantine/v1
+metadata: {name: shop, version: 2.0}
+data: {reason: loses orders, by: alice@example.com, time: 2026-11-22}
+"""
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Return two keys, and the list of both."""
+    directory = tmp_path_factory.mktemp("keys")
+    old, new = make_key(directory / "old"), make_key(directory / "new", kind="ecdsa")
+    return old, new, make_publishers(directory / "publishers", old, new)
+
+
+@pytest.fixture
+def signing(publishing: Publishing, keys: tuple[Path, Path, Path]) -> Publishing:
+    """Return a fleet whose syncers sign with the old key."""
+    publishing.key = keys[0]
+    return publishing
+
+
+def standing(signing: Publishing, keys: tuple[Path, Path, Path]) -> tuple[str, int, object]:
+    """Return who signed the publication, its sequence and its revision; everything must be as signed."""
+    signer, statement = signed_by(signing.client, keys[2])
+    properties = signing.get("/zkdeployment/targets") or {}
+    assert (statement.sequence, statement.since) == (properties["sequence"], properties["since"])
+    return signer, statement.sequence, statement.revision
+
+
+def test_each_publication_is_signed_with_one_signature_and_rewrites_what_changes(signing: Publishing, keys):
+    first = signing.push(TREE)
+    with (
+        signing.syncer() as syncer,
+        mock.patch.object(publish_key, "sign_text", wraps=publish_key.sign_text) as sign,
+    ):
+        syncer.sync()
+        assert standing(signing, keys)[::2] == ("old", first)
+        assert {name for name in read_signed_nodes(signing.client)[1] if name != "nobody"} == {"h1", "h2", "front"}
+        second = signing.push(TREE.replace("red", "blue"))
+        written = written_paths(syncer)
+        assert standing(signing, keys)[::2] == ("old", second)
+        targets = {path for path in written if path.startswith("/zkdeployment/targets/")}
+        buckets = {path for path in written if path.startswith(f"{SIGNED}/")}
+        assert targets == {"/zkdeployment/targets/h1", "/zkdeployment/targets/front"}
+        assert len(buckets) == 2
+        signing.push(TREE.replace("/h2", "/h1"))
+        syncer.sync()
+        statement = signed_by(signing.client, keys[2])[1]
+        assert len(statement.buckets) == 2
+        assert len(signing.client.get_children(SIGNED)) == 2
+        syncer.sync()
+        assert sign.call_count == 3
+    assert keys[0].read_text() not in json.dumps(signing.get("/zkdeployment/syncer"))
+
+
+def written_paths(syncer: Syncer) -> set[str]:
+    """Run the syncer; return the paths of the nodes that its transactions write."""
+    paths: set[str] = set()
+    begin = Session.begin
+
+    def noted(session: Session, *operations):
+        paths.update(operation.path for operation in operations if not isinstance(operation, Check))
+        return begin(session, *operations)
+
+    with mock.patch.object(Session, "begin", noted):
+        syncer.sync()
+    return paths
+
+
+def test_a_large_publication_a_fresh_syncer_and_documents_alone_are_signed(signing: Publishing, keys, monkeypatch):
+    monkeypatch.setattr(builder, "OPERATIONS_LIMIT", 12)
+    signing.push(TREE)
+    signing.sync()
+    assert standing(signing, keys)[0] == "old"
+    signing.push(TREE.replace("red", "green"))  # the next syncer has no digests
+    signing.sync()
+    before = signed_by(signing.client, keys[2])[1]
+    signing.push(TREE.replace("red", "green"), quarantine_yaml=QUARANTINE)
+    signing.sync()
+    after = signed_by(signing.client, keys[2])[1]
+    assert after.sequence > before.sequence
+    assert after.since == before.since
+    assert after.buckets == before.buckets
+
+
+def test_another_key_signs_the_standing_publication_again_without_a_new_one(signing: Publishing, keys):
+    revision = signing.push(TREE)
+    signing.sync()
+    before, buckets = standing(signing, keys), read_signed_nodes(signing.client)
+    signing.key = keys[1]
+    with signing.syncer() as other:
+        assert other.sync().sentence == f"nothing to do: {revision} is published"
+        assert standing(signing, keys) == ("new", *before[1:])
+        assert read_signed_nodes(signing.client) == buckets
+        data = signing.client.get(SIGNED)[0]
+        other.sync()
+        signing.key = keys[0]
+        with signing.syncer("second") as second:  # two syncers with two keys do not sign in turns
+            second.sync()
+            assert standing(signing, keys)[0] == "old"
+            other.sync()
+            second.sync()
+            assert standing(signing, keys)[0] == "old"
+        assert signing.client.get(SIGNED)[0] != data
+    assert len(signing.client.get_children("/zkdeployment/history")) == 1
+
+
+def test_signing_is_turned_off_and_on_again(signing: Publishing, keys):
+    signing.key = None
+    signing.push(TREE)
+    signing.sync()
+    assert not signing.client.exists(SIGNED)
+    signing.register("h1", str(signing.version))
+    since = (signing.get("/zkdeployment/targets") or {})["since"]
+    signing.key = keys[0]
+    assert signing.sync().startswith("published")  # its targets had no digests of properties
+    assert standing(signing, keys)[::2] == ("old", signing.version)
+    assert (signing.get("/zkdeployment/targets") or {})["since"] == since  # hosts have nothing to do
+    signing.key = None
+    signing.sync()
+    assert standing(signing, keys)[0] == "old"
+    signing.client.delete("/hosts/h1")
+    signing.push(TREE.replace("red", "blue"))
+    signing.sync()
+    assert signing.client.get(SIGNED)[0] == b""
+    signing.key = keys[0]
+    signing.sync()
+    assert standing(signing, keys)[0] == "old"
+
+
+def test_the_initial_revision_is_signed_before_the_first_publication(signing: Publishing, keys):
+    signing.client.ensure_path("/zkdeployment/targets")
+    signing.put("/hosts", {"version": "initial"})
+    signing.register("h1", "something else")
+    revision = signing.push(TREE)
+    with signing.syncer() as syncer:
+        with pytest.raises(RefusedError, match="not converged"):
+            syncer.sync()
+        assert signed_by(signing.client, keys[2]) == ("old", Statement(1, 1, "initial"))
+        signing.client.delete("/hosts/h1")
+        syncer.sync()
+    assert standing(signing, keys)[2] == revision
+
+
+def test_what_an_attacker_wrote_is_never_signed(signing: Publishing, keys):
+    """An attacker who can write everything to ZooKeeper."""
+    old = signing.push(TREE)
+    signing.sync()
+    tip = signing.push(TREE.replace("red", "blue"))
+    with signing.syncer() as syncer:
+        syncer.sync()
+        good = signing.client.get(SIGNED)[0]
+        # The signed nodes are changed: the syncer writes them again.
+        signing.client.set(SIGNED, good.replace(b'"revision":"', b'"revision":"0'))
+        bucket = signing.client.get_children(SIGNED)[0]
+        signing.client.set(f"{SIGNED}/{bucket}", b"{}")
+        syncer.sync()
+        assert standing(signing, keys)[0] == "old"
+        # A target is changed: it is not signed, and the right one is published.
+        target = signing.client.get("/zkdeployment/targets/h2")[0]
+        signing.client.set("/zkdeployment/targets/h2", target.replace(b'"n":1', b'"n":9'))
+        signing.client.set(SIGNED, b"")
+        assert syncer.sync().sentence.startswith("published")
+        assert standing(signing, keys)[::2] == ("old", tip)
+        assert signing.client.get("/zkdeployment/targets/h2")[0] == target
+        # An earlier revision is put back: only the tip is signed.
+        properties = signing.get("/zkdeployment/targets") or {}
+        signing.put("/zkdeployment/targets", properties | {"version": old})
+        signing.put("/hosts", {"version": old})
+        signing.client.set(SIGNED, b"")
+        syncer.sync()
+        assert standing(signing, keys)[::2] == ("old", tip)
+        # A service is added to the live tree.
+        for path, node in (
+            ("/evil", {"type": "evil", "version": "6"}),
+            ("/evil/deploy", {}),
+            ("/evil/deploy/h1", {}),
+        ):
+            signing.put(path, node)
+        with pytest.raises(
+            TreeError, match="/evil: nodes of the live tree that are in no file deploy this service"
+        ):
+            syncer.sync(SyncOptions(force=True))
+        signing.client.delete("/evil", recursive=True)
+        # A sequence in the far future would be the last one that hosts accept.
+        signing.put("/zkdeployment/history/9999999999", {})
+        with pytest.raises(RefusedError, match="expected a sequence near the time"):
+            syncer.sync(SyncOptions(force=True))
+        signing.client.delete("/zkdeployment/history/9999999999")
+        syncer.sync(SyncOptions(force=True))
+    assert standing(signing, keys)[::2] == ("old", tip)
+
+
+def test_a_change_of_the_data_is_found(signing: Publishing, keys):
+    signing.push(TREE)
+    signing.sync()
+    statement = signed_by(signing.client, keys[2])[1]
+    signing.client.create("/zkdeployment/targets/h9", b"[]")
+    found = [deviation.subject for deviation in deviations(statement, *read_signed_nodes(signing.client))]
+    assert found == ["target h9"]
