@@ -69,5 +69,24 @@ def verify_text(allowed: Path, namespace: str, text: str, signature: str) -> Key
     return KeyOwner(printable(name), fingerprint.group())
 
 
+def verify_text_by(name: str, keys: bytes, namespace: str, text: str, signature: str) -> None:
+    """Return if a key that ``keys``, in ssh-keygen's format of allowed signers, lists for ``name`` signed a text.
+
+    Runs one process. Raises ``RefusedError`` with the reason if not, ``ProgramError`` if ssh-keygen cannot be run.
+    """
+    if len(signature) > _LONGEST:
+        raise RefusedError("its signature is too long to be one")
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
+        allowed, file = Path(directory) / "allowed", Path(directory) / "signature"
+        allowed.write_bytes(keys)
+        file.write_text(signature, encoding="utf-8")
+        verified = _run(
+            "-Y", "verify", "-f", str(allowed), "-I", name, "-n", namespace, "-s", str(file), text=text
+        )
+    if verified.status != 0:
+        lines = [line for line in (verified.stderr or verified.stdout).splitlines() if line.strip()]
+        raise RefusedError(printable(lines[0].replace(str(file), "the signature")) if lines else "no reason given")
+
+
 def _run(*arguments: str, text: str | None = None) -> process.Completed:
     return process.run(["ssh-keygen", *arguments], text=text, timeout=_TIMEOUT)

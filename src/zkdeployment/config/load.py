@@ -54,6 +54,7 @@ KEYS = {
         "packages",
         "repositories",
         "checkout-sources",
+        "publishers",
         "metrics",
     ),
     "sync": (
@@ -117,6 +118,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         packages=main.checked("packages", _package_manager_problem) or "dnf",
         repositories=tuple((main.text("repositories") or "").split()),
         checkout_sources=_checkout_sources(main),
+        publishers=main.path("publishers"),
         metrics=_metrics(main),
         sync=_sync(Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
         coordinate=CoordinateSettings(

@@ -111,9 +111,10 @@ class Settings:
     ``script_timeout``, ``lock_delay`` and ``stop_timeout`` are in seconds; 0 means none. ``root`` is the directory
     that stands for ``/``. ``address`` is the address that the host publishes; ``None`` means the local one of its
     connection to ZooKeeper. ``checkout_sources`` are the prefixes of repositories that may be checked out; with
-    ``None`` any may. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is from
-    the file and not the machine's own. ``leasable`` means that leases decide the role of the host; the role in its
-    identity is then the one that it has while it is not leased.
+    ``None`` any may. ``publishers`` are the keys whose publications the host deploys; with ``None`` publications
+    need no signature. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is
+    from the file and not the machine's own. ``leasable`` means that leases decide the role of the host; the role
+    in its identity is then the one that it has while it is not leased.
     """
 
     source: Path
@@ -138,6 +139,7 @@ class Settings:
     packages: str = "dnf"
     repositories: tuple[str, ...] = ()
     checkout_sources: tuple[str, ...] | None = None
+    publishers: Path | None = None
     metrics: Path | None = None
     sync: SyncSettings | None = None
     coordinate: CoordinateSettings = field(default_factory=CoordinateSettings)

@@ -40,17 +40,25 @@ class Watermark:
             )
 
     def note(self, published: Published) -> None:
-        """Remember a publication durably if it is newer than the last one known."""
-        if published.sequence <= self.known.sequence:
-            return
-        self._known = Published(revision=published.revision, sequence=published.sequence)
-        if self._memory is None:
-            return
+        """Remember a publication, durably if possible, if it is newer than the last one known."""
         try:
-            self._memory.write_published(self._known)
+            self.remember(published)
         except HostFilesError as error:
             # The caller writes other files next and fails there if the disk really is unusable.
             get_logger().warning("publication-not-remembered", reason=str(error))
+            self._known = _known(published)
+
+    def remember(self, published: Published) -> None:
+        """Remember a publication durably if it is newer than the last one known; raises ``HostFilesError``."""
+        if published.sequence <= self.known.sequence:
+            return
+        if self._memory is not None:
+            self._memory.write_published(_known(published))
+        self._known = _known(published)
+
+
+def _known(published: Published) -> Published:
+    return Published(revision=published.revision, sequence=published.sequence)
 
 
 def _label(published: Published) -> str:

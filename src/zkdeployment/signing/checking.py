@@ -72,8 +72,9 @@ def _difference(subject: str, expected: str | None, data: bytes | None) -> Devia
     found = None if data is None else digest_of(data)
     if found == expected:
         return None
-    return Deviation(subject, _shown(expected), _shown(found))
+    return Deviation(subject, shown_digest(expected), shown_digest(found))
 
 
-def _shown(digest: str | None) -> str:
+def shown_digest(digest: str | None) -> str:
+    """Return the beginning of a digest for messages; ``None`` stands for a node that does not exist."""
     return "no node" if digest is None else f"SHA-256 {digest[:_SHOWN]}…"

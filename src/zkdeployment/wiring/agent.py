@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.config.settings import Settings
+    from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.plan import Plan
     from zkdeployment.ports.host import PackageManager
@@ -107,7 +108,9 @@ def build_agent(
         reporting = make_host_reporting(host, adapters, control, telemetry)
         tick = reporting.heartbeat.tick
         scripts = _scripts(settings, run, role=lambda: reporting.host.identity.role, verbose=verbose, tick=tick)
-        agent_adapters = _agent_adapters(settings, adapters, scripts, packages or _package_manager(settings, tick))
+        packages = packages or _package_manager(settings, tick)
+        trusted = _trusted_publications(settings, session, run)
+        agent_adapters = _agent_adapters(settings, adapters, scripts, packages, trusted)
         commands = HostCommands(settings.after, settings.after_failure)
         yield Agent(agent_adapters, reporting, control, commands=commands), control
     finally:
@@ -245,6 +248,7 @@ def preview_plan(settings: Settings, *, packages: PackageManager | None = None) 
             _reporting_adapters(settings, session, run),
             _scripts(settings, run),
             packages or _package_manager(settings),
+            _trusted_publications(settings, session, run),
         )
         return preview(adapters, settings.require_identity(), leasable=settings.leasable)
 
@@ -268,8 +272,21 @@ def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory)
     )
 
 
+def _trusted_publications(settings: Settings, session: Session, run: RunDirectory) -> TrustedPublications | None:
+    """Return the reader of signed publications for a host with publishers; others do not load it."""
+    if settings.publishers is None:
+        return None
+    from zkdeployment.wiring.trust import trusted_publications  # noqa: PLC0415
+
+    return trusted_publications(settings.publishers, session, root=settings.root, run=run.path)
+
+
 def _agent_adapters(
-    settings: Settings, reporting: ReportingAdapters, scripts: ScriptRunner, packages: PackageManager
+    settings: Settings,
+    reporting: ReportingAdapters,
+    scripts: ScriptRunner,
+    packages: PackageManager,
+    trusted: TrustedPublications | None,
 ) -> AgentAdapters:
     return AgentAdapters(
         connect=reporting.connect,
@@ -285,6 +302,7 @@ def _agent_adapters(
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
         access=AuthorizedKeys(settings.root),
+        trusted=trusted,
     )
 
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment.cli.shared.files import looks_like_file, read_files
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.shared.terminal import echo_lines
+from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.cli.tree.files import parse_files
 from zkdeployment.errors import TreeError
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.format import format_tree
 from zkdeployment.tree.links import property_value, resolved_properties
 from zkdeployment.wiring.operator import open_operator
+from zkdeployment.wiring.script import verified_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Properties
+    from zkdeployment.tree.links import Lookup
 
 
 @click.command()
@@ -76,17 +80,32 @@ def export(connection: Servers, path: str) -> None:
 def get(connection: Servers, path: str, name: str | None) -> None:
     """Print the properties of the node at PATH, or its property NAME, as JSON; links are resolved.
 
+    In a script that a host with publishers runs, the properties of the script's own service are those that were
+    signed and verified; ZooKeeper is not read. Properties of other nodes are read from ZooKeeper, with a warning.
+
     \b
     Example:
       zkdeployment tree get /shop/web
       zkdeployment tree get /shop/web version
     """
-    with open_operator(connection) as operator:
-        lookup = operator.tree.lookup()
+    with _lookup(connection, path) as lookup:
         if name is None:
             emit(resolved_properties(lookup, path), "json")
         else:
             emit(property_value(lookup, path, name), "json")
+
+
+@contextlib.contextmanager
+def _lookup(connection: Servers, path: str) -> Iterator[Lookup]:
+    """Yield the function that reads nodes: the verified file of the calling script's service, or ZooKeeper."""
+    if file := os.environ.get("ZKDEPLOYMENT_PROPERTIES"):
+        service = path.rstrip("/")
+        if (properties := verified_properties(file, service)) is not None:
+            yield {service: properties}.get
+            return
+        echo(f"warning: {path} is not the service of this script: its properties are not verified", err=True)
+    with open_operator(connection) as operator:
+        yield operator.tree.lookup()
 
 
 def _single(arguments: list[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts, TenantAccess
@@ -36,7 +37,8 @@ class ReportingAdapters:
 class AgentAdapters(ReportingAdapters):
     """All adapters of an agent: those for reports and those that change the host.
 
-    ``outdated`` returns whether the program on disk differs from the running one.
+    ``outdated`` returns whether the program on disk differs from the running one. ``trusted`` reads publications
+    of a host with publishers; without it, the host believes ZooKeeper.
     """
 
     outdated: Callable[[], bool]
@@ -44,6 +46,7 @@ class AgentAdapters(ReportingAdapters):
     checkouts: Checkouts
     scripts: Scripts
     access: TenantAccess
+    trusted: TrustedPublications | None = None
 
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""

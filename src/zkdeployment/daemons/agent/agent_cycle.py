@@ -13,9 +13,17 @@ from zkdeployment.daemons.agent.rollout_gate import RolloutGate
 from zkdeployment.daemons.agent.supervision import Supervision
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import ConflictError, HostFilesError, StalePublicationError, UnreachableError
+from zkdeployment.errors import (
+    ConflictError,
+    HostFilesError,
+    StalePublicationError,
+    UnreachableError,
+    UntrustedError,
+)
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.deployment import DeploymentFailure
+from zkdeployment.model.publication import Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +32,13 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_waits import AgentWaits
     from zkdeployment.daemons.agent.deployment_run import HostCommands
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.publication import Published
 
+
+#: The step in which a host fails that does not trust a publication.
+VERIFICATION = "verify the publication"
 
 #: The events of cycles in which a host that runs has nothing to do.
 _IDLE = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.HOST_EXCLUDED})
@@ -94,7 +105,9 @@ class AgentCycle:
         if not self._read_lease():
             return
         cluster = self._reporting.retry.read_cluster()
-        published = self._read_published()  # after the cluster version: a version never lacks its strategy
+        published = self._read_published(cluster)  # after the cluster version: a version never lacks its strategy
+        if published is None:
+            return
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
         if cluster is None or cluster.revision is None:
             self._hold(cluster)
@@ -187,15 +200,41 @@ class AgentCycle:
             spread=self.start_spread,
         )
 
-    def _read_published(self) -> Published:
+    def _read_published(self, cluster: Cluster | None) -> Published | None:
         """Return the last publication and remember it before the host changes anything.
 
-        Raises ``StalePublicationError`` if ZooKeeper has lost a publication that this host knows of.
+        Returns ``None`` if the host must not act on it; the reason is reported then. Raises
+        ``StalePublicationError`` if ZooKeeper has lost a publication that this host knows of.
         """
-        published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
-        self._watermark.check(published)
-        self._watermark.note(published)
+        if self._adapters.trusted is None:
+            published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
+            self._watermark.check(published)
+            self._watermark.note(published)
+        elif cluster is None or cluster.revision is None:
+            return Published()  # nothing may start
+        else:
+            verified = self._read_trusted(self._adapters.trusted, cluster.revision)
+            if verified is None:
+                return None
+            published = verified
         self._reporting.refusal.clear_refusal()
+        return published
+
+    def _read_trusted(self, trusted: TrustedPublications, revision: Revision) -> Published | None:
+        """Return the signed publication; stop the fleet if ZooKeeper does not hold what a publisher signed."""
+        identity = self._reporting.host.identity
+        try:
+            published = self._reporting.retry.retry_until_reachable(lambda: trusted.published(identity, revision))
+            with failpoints("remember-publication"):
+                trusted.remember(published)
+        except UntrustedError as error:
+            self._reporting.failures.fail(revision, DeploymentFailure(0, VERIFICATION), error)
+            self._advance(CycleEvent.PUBLICATION_UNTRUSTED)
+            return None
+        except HostFilesError as error:
+            self._reporting.refusal.refuse(reason(error))
+            self._advance(CycleEvent.DEFECT_MET)
+            return None
         return published
 
     def _settle(self) -> None:

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
 
 
 def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -> Plan:
-    """Recover from interrupted software changes and return the host's plan for ``revision``."""
-    wanted = adapters.fleet.wanted(identity, revision)
+    """Recover from interrupted software changes and return the host's plan for ``revision``.
+
+    On a host with publishers, the verified properties of its services are written for the scripts.
+    """
+    trusted = adapters.trusted
+    if trusted is None:
+        wanted = adapters.fleet.wanted(identity, revision)
+    else:
+        targets = trusted.targets(identity, revision)
+        trusted.write_properties(targets)
+        wanted = targets.wanted
     with adapters.notifier.uninterrupted():
         adapters.packages.recover()
         adapters.checkouts.recover()
@@ -34,7 +43,8 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     ``leasable``: whether leases decide the role of the host, which has that of its ``identity`` without a lease.
     Raises ``RefusedError`` if the fleet is stopped or held.
     """
-    Watermark(adapters.files).check(adapters.fleet.published())
+    if adapters.trusted is None:
+        Watermark(adapters.files).check(adapters.fleet.published())
     cluster = adapters.fleet.cluster()
     if cluster is None or cluster.revision is None:
         state = ClusterState.STOPPED if cluster is None else cluster.state
@@ -47,9 +57,14 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
         record = first_record(adapters.files.read_lease(), identity.role, has_version=version is not None)
         has_role = record.is_reached and record.lease.role == lease.role
         identity = replace(identity, role=lease.role)
+    if adapters.trusted is not None:
+        adapters.trusted.published(identity, revision)
     if revision == INITIAL or (revision == version and has_role):
         return revision, Plan()
-    wanted = adapters.fleet.wanted(identity, revision)
+    if adapters.trusted is None:
+        wanted = adapters.fleet.wanted(identity, revision)
+    else:
+        wanted = adapters.trusted.targets(identity, revision).wanted
     return revision, _make_plan(adapters, wanted)
 
 

@@ -14,6 +14,7 @@ from zkdeployment.errors import (
     RestartError,
     ShutdownError,
     UnreachableError,
+    UntrustedError,
 )
 from zkdeployment.log import bound
 from zkdeployment.model.cluster import ClusterState
@@ -159,10 +160,11 @@ class Supervision:
             except _NO_FAILURES:
                 raise
             except Exception as error:  # a defect of this program must not spread over the fleet either
-                part = None if self._gate is None else (self._gate.rollout, self._gate.phase)
+                is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
+                part = None if self._gate is None or is_untrusted else (self._gate.rollout, self._gate.phase)
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
-                if part is None and self._lease.is_leasable:
+                if part is None and self._lease.is_leasable and not is_untrusted:
                     self._reporting.failures.fail_alone(self.revision, failed, error)
                 else:
                     self._reporting.failures.fail(self.revision, failed, error, part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
 from zkdeployment.errors import TreeError
@@ -23,7 +24,11 @@ from zkdeployment.planning.services import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Value
+
+#: The node of a role below this path names its controller.
+_ROLES = "/roles/"
 
 #: The keys of each assignment. Other keys are optional, and unknown ones belong to later releases.
 _FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version", "patches"})
@@ -58,6 +63,23 @@ def assignment_from_json(value: object) -> Assignment:
         rerun=check_rerun(fields.get("rerun", Rerun.ALWAYS.value)),
         properties=None if fields.get("properties") is None else check_properties(fields["properties"]),
     )
+
+
+def decode_target(name: str, data: bytes) -> Targets:
+    """Return what a target's node holds: its assignments and, by its path, the controller of a role.
+
+    Raises ``TreeError``.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise TreeError(f"the target {name} does not hold a list of assignments: {error}") from error
+    assignments = assignments_from_json(value)
+    controller = f"{_ROLES}{name}"
+    return {
+        name: tuple(assignment for assignment in assignments if not assignment.path.startswith(_ROLES)),
+        **{assignment.path: (assignment,) for assignment in assignments if assignment.path == controller},
+    }
 
 
 def assignments_from_json(value: object) -> tuple[Assignment, ...]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.errors import TreeError
-from zkdeployment.planning.targets.encoding import assignments_from_json
+from zkdeployment.planning.targets.encoding import decode_target
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -51,13 +50,8 @@ def decode_targets(nodes: Mapping[str, Node | None]) -> Targets:
     """Return the targets in these nodes, which are given by name; raises ``TreeError`` if one is invalid."""
     targets: dict[str, tuple[Assignment, ...]] = {}
     for name, node in nodes.items():
-        if node is None:
-            continue
-        assignments = assignments_from_json(_json(name, node.data))
-        targets[name] = tuple(assignment for assignment in assignments if not assignment.path.startswith(_ROLES))
-        targets |= {
-            assignment.path: (assignment,) for assignment in assignments if assignment.path == _ROLES + name
-        }
+        if node is not None:
+            targets |= decode_target(name, node.data)
     return targets
 
 
@@ -76,10 +70,3 @@ def read_targets(session: Session, names: Iterable[str]) -> Targets:
     listed = list(names)
     nodes = session.get_many(f"{paths.TARGETS}/{name}" for name in listed)
     return decode_targets({unquote(name): node for name, node in zip(listed, nodes, strict=True)})
-
-
-def _json(name: str, data: bytes) -> object:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise TreeError(f"{paths.target_path(name)} does not hold a list of assignments: {error}") from error

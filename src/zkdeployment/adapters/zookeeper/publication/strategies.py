@@ -10,6 +10,7 @@ from zkdeployment.documents.strategies.encoding import strategy_from_json, strat
 from zkdeployment.errors import TreeError
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.strategy import Strategy
 
@@ -21,7 +22,11 @@ def encode_strategy(strategy: Strategy | None) -> bytes:
 
 def read_strategy(session: Session) -> Strategy | None:
     """Return the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
-    node = session.get(paths.STRATEGY)
+    return decode_strategy(session.get(paths.STRATEGY))
+
+
+def decode_strategy(node: Node | None) -> Strategy | None:
+    """Return the strategy in the node, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
     if node is None or not node.data:
         return None
     try:

@@ -180,7 +180,12 @@ class StepEffects:
                 self._adapters.files.drop_managed(step.packages)
 
     def _run(self, step: Undeploy | Deploy | StartDeployments | EndDeployments, script: str) -> None:
-        facts = {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)} if isinstance(step, Undeploy | Deploy) else None
+        if isinstance(step, Undeploy | Deploy):
+            path, facts = step.deployment.path, {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)}
+        else:
+            path, facts = step.controller.path, {}
+        if self._adapters.trusted is not None:
+            facts["ZKDEPLOYMENT_PROPERTIES"] = self._adapters.trusted.properties_file(path)
         self._adapters.scripts.run(
             [script, *step.arguments], name=step.title, revision=self._revision, facts=facts
         )

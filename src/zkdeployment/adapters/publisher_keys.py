@@ -1,0 +1,66 @@
+"""The file of the publishers' keys, which verifies publications (implements ``ports.PublisherKeys``)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.ssh_signatures import verify_text_by
+from zkdeployment.errors import HostFilesError, ProgramError, RefusedError, UntrustedError
+from zkdeployment.signing.statement import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from zkdeployment.signing.statement import SignedStatement
+
+#: The first field of a line: names and patterns, separated by commas, in quotation marks if they contain blanks.
+_PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
+
+
+class PublisherKeysFile:
+    """A file in the format of ``ssh-keygen``'s allowed signers. It is read for each verification.
+
+    The last statement that was valid is remembered with the content of the file, and not verified again.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._verified: tuple[bytes, SignedStatement] | None = None
+
+    def verify(self, signed: SignedStatement) -> None:
+        keys = self._read()
+        if self._verified == (keys, signed):
+            return
+        names = list(dict.fromkeys(_principals(keys)))
+        if not names:
+            raise HostFilesError(f"publishers {self._file} has no keys: expected lines NAME KEYTYPE KEY")
+        reasons = []
+        for name in names:
+            try:
+                verify_text_by(name, keys, NAMESPACE, signed.text, signed.signature)
+            except RefusedError as error:
+                reasons.append(str(error))
+            except ProgramError as error:
+                raise HostFilesError(f"cannot verify publications: {error}; install ssh-keygen") from error
+            else:
+                self._verified = keys, signed
+                return
+        raise UntrustedError(
+            f"the publication is not signed by one of the publishers of this host ({self._file}): {reasons[0]}"
+        )
+
+    def _read(self) -> bytes:
+        try:
+            return self._file.read_bytes()
+        except OSError as error:
+            raise HostFilesError(f"cannot read publishers {self._file}: {error.strerror}") from error
+
+
+def _principals(keys: bytes) -> Iterator[str]:
+    """Yield a name for each key: the first pattern of each line, which matches itself."""
+    for line in keys.decode("utf-8", errors="replace").splitlines():
+        if (match := _PRINCIPALS.match(line)) is not None:
+            names = [name for name in (match[1] or match[2] or "").split(",") if name and not name.startswith("!")]
+            yield from names[:1]

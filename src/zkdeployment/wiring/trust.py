@@ -1,0 +1,29 @@
+"""Builds what verifies signed publications on a host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.host_files.published_file import PublishedFile
+from zkdeployment.adapters.host_files.verified_properties import VerifiedPropertiesFiles
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
+from zkdeployment.adapters.zookeeper.publication.signed_publications import ZooKeeperSignedPublications
+from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+
+def trusted_publications(publishers: Path, session: Session, *, root: Path, run: Path) -> TrustedPublications:
+    """Return the reader of publications signed by ``publishers``, for the host with this root and run directory.
+
+    The last verified publication is kept below ``root``: a reboot may clear the run directory.
+    """
+    return TrustedPublications(
+        ZooKeeperSignedPublications(session),
+        PublisherKeysFile(publishers),
+        PublishedFile(root / "var" / "lib" / "zkdeployment" / "verified"),
+        VerifiedPropertiesFiles(run / "properties"),
+    )
