@@ -84,8 +84,8 @@ def verify_text_by(name: str, keys: bytes, namespace: str, text: str, signature:
             "-Y", "verify", "-f", str(allowed), "-I", name, "-n", namespace, "-s", str(file), text=text
         )
     if verified.status != 0:
-        lines = [line for line in (verified.stderr or verified.stdout).splitlines() if line.strip()]
-        raise RefusedError(printable(lines[0].replace(str(file), "the signature")) if lines else "no reason given")
+        reason = (verified.stderr or verified.stdout).partition("\n")[0]
+        raise RefusedError(f"its signature is not valid: {printable(reason)}")
 
 
 def _run(*arguments: str, text: str | None = None) -> process.Completed:
