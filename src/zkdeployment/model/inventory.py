@@ -76,6 +76,10 @@ class Marker:
     ``.script`` notes). ``package`` is ``None`` when no file names the package that owns the deployment;
     ``version`` is the version of that package (not the revision of the tree). ``sequence`` is that of the
     publication in which it was deployed; ``None`` in markers of older agents.
+
+    Only the marker of a service with ``rerun = 'changed'`` records what it was deployed with: ``properties`` is
+    the digest of its properties, ``packages`` are its installed packages with their exact versions. The record is
+    removed before the deployment runs again, so a deployment that failed or was interrupted has none.
     """
 
     deployment: Deployment
@@ -86,6 +90,8 @@ class Marker:
     version: str | None = None
     files: tuple[str, ...] = ()
     sequence: int | None = None
+    properties: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

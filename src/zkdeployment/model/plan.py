@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from zkdeployment.model.deployment import Assignment, Deployment  # noqa: TC001  public field types
+from zkdeployment.model.inventory import Marker  # noqa: TC001  the same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,7 +203,9 @@ class Deploy:
 
     If the role has a controller, the role's lock replaces the service's.
 
-    ``stale_files`` are markers of older tools that the new marker replaces.
+    ``stale_files`` are markers of older tools that the new marker replaces. ``unrecorded`` is the present marker
+    without its record of what was deployed, which replaces it before the deployment or its software changes;
+    ``None`` if there is no record.
     """
 
     kind: ClassVar[str] = "deploy"
@@ -211,6 +214,7 @@ class Deploy:
     deployment: Deployment
     reason: str
     stale_files: tuple[str, ...] = ()
+    unrecorded: Marker | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -282,10 +286,12 @@ class Plan:
     ``handover`` is the path of a service whose application changes on this host. Its lock is held from its
     undeployment until the end of its deployment, across all steps between, so that the service is never missing on
     all hosts at once. There is at most one such service, because a host never holds two service locks.
+    ``unchanged`` are the wanted deployments that are not run again, because of ``rerun = 'changed'``.
     """
 
     steps: tuple[Step, ...] = ()
     handover: str | None = None
+    unchanged: tuple[Deployment, ...] = ()
 
     @property
     def controller(self) -> Assignment | None:

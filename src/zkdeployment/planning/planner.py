@@ -16,15 +16,21 @@ from zkdeployment.planning.steps.package_steps import (
     remove_checkout,
     remove_software,
 )
+from zkdeployment.planning.steps.rerunning import (
+    markers_by_deployment,
+    reason_to_run,
+    unchanged_deployments,
+    without_record,
+)
 from zkdeployment.planning.steps.software_difference import compare_software
-from zkdeployment.planning.steps.step_reasons import BUILD_AGAIN, RUN_AGAIN, why_deployed_again
+from zkdeployment.planning.steps.step_reasons import BUILD_AGAIN, RECORD_MISSING, RUN_AGAIN
 from zkdeployment.planning.steps.undeploying import end_deployments
 from zkdeployment.planning.steps.wanted_software import WantedSoftware
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.deployment import Assignment, Deployment
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.model.plan import Step
     from zkdeployment.planning.steps.software_difference import SoftwareDifference
@@ -41,19 +47,23 @@ def plan(
     """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
     ``wanted`` is free of conflicts, which ``targets`` has checked. The order is: undeploy, one package
-    transaction, renew all checkouts, run all wanted deployments, remove software that nothing needs any more. The
-    plan changes only packages that are wanted, registered as managed, or own the deploy script under their name.
-    The agent's own package may be wanted, but is never removed.
+    transaction, renew all checkouts, run all wanted deployments, remove software that nothing needs any more.
+    Unchanged deployments with ``rerun = 'changed'`` are not run, and a checkout that only these use is not
+    renewed. The plan changes only packages that are wanted, registered as managed, or own the deploy script under
+    their name. The agent's own package may be wanted, but is never removed.
 
     ``controller`` is the role controller: it is brought up to date first, and its scripts bracket all steps but
-    the undeployments. ``services`` are the paths of services in the tree, perhaps for other hosts only:
+    the undeployments; they are not run for unchanged deployments alone. ``services`` are the paths of
+    services in the tree, perhaps for other hosts only:
     deployments of these are undeployed under their locks, after those of services that left the tree. Only
     ``unwanted_services`` matter. Raises ``HostFilesError`` if the host has two controllers, if deployments occupy
     the controller's directory, or if the script of an undeployment is lost and cannot be reinstalled.
     """
     difference = compare_software(WantedSoftware.of(wanted, controller), inventory)
     ending = end_deployments(wanted, difference, services)
-    return Plan(tuple(_steps(difference, ending)), ending.handover)
+    ended = frozenset(step.deployment for step in ending.undeploys)
+    unchanged = unchanged_deployments(difference, ended)
+    return Plan(tuple(_steps(difference, ending, unchanged)), ending.handover, tuple(sorted(unchanged)))
 
 
 def unwanted_services(wanted: Sequence[Assignment], inventory: Inventory) -> frozenset[str]:
@@ -66,29 +76,51 @@ def is_repetition(step: Step) -> bool:
     """Whether a step repeats what was done for the previous revision, as each revision does."""
     match step:
         case Deploy(reason=reason):
-            return reason == RUN_AGAIN
+            return reason in {RUN_AGAIN, RECORD_MISSING}
         case CheckOut(reason=reason):
             return reason == BUILD_AGAIN
     return isinstance(step, StartDeployments | EndDeployments)
 
 
-def _steps(difference: SoftwareDifference, ending: EndingDeployments) -> Iterator[Step]:
+def _steps(
+    difference: SoftwareDifference, ending: EndingDeployments, unchanged: frozenset[Deployment]
+) -> Iterator[Step]:
     """Yield the steps in the order of their execution."""
-    wanted, inventory = difference.wanted, difference.inventory
-    yield from _controller_steps(difference)
+    controller = difference.wanted.controller
     reinstalled_first = frozenset(step.package for step in ending.undeploys if step.script is None)
+    steps = tuple(_bracketed_steps(difference, ending, reinstalled_first, unchanged))
+    is_bracketed = controller is not None and bool(steps or ending.undeploys or not unchanged)
+    yield from _controller_steps(difference, is_bracketed=is_bracketed)
     if reinstalled_first:
         yield reinstall_scripts(difference, reinstalled_first)
     yield from ending.undeploys
-    if wanted.controller is not None:
-        yield StartDeployments(wanted.controller, "before the deployments")
+    if controller is not None and is_bracketed:
+        yield StartDeployments(controller, "before the deployments")
+    yield from steps
+    if controller is not None and is_bracketed:
+        yield EndDeployments(controller, "after the deployments")
+
+
+def _bracketed_steps(
+    difference: SoftwareDifference,
+    ending: EndingDeployments,
+    reinstalled: Collection[str],
+    unchanged: frozenset[Deployment],
+) -> Iterator[Step]:
+    """Yield the steps between the two scripts of the role's controller, if there is one.
+
+    ``reinstalled`` are the packages that an earlier step reinstalls.
+    """
+    wanted, inventory = difference.wanted, difference.inventory
     old_checkouts = sorted(inventory.checkouts.keys() - wanted.checkouts.keys() - wanted.controller_packages)
     yield from (remove_checkout(difference, name) for name in old_checkouts if name in wanted.needs)
-    if change := change_packages(difference, reinstalled_first):
+    if change := change_packages(difference, reinstalled):
         yield change
-    new_checkouts = sorted(wanted.checkouts.keys() - wanted.controller_packages)
-    yield from (check_out(difference, name) for name in new_checkouts)
-    yield from _deploys(difference, ending.handover)
+    new_checkouts = wanted.checkouts.keys() - wanted.controller_packages
+    deploys = tuple(_deploys(difference, ending.handover, unchanged))
+    run = {step.assignment.package for step in deploys}
+    yield from (check_out(difference, name) for name in sorted(new_checkouts & run))
+    yield from deploys
     unneeded_checkouts = [name for name in old_checkouts if name not in wanted.needs]
     ended = {step.application for step in ending.undeploys}.union(
         unneeded_checkouts, map(difference.application_of, difference.unneeded)
@@ -97,14 +129,13 @@ def _steps(difference: SoftwareDifference, ending: EndingDeployments) -> Iterato
         yield remove_software(difference, tuple(sorted(ended - wanted.applications)))
     # A checkout's directory is its only record, so its removal comes last.
     yield from (remove_checkout(difference, name) for name in unneeded_checkouts)
-    if wanted.controller is not None:
-        yield EndDeployments(wanted.controller, "after the deployments")
 
 
-def _controller_steps(difference: SoftwareDifference) -> Iterator[Step]:
+def _controller_steps(difference: SoftwareDifference, *, is_bracketed: bool) -> Iterator[Step]:
     """Yield the steps that bring the controller up to date.
 
-    The checkout of another controller is removed with the other unneeded checkouts.
+    The checkout of a controller whose scripts do not run is not renewed. The checkout of another controller is
+    removed with the other unneeded checkouts.
     """
     wanted = difference.wanted
     for name in wanted.controller_packages & difference.inventory.checkouts.keys() - wanted.checkouts.keys():
@@ -112,21 +143,25 @@ def _controller_steps(difference: SoftwareDifference) -> Iterator[Step]:
     if difference.controller_change is not None:
         yield difference.controller_change
     for name in wanted.controller_packages & wanted.checkouts.keys():
-        yield check_out(difference, name)
+        step = check_out(difference, name)
+        if is_bracketed or not is_repetition(step):
+            yield step
 
 
-def _deploys(difference: SoftwareDifference, handover: str | None) -> Iterator[Deploy]:
+def _deploys(
+    difference: SoftwareDifference, handover: str | None, unchanged: frozenset[Deployment]
+) -> Iterator[Deploy]:
     """Yield the steps that run the wanted deployments, first those of the service that is handed over."""
-    markers = {(marker.application, marker.deployment): marker for marker in difference.inventory.markers}
+    markers = markers_by_deployment(difference.inventory)
     for assignment in sorted(difference.wanted.assignments, key=lambda wanted: wanted.path != handover):
-        packages = (assignment.package, *sorted(assignment.patches))
-        changes = [difference.reason_of(name) for name in packages if name in difference.want]
         for deployment in assignment.deployments:
             marker = markers.get((assignment.application, deployment))
-            files = () if marker is None else marker.files
-            yield Deploy(
-                assignment=assignment,
-                deployment=deployment,
-                reason="new" if marker is None else why_deployed_again(assignment, marker, changes),
-                stale_files=tuple(file for file in files if file != deployment.marker_name),
-            )
+            if deployment not in unchanged:
+                files = () if marker is None else marker.files
+                yield Deploy(
+                    assignment=assignment,
+                    deployment=deployment,
+                    reason="new" if marker is None else reason_to_run(assignment, marker, difference),
+                    stale_files=tuple(file for file in files if file != deployment.marker_name),
+                    unrecorded=without_record(marker),
+                )

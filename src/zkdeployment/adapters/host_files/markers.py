@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
+    from zkdeployment.model.tree import Value
+
 _NAME = re.compile(r"(?P<path>.+)\.(?P<number>0|[1-9][0-9]{0,8})\.(?P<kind>deployed|script)")
 _SCRIPT = re.compile(r"(?:^|/)opt/(?P<package>[^/]+)/(?:bin/)?zookeeper-deploy$")
 _LARGEST = 64 * 1024
@@ -31,7 +33,7 @@ _LARGEST = 64 * 1024
 
 def encode(marker: Marker) -> bytes:
     """Return the content of a marker's file."""
-    content = {
+    content: dict[str, Value] = {
         "path": marker.deployment.path,
         "number": marker.deployment.number,
         "package": marker.package,
@@ -40,6 +42,8 @@ def encode(marker: Marker) -> bytes:
         "version": marker.version,
         "sequence": marker.sequence,
     }
+    if marker.properties is not None:
+        content |= {"properties": marker.properties, "packages": list(marker.packages)}
     return (json.dumps(content, indent=2) + "\n").encode("ascii")
 
 
@@ -124,8 +128,14 @@ def _read_marker(directory: Path, deployment: Deployment, files: list[str]) -> t
         version=texts.get("version"),
         files=tuple(files),
         sequence=sequence if is_sequence(sequence := known.get("sequence")) else None,
+        properties=texts.get("properties"),
+        packages=_texts(known.get("packages")),
     )
     return marker, bool(known)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def _fields(content: bytes, deployment: Deployment) -> dict[str, Any]:

@@ -120,6 +120,7 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         ],
         # Beside the markers, whose lists older programs read by their length.
         "sequences": [marker.sequence for marker in inventory.markers],
+        "records": _records(inventory.markers),
         "managed": dict(inventory.managed),
         "checkouts": dict(inventory.checkouts),
         "applications": sorted(inventory.applications),
@@ -127,6 +128,12 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         "lost_scripts": sorted(inventory.lost_scripts),
         "originals": dict(inventory.originals),
     }
+
+
+def _records(markers: Iterable[Marker]) -> list[object]:
+    """Return what each marker records; empty if none does, as on most hosts."""
+    records = [None if marker.properties is None else [marker.properties, *marker.packages] for marker in markers]
+    return [*records] if any(records) else []
 
 
 def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inventory]) -> KnownHost:
@@ -174,10 +181,17 @@ def _markers_only(value: Any) -> Inventory:
 
 def _markers(value: Any) -> tuple[Marker, ...]:
     markers = value["markers"]
-    sequences = value.get("sequences") or [None] * len(markers)  # agents of old releases do not publish these
+    # Agents of old releases do not publish these.
+    sequences = value.get("sequences") or [None] * len(markers)
+    records = value.get("records") or [None] * len(markers)
     return tuple(
-        replace(_marker(*fields), sequence=_number_or_none(sequence))
-        for fields, sequence in zip(markers, sequences, strict=True)
+        replace(
+            _marker(*fields),
+            sequence=_number_or_none(sequence),
+            properties=None if record is None else _text(record[0]),
+            packages=() if record is None else tuple(_text(package) for package in record[1:]),
+        )
+        for fields, sequence, record in zip(markers, sequences, records, strict=True)
     )
 
 

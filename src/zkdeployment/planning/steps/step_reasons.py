@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.deployment import Rerun
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -32,6 +34,11 @@ def why_undeployed(marker: Marker, wanted: Iterable[Assignment]) -> str:
     return "not wanted on this host any more"
 
 
+#: The reason of a deployment whose marker does not record what it was deployed with: it was deployed with
+#: ``rerun = 'always'``, by an earlier release, or not completely.
+RECORD_MISSING = "run again, because its marker does not record its properties"
+
+
 def why_deployed_again(assignment: Assignment, marker: Marker, package_changes: Sequence[str]) -> str:
     """Return why a recorded deployment runs again; ``package_changes`` are those of its packages, as sentences."""
     if marker.package is not None and marker.package != assignment.package:
@@ -42,7 +49,11 @@ def why_deployed_again(assignment: Assignment, marker: Marker, package_changes: 
         return f"package changed: {', '.join(package_changes)}"
     if marker.package is not None and marker.subtype != assignment.subtype:
         return f"subtype changed from {marker.subtype or 'none'} to {assignment.subtype or 'none'}"
-    return RUN_AGAIN
+    if assignment.rerun is not Rerun.CHANGED:
+        return RUN_AGAIN
+    if marker.properties is None:
+        return RECORD_MISSING
+    return RUN_AGAIN if marker.properties == assignment.properties else "properties changed"
 
 
 def package_change(name: str, version: str | None, installed: Sequence[Package]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
+from zkdeployment.model.deployment import Rerun
 from zkdeployment.model.inventory import Marker
 from zkdeployment.model.plan import (
     ChangeController,
@@ -25,10 +26,14 @@ from zkdeployment.model.plan import (
     Undeploy,
 )
 from zkdeployment.planning.steps.ownership import packages_to_register
+from zkdeployment.planning.steps.rerunning import installed_packages
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange, Step
     from zkdeployment.ports.host import Transaction
     from zkdeployment.ports.locks import ServiceLock
@@ -39,13 +44,18 @@ _COMMITS = 4  # attempts at one package change, each prepared anew
 class StepEffects:
     """Applies steps to this host for one revision; raises the errors of the adapters.
 
-    ``sequence`` is that of the revision's publication (0: set by hand).
+    ``sequence`` is that of the revision's publication (0: set by hand). ``unrecorded`` are the markers of
+    deployments that will run again, without their records, which end when their software changes.
     """
 
-    def __init__(self, adapters: AgentAdapters, revision: Revision, sequence: int) -> None:
+    def __init__(
+        self, adapters: AgentAdapters, revision: Revision, sequence: int, unrecorded: Iterable[Marker] = ()
+    ) -> None:
         self._adapters = adapters
         self._revision = revision
         self._sequence = sequence
+        self._unrecorded = list(unrecorded)
+        self._installed: Packages | None = None
         self._prepared: deque[Transaction] = deque()
 
     def prepare_packages(self, change: PackageChange) -> None:
@@ -110,6 +120,8 @@ class StepEffects:
             self._adapters.files.remove_marker(step.application, step.deployment, step.files)
 
     def _change_packages(self, step: ChangePackages) -> None:
+        self._end_records(self._unrecorded)
+        self._installed = None
         with self._adapters.notifier.uninterrupted():
             transaction = self._prepared.popleft()
             managed = packages_to_register(step.applications, transaction.after, step.change.remove)
@@ -141,6 +153,7 @@ class StepEffects:
                     [script], name=f"build {step.package}", revision=self._revision, directory=directory
                 )
 
+        self._end_records(self._unrecorded)
         with self._adapters.notifier.uninterrupted():
             self._adapters.checkouts.install(step.package, build)
         with failpoints("drop-replaced"):
@@ -150,8 +163,11 @@ class StepEffects:
         assignment = step.assignment
         self._adapters.files.make_application_directory(assignment.application)
         script = self._adapters.files.script(assignment.package)
+        is_recorded = assignment.rerun is Rerun.CHANGED
+        packages = installed_packages(assignment, self._packages()) if is_recorded else ()
         if lock is not None:
             lock.check_lease()
+        self._end_records([marker for marker in self._unrecorded if marker is step.unrecorded])
         self._run(step, script)
         marker = Marker(
             deployment=step.deployment,
@@ -162,9 +178,24 @@ class StepEffects:
             version=assignment.version,
             files=step.stale_files,
             sequence=self._sequence or None,
+            properties=assignment.properties if is_recorded else None,
+            packages=packages,
         )
         with failpoints("marker"):
             self._adapters.files.write_marker(marker)
+
+    def _packages(self) -> Packages:
+        """Return the installed packages, read once after each transaction."""
+        if self._installed is None:
+            self._installed = self._adapters.packages.installed()
+        return self._installed
+
+    def _end_records(self, markers: Collection[Marker]) -> None:
+        """Write markers without their records, unless that is done: what is interrupted now has to run again."""
+        for marker in tuple(markers):
+            with failpoints("end-record"):
+                self._adapters.files.write_marker(marker)
+            self._unrecorded.remove(marker)
 
     def _remove_software(self, step: RemoveSoftware) -> None:
         with self._adapters.notifier.uninterrupted():
