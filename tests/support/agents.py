@@ -117,6 +117,10 @@ class Fleet:
         for target, n in targets.items():
             self._put(f"{path}/deploy/{target}", {"n": n})
 
+    def write(self, path: str, properties: Mapping[str, object]) -> None:
+        """Write the properties of any node of the tree, with links as in znodes."""
+        self._put(path, properties)
+
     def controller(self, role: str, package: str, version: str) -> None:
         """Write a role's controller and the parent node of its lock."""
         self._put(f"/roles/{role}", {"type": package, "version": version})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.checkout import is_checkout
+from zkdeployment.model.deployment import Rerun
 from zkdeployment.model.inventory import Inventory, Marker, Package
 from zkdeployment.model.plan import (
     ChangeController,
@@ -23,11 +24,12 @@ from zkdeployment.model.plan import (
     Undeploy,
 )
 from zkdeployment.planning.packages import has_version, select
+from zkdeployment.planning.steps.rerunning import installed_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.deployment import Assignment, Deployment
     from zkdeployment.model.plan import PackageChange, Plan, Step
 
 #: The packages of the repository. A number in a name is part of the name; patches have no script.
@@ -56,7 +58,11 @@ def script_of(package: str) -> str:
 
 @dataclass
 class SimulatedHost:
-    """The state of a host."""
+    """The state of a host.
+
+    ``ran`` maps each running deployment to what its script was last run with, packages included; ``None`` if the
+    script did not end, or if its software was changed since.
+    """
 
     packages: dict[str, set[Package]] = field(default_factory=dict)
     scripts: set[str] = field(default_factory=set)
@@ -67,6 +73,7 @@ class SimulatedHost:
     checkouts: dict[str, str] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     running: set[tuple[str, Deployment]] = field(default_factory=set)
+    ran: dict[tuple[str, Deployment], tuple[Assignment, tuple[str, ...]] | None] = field(default_factory=dict)
 
     def copy(self) -> SimulatedHost:
         """Return an independent copy."""
@@ -122,9 +129,28 @@ class SimulatedHost:
         self.scripts.discard(name)
         self.directories.discard(name)
 
+    def replace_release(self, name: str) -> None:
+        """Install another release of a package, as a person may do beside the agent."""
+        (package,) = self.packages[name]
+        self.packages[name] = {replace(package, release=f"{package.release}1")}
+        self._renew(name)
+        self.ran |= {
+            key: None
+            for key, ran in self.ran.items()
+            if ran is not None and name in ran[0].patches and ran[0].rerun is Rerun.CHANGED
+        }
+
     def take(self, plan: Plan) -> Iterator[Step]:
         """Execute all steps; yield the step after each single effect."""
+        records = list(plan.unrecorded)
         for step in plan.steps:
+            if isinstance(step, ChangePackages | CheckOut):
+                yield from (step for _ in self._end_records(records))
+                records.clear()
+            elif isinstance(step, Deploy | Undeploy):
+                ended = [marker for marker in records if marker.deployment == step.deployment]
+                yield from (step for _ in self._end_records(ended))
+                records = [marker for marker in records if marker not in ended]
             for _ in self._effects(step):
                 yield step
 
@@ -160,6 +186,17 @@ class SimulatedHost:
                 yield from self._change(step.change)
                 yield from self._remove(step)
 
+    def _end_records(self, markers: list[Marker]) -> Iterator[None]:
+        for marker in markers:
+            self.markers[marker.application, marker.deployment] = marker
+            yield
+
+    def _renew(self, name: str) -> None:
+        """Forget what the deployments of a package were run with, because the package changes."""
+        self.ran |= {
+            key: None for key, marker in self.markers.items() if marker.package == name and key in self.ran
+        }
+
     def _change_controller(self, step: ChangeController) -> Iterator[None]:
         self.managed |= step.registered
         yield
@@ -177,6 +214,8 @@ class SimulatedHost:
         script = script_of(step.package) if step.script is None else step.script
         assert script in {script_of(name) for name in self.scripts}, f"{script} is gone"
         self.running.discard(key)
+        self.ran.pop(key, None)
+        self.ran |= {other: None for other in self.ran if other[1] == step.deployment}
         yield
         del self.markers[key]
         yield
@@ -187,6 +226,7 @@ class SimulatedHost:
         for name, package in chosen.items():
             assert name in change.managed
             if package not in self.packages.get(name, set()):
+                self._renew(name)
                 self.install(package)
                 yield
             for other in sorted(self.packages[name] - {package}):
@@ -194,6 +234,7 @@ class SimulatedHost:
                 yield
         for name in sorted(change.reinstall):
             assert name in change.managed & self.packages.keys()
+            self._renew(name)
             self.scripts.add(name)
             self.directories.add(name)
             yield
@@ -207,6 +248,7 @@ class SimulatedHost:
         name = step.package
         assert name not in self.packages or name not in self.scripts, f"the package {name} is in its place"
         assert step.replaces or name not in self.directories, f"{name} is somebody else's"
+        self._renew(name)
         self.check_out(name, step.version)
         yield
         self.managed.pop(name, None)
@@ -221,6 +263,11 @@ class SimulatedHost:
         yield
         key = (wanted.application, step.deployment)
         self.running.add(key)
+        self.ran[key] = None
+        yield
+        installed = {name: tuple(package) for name, package in self.packages.items()}
+        packages = installed_packages(wanted, installed) if wanted.rerun is Rerun.CHANGED else ()
+        self.ran[key] = replace(wanted, n=1), packages
         yield
         marker = Marker(
             deployment=step.deployment,
@@ -229,6 +276,8 @@ class SimulatedHost:
             subtype=wanted.subtype,
             script=script_of(wanted.package),
             version=wanted.version,
+            properties=wanted.properties if wanted.rerun is Rerun.CHANGED else None,
+            packages=packages,
             files=(step.deployment.marker_name, *step.stale_files),
         )
         self.markers[key] = marker

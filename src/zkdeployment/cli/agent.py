@@ -12,7 +12,7 @@ from zkdeployment import log
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.daemons.agent.cycle_machine import CycleState
-from zkdeployment.planning.plan_text import removed_files, sentence
+from zkdeployment.planning.plan_text import removed_files, sentence, unchanged_sentence
 from zkdeployment.wiring.agent import build_agent, check_zookeeper, preview_plan, run_agent
 from zkdeployment.wiring.process import build_control
 
@@ -62,6 +62,8 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
             echo(f"{number}. {sentence(step)}")
             if files := removed_files(step):
                 echo(f"   removes {', '.join(files)}")
+        if unchanged := unchanged_sentence(plan):
+            echo(unchanged)
         echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)
         return
     control = build_control()

@@ -147,6 +147,8 @@ def _render(prediction: Forecast, *, every: bool) -> RenderableType:
             parts.append(styled(f"{_names(group)}: {heading}{_reason(group)}", style=_COLOURS.get(outlook, "")))
             if every or outlook is Outlook.CHANGES:
                 parts += _steps(group[0])
+            if group[0].unchanged:
+                parts.append(styled(f"      {group[0].unchanged}"))
     parts += (styled(line) for line in _order(prediction))
     return Group(*parts)
 
@@ -167,6 +169,8 @@ def short_lines(prediction: Forecast) -> Iterator[str]:
             yield f"- {_count(group)} {heading}{_reason(group)}: {_names(group, _NAMED)}"
             if outlook is Outlook.CHANGES:
                 yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
+            if group[0].unchanged:
+                yield f"  - {group[0].unchanged}"
     yield from _order(prediction, bullet="- ", most=_NAMED)
 
 

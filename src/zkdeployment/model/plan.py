@@ -50,7 +50,7 @@ class Undeploy:
     ``script`` is ``None`` when it comes with ``package``, which an earlier step reinstalls. ``locked`` means that
     the service is still in the tree. Other hosts may have instances of it, so the step needs the service's lock
     (or that of the role, if the role has a controller). A service that was removed from the tree is undeployed on
-    all hosts at once.
+    all hosts at once. ``unrecorded`` is as in ``Deploy``.
     """
 
     kind: ClassVar[str] = "undeploy"
@@ -62,6 +62,7 @@ class Undeploy:
     reason: str
     locked: bool = False
     package: str = ""
+    unrecorded: Marker | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -204,8 +205,8 @@ class Deploy:
     If the role has a controller, the role's lock replaces the service's.
 
     ``stale_files`` are markers of older tools that the new marker replaces. ``unrecorded`` is the present marker
-    without its record of what was deployed, which replaces it before the deployment or its software changes;
-    ``None`` if there is no record.
+    without its record of what was deployed, which replaces it before a script runs for the deployment or its
+    software changes; ``None`` if there is no record.
     """
 
     kind: ClassVar[str] = "deploy"
@@ -292,6 +293,12 @@ class Plan:
     steps: tuple[Step, ...] = ()
     handover: str | None = None
     unchanged: tuple[Deployment, ...] = ()
+
+    @property
+    def unrecorded(self) -> tuple[Marker, ...]:
+        """The markers, without their records, of the deployments that the plan runs again or ends."""
+        steps = (step for step in self.steps if isinstance(step, Deploy | Undeploy))
+        return tuple(step.unrecorded for step in steps if step.unrecorded is not None)
 
     @property
     def controller(self) -> Assignment | None:

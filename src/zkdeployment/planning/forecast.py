@@ -13,7 +13,7 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.order import Order  # noqa: TC001  the field type of a public dataclass
-from zkdeployment.planning.plan_text import action, describe, sentence
+from zkdeployment.planning.plan_text import action, describe, sentence, unchanged_sentence
 from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets.wanted import wanted_for
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Inventory, KnownHost
     from zkdeployment.model.publication import Targets, TreeChange
     from zkdeployment.model.tree import Tree, Value
+
+
+#: How many deployments that are not run again a sentence names.
+_NAMED = 12
 
 
 class Outlook(Enum):
@@ -55,6 +59,11 @@ class HostForecast:
     lease: str = ""
 
     @property
+    def unchanged(self) -> str:
+        """The deployments that are not run again, as a sentence; empty if there are none."""
+        return unchanged_sentence(self.plan, _NAMED)
+
+    @property
     def lines(self) -> tuple[tuple[str, str], ...]:
         """The steps as sentences, each with its script and its lock; hosts with equal lines do the same."""
         return tuple((sentence(step), action(step, self.plan.controller)) for step in self.plan.steps)
@@ -70,6 +79,7 @@ class HostForecast:
             "lease": self.lease or None,
             "reason": self.reason or None,
             "steps": describe(self.plan),
+            "unchanged": [str(deployment) for deployment in self.plan.unchanged],
         }
 
 
@@ -128,7 +138,7 @@ class Forecast:
         """Return the hosts of an outlook in groups that do the same, the largest group first."""
         groups: dict[object, list[HostForecast]] = {}
         for host in self.with_outlook(outlook):
-            groups.setdefault((host.lines, host.reason), []).append(host)
+            groups.setdefault((host.lines, host.reason, host.unchanged), []).append(host)
         return sorted(map(tuple, groups.values()), key=len, reverse=True)
 
     def to_json(self) -> dict[str, Value]:

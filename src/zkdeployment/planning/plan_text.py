@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.listing import listing
 from zkdeployment.model.plan import (
     ChangeController,
     ChangePackages,
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 def sentence(step: Step) -> str:
     """Return one line on what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
     return f"{step.title}{_detail(step)}: {step.reason}"
+
+
+def unchanged_sentence(plan: Plan, most: int | None = None) -> str:
+    """Return one line with the deployments that are not run again, at most ``most``; empty if there are none."""
+    names = listing(list(map(str, plan.unchanged)), most)
+    return f"unchanged, not run again: {names}" if names else ""
 
 
 def action(step: Step, controller: Assignment | None) -> str:

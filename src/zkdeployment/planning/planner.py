@@ -21,6 +21,7 @@ from zkdeployment.planning.steps.rerunning import (
     reason_to_run,
     unchanged_deployments,
     without_record,
+    without_software_of,
 )
 from zkdeployment.planning.steps.software_difference import compare_software
 from zkdeployment.planning.steps.step_reasons import BUILD_AGAIN, RECORD_MISSING, RUN_AGAIN
@@ -63,7 +64,8 @@ def plan(
     ending = end_deployments(wanted, difference, services)
     ended = frozenset(step.deployment for step in ending.undeploys)
     unchanged = unchanged_deployments(difference, ended)
-    return Plan(tuple(_steps(difference, ending, unchanged)), ending.handover, tuple(sorted(unchanged)))
+    steps = _steps(without_software_of(unchanged, difference), ending, unchanged)
+    return Plan(tuple(steps), ending.handover, tuple(sorted(unchanged)))
 
 
 def unwanted_services(wanted: Sequence[Assignment], inventory: Inventory) -> frozenset[str]:

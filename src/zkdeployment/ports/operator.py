@@ -42,6 +42,9 @@ class FleetReader(Protocol):
     def known_hosts(self) -> tuple[KnownHost, ...]:
         """Return the inventories of all known hosts, absent ones included."""
 
+    def known_host(self, host_id: str) -> KnownHost | None:
+        """Return the inventory of a host; ``None`` if the host never published one."""
+
     def reports(self, services: Collection[str]) -> FleetReports:
         """Return what all known hosts and the providers of these services report, without any clusters.
 

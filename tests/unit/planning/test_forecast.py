@@ -1,6 +1,7 @@
 """Forecasts of the plans of hosts, from values."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,11 +11,12 @@ from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.model.plan import ChangePackages, Deploy
 from zkdeployment.model.strategy import ALL_HOSTS
-from zkdeployment.model.tree import Tree
+from zkdeployment.model.tree import Tree, properties_digest
 from zkdeployment.planning.forecast import Outlook, forecast
 from zkdeployment.planning.order import order
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.tree.diff import diff
+from zkdeployment.tree.links import resolved_properties
 
 NODES = {
     "/defaults": {"threads": 3},
@@ -164,6 +166,37 @@ def test_hosts_that_do_the_same_are_grouped_the_most_first():
     ]
 
 
+class TestAServiceThatRunsAgainOnlyWhenChanged:
+    NODES = changed("/who/foo", rerun="changed")
+
+    def look(self, nodes, *, runs_with=None, **more):
+        had = Tree(self.NODES if runs_with is None else runs_with)
+        digest = properties_digest(resolved_properties(had.properties, "/who/foo"))
+        (marker,) = DEPLOYED.markers
+        marker = replace(marker, properties=digest, packages=(FOO.nevra,))
+        inventory = replace(DEPLOYED, markers=(marker,))
+        targets, problems = compile_targets(Tree(nodes))
+        assert not problems
+        live = Tree(self.NODES)
+        return forecast(live, diff(live, Tree(nodes)), targets, [host(1)], [known(1, inventory)], **more)
+
+    def test_does_nothing_on_hosts_where_it_did_not_change(self):
+        seen = self.look(self.NODES | {"/other": {"x": 1}}, revision="r2")
+        (forecasted,) = seen.hosts
+        assert (forecasted.outlook, forecasted.plan.steps) == (Outlook.NOTHING, ())
+        assert forecasted.unchanged == "unchanged, not run again: /who/foo 0"
+        assert forecasted.to_json()["unchanged"] == ["/who/foo 0"]
+
+    def test_changes_hosts_when_a_property_behind_its_link_changes(self):
+        seen = self.look(self.NODES | {"/defaults": {"threads": 4}})
+        assert outlooks(seen) == {"h1": Outlook.CHANGES}
+        assert seen.hosts[0].lines[0][0] == "deploy /who/foo 0 (foo 1.0): properties changed"
+
+    def test_is_run_by_a_host_that_missed_an_earlier_change(self):
+        seen = self.look(self.NODES, runs_with=self.NODES | {"/defaults": {"threads": 2}})
+        assert outlooks(seen) == {"h1": Outlook.CHANGES}
+
+
 def test_only_hosts_asked_for_are_shown_by_id_or_name():
     hosts = [host(number) for number in (1, 2, 3)]
     known_hosts = [known(number) for number in (1, 2, 3)]
@@ -209,6 +242,7 @@ def test_a_forecast_as_json():
                         "reason": "package changed from foo 1.0 to 2.0",
                     },
                 ],
+                "unchanged": [],
             }
         ],
         "strategy": None,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
 from zkdeployment.errors import HostFilesError
-from zkdeployment.model.deployment import Assignment, Deployment
+from zkdeployment.model.deployment import Assignment, Deployment, Rerun
 from zkdeployment.model.inventory import Inventory, Marker, Package
 from zkdeployment.model.plan import (
     ChangePackages,
@@ -598,7 +598,8 @@ def wanted_sets(draw):
         name = draw(st.sampled_from(["foo", "bar", "foo-1", "foo-2"]))
         version = versions.get(name)
         patches = {"fix": versions["fix"]} if draw(st.booleans()) and version not in CHECKOUTS else {}
-        result.append(assignment(path, name, version, n=draw(st.integers(0, 2)), patches=patches))
+        rerun = {"rerun": draw(st.sampled_from(Rerun)), "properties": draw(st.sampled_from("pq"))}
+        result.append(assignment(path, name, version, n=draw(st.integers(0, 2)), patches=patches, **rerun))
     return result
 
 
@@ -723,6 +724,7 @@ def test_stopped_anywhere_and_asked_for_something_else_a_host_arrives_there(firs
         fresh.etc,
     )
     assert (end.markers, end.managed.keys()) == (fresh.markers, fresh.managed.keys())
+    assert {key: end.ran[key] for key in end.markers} == fresh.ran
 
 
 @given(wanted_sets(), hosts())

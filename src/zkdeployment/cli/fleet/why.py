@@ -13,6 +13,7 @@ from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
 from zkdeployment.fleet.services.withheld_services import withheld_from_host
+from zkdeployment.fleet.unchanged_deployments import unchanged_deployments
 from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
 
@@ -32,7 +33,8 @@ def command(connection: Servers, host: str, output: str) -> None:
     """Explain why HOST (id or name) is not at the cluster version.
 
     The first line is the cause; facts, advice and the host's checks follow. Among the facts are the services that
-    the host does not deploy because of the state of their intents. The exit code is 3 if HOST is unknown.
+    the host does not deploy because of the state of their intents, and the deployments with rerun = 'changed' that
+    the last publication did not run again. The exit code is 3 if HOST is unknown.
 
     \b
     Example:
@@ -47,6 +49,9 @@ def command(connection: Servers, host: str, output: str) -> None:
         if (identity := find_identity(snapshot, host)) is not None:
             withheld = withheld_from_host(identity, operator.intents.withheld(), operator.intents.records)
             explanation = explanation.with_facts(withheld)
+            if explanation.cause is Cause.CONVERGED:
+                known = operator.fleet.known_host(identity.id)
+                explanation = explanation.with_facts(unchanged_deployments(known))
     if identity is not None:
         with open_checks(connection) as checks:
             explanation = explanation.with_checks(checks.findings([identity.id], time.time()))

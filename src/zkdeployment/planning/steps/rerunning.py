@@ -60,6 +60,20 @@ def _is_unchanged(assignment: Assignment, marker: Marker | None, difference: Sof
     return deployed == wanted and not _software_changes(assignment, marker, difference)
 
 
+def without_software_of(unchanged: Collection[Deployment], difference: SoftwareDifference) -> SoftwareDifference:
+    """Return a difference without the packages that only these deployments need.
+
+    Without a package manager, all needed packages seem to be missing.
+    """
+    names = {
+        name
+        for assignment in difference.wanted.assignments
+        if not all(deployment in unchanged for deployment in assignment.deployments)
+        for name in (assignment.package, *assignment.patches)
+    }
+    return replace(difference, want={name: version for name, version in difference.want.items() if name in names})
+
+
 def _software_changes(assignment: Assignment, marker: Marker, difference: SoftwareDifference) -> Sequence[str]:
     """Return how the software of a recorded deployment changes, or changed since it was run, as sentences."""
     name, inventory = assignment.package, difference.inventory
@@ -67,6 +81,9 @@ def _software_changes(assignment: Assignment, marker: Marker, difference: Softwa
     changes = [difference.reason_of(package) for package in names if package in difference.want]
     if assignment.rerun is not Rerun.CHANGED or marker.properties is None:
         return changes
+    if not inventory.packages and not marker.packages and name not in difference.wanted.checkouts:
+        # No package manager: the script is all that is known of the software.
+        return [] if name in inventory.scripts else [f"{name} has no deploy script"]
     changes += [f"{package} has lost its deploy script" for package in names if package in difference.lost]
     if name in difference.wanted.checkouts:
         if inventory.checkouts.get(name) != assignment.version or name not in inventory.scripts:

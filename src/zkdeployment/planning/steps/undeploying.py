@@ -9,6 +9,7 @@ from zkdeployment.errors import HostFilesError
 from zkdeployment.model import names
 from zkdeployment.model.inventory import version_key
 from zkdeployment.model.plan import Undeploy
+from zkdeployment.planning.steps.rerunning import without_record
 from zkdeployment.planning.steps.step_reasons import why_undeployed
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def _undeploy(marker: Marker, difference: SoftwareDifference, *, is_locked: bool
         reason=why_undeployed(marker, difference.wanted.assignments),
         locked=is_locked,
         package=package,
+        unrecorded=without_record(marker),
     )
 
 

@@ -9,7 +9,7 @@ from zkdeployment.errors import HostFilesError, TreeError
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.model.cluster import short
-from zkdeployment.planning.plan_text import action, sentence
+from zkdeployment.planning.plan_text import action, sentence, unchanged_sentence
 from zkdeployment.planning.planner import plan
 from zkdeployment.planning.targets.wanted import wanted_for
 from zkdeployment.web.views.links import publication_page, service_page
@@ -153,7 +153,9 @@ def _steps(
         planned = plan(wanted.assignments, inventory, wanted.controller, services=services)
     except (TreeError, HostFilesError) as error:
         return (), f"The host would refuse the published revision: {error}"
-    return tuple((sentence(step), action(step, planned.controller)) for step in planned.steps), ""
+    steps = tuple((sentence(step), action(step, planned.controller)) for step in planned.steps)
+    unchanged = unchanged_sentence(planned)
+    return (*steps, *([(unchanged, "")] if unchanged else [])), ""
 
 
 def _deployments(identity: Identity, inventory: Inventory | None, targets: Targets) -> tuple[DeploymentRow, ...]:

@@ -97,7 +97,7 @@ def _group(outlook: Outlook, hosts: Sequence[HostForecast]) -> PlanGroup:
         title=f"{count_text(len(hosts), 'host')} {_HEADINGS[outlook]}",
         hosts=links,
         more=len(hosts) - len(links),
-        reason=hosts[0].reason,
+        reason="; ".join(filter(None, (hosts[0].reason, hosts[0].unchanged))),
         steps=hosts[0].lines if shows_steps else (),
     )
 

@@ -95,6 +95,9 @@ class ZooKeeperFleetReader:
     def known_hosts(self) -> tuple[KnownHost, ...]:
         return read_inventories(self._session)
 
+    def known_host(self, host_id: str) -> KnownHost | None:
+        return next(iter(read_inventories(self._session, [host_id])), None)
+
     def reports(self, services: Collection[str]) -> FleetReports:
         return read_reports(self._session, services)
 

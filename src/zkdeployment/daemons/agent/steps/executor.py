@@ -53,8 +53,7 @@ class Executor:
         self._identity = identity
         self._supervisor = supervisor
         self._plan = plan
-        unrecorded = (step.unrecorded for step in plan.steps if isinstance(step, Deploy))
-        self._effects = StepEffects(adapters, revision, sequence, filter(None, unrecorded))
+        self._effects = StepEffects(adapters, revision, sequence, plan.unrecorded)
         self._runner = StepRunner(self._effects, supervisor, len(plan.steps))
         self._locked = LockedSteps(adapters.fleet, identity, supervisor, self._runner)
         self._role_lock_hold: RoleLockHold | None = None

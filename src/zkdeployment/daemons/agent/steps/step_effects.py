@@ -29,10 +29,11 @@ from zkdeployment.planning.steps.ownership import packages_to_register
 from zkdeployment.planning.steps.rerunning import installed_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange, Step
     from zkdeployment.ports.host import Transaction
@@ -45,7 +46,7 @@ class StepEffects:
     """Applies steps to this host for one revision; raises the errors of the adapters.
 
     ``sequence`` is that of the revision's publication (0: set by hand). ``unrecorded`` are the markers of
-    deployments that will run again, without their records, which end when their software changes.
+    deployments that run again or end, without their records, which end before their scripts or software change.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class StepEffects:
         script = self._adapters.files.script(step.package) if step.script is None else step.script
         if lock is not None:
             lock.check_lease()
+        self._end_records_of(step.deployment)
         self._run(step, script)
         with failpoints("unmark"):
             self._adapters.files.remove_marker(step.application, step.deployment, step.files)
@@ -167,7 +169,7 @@ class StepEffects:
         packages = installed_packages(assignment, self._packages()) if is_recorded else ()
         if lock is not None:
             lock.check_lease()
-        self._end_records([marker for marker in self._unrecorded if marker is step.unrecorded])
+        self._end_records_of(step.deployment)
         self._run(step, script)
         marker = Marker(
             deployment=step.deployment,
@@ -190,7 +192,11 @@ class StepEffects:
             self._installed = self._adapters.packages.installed()
         return self._installed
 
-    def _end_records(self, markers: Collection[Marker]) -> None:
+    def _end_records_of(self, deployment: Deployment) -> None:
+        """End the records of a deployment, those of its former application included."""
+        self._end_records([marker for marker in self._unrecorded if marker.deployment == deployment])
+
+    def _end_records(self, markers: Iterable[Marker]) -> None:
         """Write markers without their records, unless that is done: what is interrupted now has to run again."""
         for marker in tuple(markers):
             with failpoints("end-record"):

@@ -1,0 +1,131 @@
+"""Services with ``rerun = 'changed'``: real agents, real ZooKeeper, real scripts."""
+
+import json
+
+import pytest
+
+from support.agents import AgentHost, Fleet, called, put_script
+from support.waiting import wait_until
+from zkdeployment.model.tree import properties_digest
+
+FOO = {"type": "foo", "version": "1.0", "rerun": "changed", "port =>": "/ports foo"}
+START = "starting-deployments /roles/web"
+END = "ending-deployments /roles/web"
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> AgentHost:
+    """A host with one service that is always run again and one that is only when it changed."""
+    fleet.service("/always", "bar", "1.0", h1=1)
+    fleet.service("/foo", "foo", "1.0", h1=1)
+    fleet.write("/ports", {"foo": 1})
+    fleet.write("/foo", FOO)
+    fleet.set_version("r1")
+    return fleet.host("h1")
+
+
+def marker(host):
+    return json.loads((host.root / "etc/foo/foo.0.deployed").read_text())
+
+
+def test_only_a_change_runs_a_deployment_again_and_without_one_nothing_is_locked(fleet, host):
+    with host.agent():
+        host.wait_for_version("r1")
+        digest = properties_digest({"type": "foo", "version": "1.0", "rerun": "changed", "port": 1})
+        assert (marker(host)["properties"], marker(host)["packages"]) == (digest, ["foo-1.0-1.noarch"])
+        fleet.set_version("r2")
+        host.wait_for_version("r2")
+        assert fleet.calls() == called("/always 0", "/foo 0", "/always 0")
+        assert (
+            fleet.client.exists("/agent-locks/always").cversion > fleet.client.exists("/agent-locks/foo").cversion
+        )
+        fleet.write("/ports", {"foo": 2})
+        fleet.set_version("r3")
+        host.wait_for_version("r3")
+        assert fleet.calls()[-2:] == called("/foo 0")
+        fleet.service("/foo", "foo", "1.0", h1=2)
+        fleet.write("/foo", FOO)
+        fleet.set_version("r4")
+        host.wait_for_version("r4")
+        assert fleet.calls()[-4:] == called("/always 0", "/foo 1")
+        fleet.write("/foo", FOO | {"version": "2.0"})
+        fleet.set_version("r5")
+        host.wait_for_version("r5")
+        assert fleet.calls()[-4:] == called("/foo 0", "/foo 1")
+        assert marker(host)["packages"] == ["foo-2.0-1.noarch"]
+
+
+def test_a_deployment_that_failed_is_run_again_at_the_former_revision_too(fleet, host):
+    with host.agent():
+        host.wait_for_version("r1")
+        failing = host.fail("/foo 0")
+        fleet.write("/ports", {"foo": 2})
+        fleet.set_version("r2")
+        wait_until(lambda: fleet.version is None, "the stop")
+        assert "properties" not in marker(host)
+        failing.unlink()
+        fleet.write("/ports", {"foo": 1})
+        fleet.set_version("r3")
+        host.wait_for_version("r3")
+        assert fleet.calls()[-2:] == called("/foo 0")
+        fleet.set_version("r4")
+        host.wait_for_version("r4")
+        assert fleet.calls()[-2:] == called("/always 0")
+
+
+def test_software_that_lost_its_script_is_run_again(fleet, host):
+    with host.agent():
+        host.wait_for_version("r1")
+        (host.root / "opt/foo/bin/zookeeper-deploy").unlink()
+        fleet.set_version("r2")
+        host.wait_for_version("r2")
+    assert fleet.calls()[-2:] == called("/foo 0")
+
+
+def test_the_scripts_of_a_role_controller_run_only_if_something_runs_between_them(fleet):
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/foo", "foo", "1.0", web=1)
+    fleet.write("/foo", FOO)
+    fleet.write("/ports", {"foo": 1})
+    fleet.set_version("r1")
+    host = fleet.host("h1", role="web")
+    with host.agent():
+        host.wait_for_version("r1")
+        assert fleet.calls() == called(START, "/foo 0", END)
+        fleet.set_version("r2")
+        host.wait_for_version("r2")
+        assert fleet.calls() == called(START, "/foo 0", END)
+        fleet.write("/ports", {"foo": 2})
+        fleet.set_version("r3")
+        host.wait_for_version("r3")
+        assert fleet.calls() == called(START, "/foo 0", END) * 2
+
+
+#: Where the agent is killed while it deploys new properties, and whether it runs the former ones again afterwards.
+CRASHES = {
+    "before:end-record": False,
+    "before:marker": True,
+}
+
+
+def test_a_killed_agent_runs_what_it_did_not_record_and_no_more(fleet):
+    host = fleet.host("h1")
+    put_script(host.root, "foo")
+    fleet.service("/foo", "foo", "1.0", h1=1)
+    fleet.write("/foo", FOO)
+    fleet.write("/ports", {"foo": 1})
+    fleet.set_version("r0")
+    assert host.command("--run-once").returncode == 0
+    fleet.set_version("same")
+    assert host.command("--dry-run").stdout == "unchanged, not run again: /foo 0\n"
+    for number, (point, runs) in enumerate(CRASHES.items()):
+        fleet.write("/ports", {"foo": 2})
+        fleet.set_version(f"new{number}")
+        with host.process("--run-once", failpoints=f"{point}=kill") as agent:
+            assert agent.wait(60) < 0, point
+        before = len(fleet.calls())
+        fleet.write("/ports", {"foo": 1})
+        fleet.set_version(f"old{number}")
+        assert host.command("--run-once").returncode == 0
+        assert fleet.calls()[before:] == (called("/foo 0") if runs else []), point
+
