@@ -128,4 +128,3 @@ def test_a_killed_agent_runs_what_it_did_not_record_and_no_more(fleet):
         fleet.set_version(f"old{number}")
         assert host.command("--run-once").returncode == 0
         assert fleet.calls()[before:] == (called("/foo 0") if runs else []), point
-
