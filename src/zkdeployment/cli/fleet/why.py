@@ -12,8 +12,8 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.explanation import Cause
 from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
+from zkdeployment.fleet.services.unchanged_deployments import unchanged_deployments
 from zkdeployment.fleet.services.withheld_services import withheld_from_host
-from zkdeployment.fleet.unchanged_deployments import unchanged_deployments
 from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from zkdeployment.fleet.unchanged_deployments import unchanged_deployments
+from zkdeployment.fleet.services.unchanged_deployments import unchanged_deployments
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
