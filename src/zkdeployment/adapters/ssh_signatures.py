@@ -49,7 +49,7 @@ def verify_text(allowed: Path, namespace: str, text: str, signature: str) -> Key
     try:
         allowed.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read approvers {allowed}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot read the keys in {allowed}: {error.strerror}") from error
     if len(signature) > _LONGEST:
         raise RefusedError("its signature is too long to be one")
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
@@ -58,7 +58,7 @@ def verify_text(allowed: Path, namespace: str, text: str, signature: str) -> Key
         found = _run("-Y", "find-principals", "-s", str(file), "-f", str(allowed))
         names = found.stdout.split() if found.status == 0 else []
         if not names:
-            raise RefusedError(f"its signature is not by one of the approvers ({allowed})")
+            raise RefusedError(f"its signature is not by one of the keys in {allowed}")
         name = names[0].split(",")[0]
         verified = _run(
             "-Y", "verify", "-f", str(allowed), "-I", name, "-n", namespace, "-s", str(file), text=text

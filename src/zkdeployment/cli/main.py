@@ -53,6 +53,7 @@ VERBS = {
     "sync": LazyVerb("sync", "Publish the tree from git to ZooKeeper."),
     "tree": LazyVerb("tree.tree", "Show, read, compare and change the tree."),
     "user": LazyVerb("user.user", "Add, list and retire users of the service."),
+    "verify": LazyVerb("fleet.verify", "Check the signed publication of the whole fleet."),
     "version": LazyVerb("version", "Print the version of this program."),
     "why": LazyVerb("fleet.why", "Explain why a host is not at the cluster version."),
 }

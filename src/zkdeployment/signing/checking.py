@@ -48,9 +48,14 @@ def deviations(
             yield deviation
     for name, data in sorted(targets.items()):
         if (bucket := bucket_of(name)) in listed:
-            deviation = _difference(f"target {printable(name)}", listed[bucket].get(name), data)
+            deviation = _difference(target_subject(name), listed[bucket].get(name), data)
             if deviation is not None:
                 yield deviation
+
+
+def target_subject(name: str) -> str:
+    """Return how deviations name a target."""
+    return f"target {printable(name)}"
 
 
 def check_targets(

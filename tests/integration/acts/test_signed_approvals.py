@@ -115,7 +115,7 @@ def test_an_approval_without_the_signature_of_an_approver_is_not_committed(site:
     commits = site.commits()
     with pytest.raises(RefusedError, match=f"p1/store/v1/shop is not approved: {UNSIGNED}"):
         approve_intent(commits, site.order)
-    with pytest.raises(RefusedError, match=r"its signature is not by one of the approvers"):
+    with pytest.raises(RefusedError, match=r"its signature is not by one of the keys in"):
         approve_intent(commits, site.order, sign=approval_signer(site.keys["eve"]))
     assert site.branch.tip() == tip
     # The verb shows what would be approved before it asks and signs.

@@ -297,7 +297,7 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     unsigned = site.run("approve", SHOP)
     assert (unsigned.returncode, "give the file of your key with --key" in unsigned.stderr) == (2, True)
     foreign = site.run("approve", SHOP, "--key", str(mallory))
-    assert (foreign.returncode, "is not by one of the approvers" in foreign.stderr) == (3, True)
+    assert (foreign.returncode, "is not by one of the keys in" in foreign.stderr) == (3, True)
     assert site.run("approve", SHOP, "--key", str(alice)).returncode == 0
     site.publish()
     approval = site.json("show")["approval"]

@@ -1,0 +1,117 @@
+"""``zkdeployment verify`` on a fleet that is as it was signed, and under an attacker who owns ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from support.publish_keys import SIGNED, make_key, make_publishers
+from zkdeployment.cli.main import program
+from zkdeployment.signing.digests import bucket_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.publishing import Publishing
+
+TREE = """\
+/shop
+  /web : shop
+    version = '1.0'
+    color => /colors main
+    /deploy
+      /h1
+      /front
+  /db : database
+    version = '2.0'
+    /deploy
+      /h2
+/colors
+  main = 'red'
+/roles
+  /front : front-controller
+    version = '3.0'
+"""
+
+
+@pytest.fixture
+def publishers(publishing: Publishing, tmp_path: Path) -> Path:
+    """Publish a signed tree; return the list of publishers."""
+    publishing.key = make_key(tmp_path / "publisher")
+    publishing.push(TREE)
+    publishing.sync()
+    return make_publishers(tmp_path / "publishers", publishing.key)
+
+
+def verify(publishing: Publishing, publishers: Path, *options: str):
+    """Run the verb."""
+    return CliRunner().invoke(
+        program, ["verify", "-z", publishing.zookeeper, "--publishers", str(publishers), *options]
+    )
+
+
+def differences(publishing: Publishing, publishers: Path) -> dict[str, tuple[str, str]]:
+    """Return what is expected and what is found, by subject."""
+    result = verify(publishing, publishers, "-o", "json")
+    found = json.loads(result.stdout)["differences"]
+    assert result.exit_code == (1 if found else 0)
+    return {each["subject"]: (each["expected"], each["found"]) for each in found}
+
+
+def test_a_fleet_that_is_as_it_was_signed(publishing: Publishing, publishers: Path):
+    result = verify(publishing, publishers)
+    sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
+    assert result.exit_code == 0
+    signer, revision, compared = result.stdout.splitlines()
+    assert signer.startswith("signed by publisher@example.com (SHA256:")
+    assert revision == f"revision {publishing.version}, sequence {sequence}"
+    assert compared == "compared: 3 targets, 3 services"
+    assert result.stderr == "everything is as it was signed\n"
+    publishing.put("/hosts", {"version": None})
+    assert differences(publishing, publishers) == {}
+    missing = verify(publishing, publishers.with_name("nobody"))
+    assert missing.exit_code != 0
+    assert "cannot read the keys in" in str(missing.exception)
+
+
+def test_each_difference_of_an_attacked_fleet_is_listed(publishing: Publishing, publishers: Path):
+    client, good = publishing.client, publishing.client.get(SIGNED)[0]
+    client.set("/colors", b'{"main": "black"}')
+    client.set("/zkdeployment/targets/h2", client.get("/zkdeployment/targets/h2")[0].replace(b"2.0", b"6.6"))
+    client.delete("/zkdeployment/targets/front")
+    client.create("/zkdeployment/targets/h9", b"[]")
+    client.create("/zkdeployment/strategy", b"?")
+    properties = publishing.get("/zkdeployment/targets") or {}
+    publishing.put("/zkdeployment/targets", properties | {"sequence": 7, "since": 7})
+    publishing.put("/hosts", {"version": "evil\x1b"})
+    found = differences(publishing, publishers)
+    assert found.keys() == {
+        "cluster version",
+        "sequence",
+        "since",
+        "strategy",
+        "target h2",
+        "target front",
+        "target h9",
+        "properties of /shop/web",
+    }
+    assert found["cluster version"] == (f"{properties['version']}, null or false", "evil\\x1b")
+    assert found["target front"][1] == found["target h9"][0] == "no node"
+    client.set(f"{SIGNED}/{bucket_of('h1')}", b"{}")
+    assert f"bucket {bucket_of('h1')}" in differences(publishing, publishers)
+    client.delete("/shop/web/deploy", recursive=True)
+    client.delete("/shop/web", recursive=True)
+    assert "bucket" in verify(publishing, publishers).stdout
+    for data, subject, reason in (
+        (good.replace(b'"sequence":', b'"sequence":1'), "signature", "not valid"),
+        (b"", "signature", "none"),
+        (b"\xff", "statement", "not text"),
+    ):
+        client.set(SIGNED, data)
+        assert reason in differences(publishing, publishers)[subject][1]
+    client.set(SIGNED, good)
+    other = make_publishers(publishers.with_name("others"), make_key(publishers.with_name("other")))
+    assert "is not by one of the keys in" in differences(publishing, other)["signature"][1]
