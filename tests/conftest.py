@@ -9,6 +9,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from support.browser import axe_source, browser
+from support.host_repositories import built_packages, paper_repository
 from support.rpm_hosts import rpm_repository
 from support.zookeeper import (
     _root_client,
@@ -24,8 +25,10 @@ __all__ = [
     "_root_client",
     "axe_source",
     "browser",
+    "built_packages",
     "client",
     "own_zookeeper_server",
+    "paper_repository",
     "proxy",
     "rpm_repository",
     "zookeeper",

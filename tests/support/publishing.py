@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from zkdeployment.model.tree import Value
+    from zkdeployment.ports.host_repositories import HostRepositories
 
 
 class Publishing:
     """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer.
 
-    With ``key``, syncers sign publications.
+    With ``key``, syncers sign publications. ``host_repositories`` are those that new syncers check packages against,
+    if there are any.
     """
 
     def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
@@ -39,6 +41,7 @@ class Publishing:
         self.client = client
         self.repository = Repository(directory / "repository")
         self.key: Path | None = None
+        self.host_repositories: HostRepositories | None = None
 
     def push(self, text: str, **more: str | None) -> str:
         """Commit ``text`` as ``a.zk`` and other files (``_`` in their names stands for the dot)."""
@@ -50,8 +53,14 @@ class Publishing:
         """Yield a syncer with a mirror and a session of its own."""
         signer = None if self.key is None else PublishKey(self.key)
         with Session(self.zookeeper, session_timeout=6) as session:
-            store = ZooKeeperPublications(session, identity=name, signer=signer)
-            yield Syncer(self.source(name), store, SystemClock(), self.memory(name), signer=signer)
+            yield Syncer(
+                self.source(name),
+                ZooKeeperPublications(session, identity=name, signer=signer),
+                SystemClock(),
+                self.memory(name),
+                signer=signer,
+                repositories=self.host_repositories,
+            )
 
     def source(self, name: str = "syncer") -> GitSource:
         """Return the repository as the source of the syncer ``name``."""

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment.cli.shared.files import read_trees
+from zkdeployment.cli.shared.package_options import (
+    MISSING,
+    chosen_repositories,
+    findings_of,
+    repositories_option,
+)
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.errors import ConfigurationError
 from zkdeployment.intents.revisions import change_problems, has_intents
 from zkdeployment.model.problem import Severity
-from zkdeployment.planning.review import Review, lifting_problems, review
+from zkdeployment.planning.review import Review, lifting_problems, place, review
 from zkdeployment.tree.lint import sort_problems
 from zkdeployment.wiring.approvals import local_approvals
-from zkdeployment.wiring.repository import read_documents_of, read_local_revision, read_push, read_staged
+from zkdeployment.wiring.repository import (
+    is_local_revision,
+    read_documents_of,
+    read_local_revision,
+    read_push,
+    read_staged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +73,15 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="With --approvers: the keys that sign commits. Nobody approves what the same person signed.",
 )
+@click.option("--packages", is_flag=True, help="Check that repositories have the packages and patches, too.")
+@repositories_option
+@click.option(
+    "--config",
+    metavar="FILE",
+    envvar="ZKDEPLOYMENT_CONFIG",
+    type=click.Path(path_type=Path),
+    help="With --packages: a configuration with repositories in [sync].  [env: ZKDEPLOYMENT_CONFIG]",
+)
 def command(
     paths: tuple[str, ...],
     *,
@@ -68,6 +91,9 @@ def command(
     since: str | None,
     approvers: Path | None,
     allowed_signers: Path | None,
+    packages: bool,
+    repositories: tuple[str, ...],
+    config: Path | None,
 ) -> None:
     """Check tree files and documents, such as strategies, quarantines and intents.
 
@@ -80,12 +106,17 @@ def command(
     A change that removes a quarantine and wants the version at once is refused, and so is a change that breaks the
     life cycle of an intent. Where there are no hooks, --since asks the same.
 
+    With --packages, the repositories are asked for each package and patch at its version; with --hook or --since,
+    only for those that the change wants anew. Whether a host has a version already, and whether packages fit
+    together on it, is left to 'zkdeployment plan' and the syncer. An unreachable repository is a warning.
+
     \b
     Example:
       zkdeployment lint tree/
       zkdeployment lint --strict web.zk database.zk overrides.zkx strategy.yaml
       zkdeployment lint HEAD~1
       zkdeployment lint --since origin/main
+      zkdeployment lint --packages --repositories /etc/yum.repos.d tree/
       exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
     if hook and (paths or since is not None):
@@ -98,33 +129,55 @@ def command(
         raise click.UsageError("expected --hook, or --since without PATH, with --approvers")
     if allowed_signers is not None and approvers is None:
         raise click.UsageError("expected --approvers with --allowed-signers")
+    if repositories and not packages:
+        raise click.UsageError("expected --packages with --repositories")
     approvals = None if approvers is None else local_approvals(approvers, allowed_signers)
+    rules = _Rules(strict, _repositories(repositories, config) if packages else ())
     if hook:
-        valid = _check_hook(branch, approvals, strict=strict)
+        valid = _check_hook(branch, approvals, rules)
     elif paths:
-        valid = _check(read_trees(paths), strict, () if since is None else read_local_revision(since))
+        valid = _check(read_trees(paths), rules, () if since is None else read_local_revision(since))
     else:
         before = read_local_revision(since or "HEAD")
-        valid = _check(read_local_revision("HEAD"), strict, before, _objection(approvals, "HEAD"))
+        valid = _check(read_local_revision("HEAD"), rules, before, _objection(approvals, "HEAD"))
     if not valid:
         raise click.exceptions.Exit(1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What to check: with ``repositories``, the packages, too. ``strict``: warnings are errors."""
+
+    strict: bool
+    repositories: tuple[str, ...]
+
+
+def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
+    """Return the repositories to ask; raises ``ConfigurationError`` without any."""
+    repositories = chosen_repositories(given, config)
+    if not repositories:
+        raise ConfigurationError(MISSING)
+    return repositories
+
+
 def _check(
     files: Sequence[SourceFile],
-    strict: bool,
+    rules: _Rules,
     before: Sequence[SourceFile] = (),
     objection: Callable[[IntentSnapshot], str | None] | None = None,
 ) -> bool:
     """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
     reviewed = review(files)
-    advice = reviewed.documents.advice if strict else ()
+    advice = reviewed.documents.advice if rules.strict else ()
     changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
+    if rules.repositories and not reviewed.errors:
+        findings = findings_of(rules.repositories, reviewed.targets, review(before).targets)
+        changes += tuple(place(problem, reviewed.linted) for problem in findings.problems)
     problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
     for problem in problems:
         echo(str(problem))
     echo(_summary(reviewed, problems, len(files)), err=True)
-    return not (problems if strict else any(problem.severity is Severity.ERROR for problem in problems))
+    return not (problems if rules.strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
 def _objection(approvals: ApprovalVerifier | None, commit: str) -> Callable[[IntentSnapshot], str | None] | None:
@@ -132,11 +185,11 @@ def _objection(approvals: ApprovalVerifier | None, commit: str) -> Callable[[Int
     return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
 
 
-def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, *, strict: bool) -> bool:
+def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, rules: _Rules) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
-        return _check(read_staged(), strict, _files_before("HEAD"))
+        return _check(read_staged(), rules, _files_before("HEAD", rules))
     valid = True
     for push in pushed:
         if branch not in (None, push.branch):
@@ -146,16 +199,21 @@ def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, *, stric
             valid = False
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
-            before = () if push.before is None else _files_before(push.before)
+            before = () if push.before is None else _files_before(push.before, rules)
             files, objection = read_local_revision(push.commit), _objection(approvals, push.commit)
-            valid = _check(files, strict, before, objection) and valid
+            valid = _check(files, rules, before, objection) and valid
     return valid
 
 
-def _files_before(commit: str) -> Sequence[SourceFile]:
-    """Return the files that a change is judged by: the tree is read only if documents govern it."""
+def _files_before(commit: str, rules: _Rules) -> Sequence[SourceFile]:
+    """Return the files that a change is judged by: the tree is read only if documents govern it, or for packages.
+
+    There are none if there is no such commit.
+    """
     documents = read_documents_of(commit)
-    return read_local_revision(commit) if has_intents(documents) else documents
+    if not has_intents(documents) and not (rules.repositories and is_local_revision(commit)):
+        return documents
+    return read_local_revision(commit)
 
 
 def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:

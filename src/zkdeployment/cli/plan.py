@@ -11,7 +11,9 @@ from rich.padding import Padding
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.package_options import chosen_repositories, findings_of, repositories_option
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.errors import PackageError
 from zkdeployment.intents.publication import expected_refusals
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.cluster import short as shortened
@@ -22,16 +24,18 @@ from zkdeployment.planning.review import Review, review
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.forecast import HostForecast
     from zkdeployment.planning.order import Turn
+    from zkdeployment.planning.prediction import Prediction, PredictionBasis
 
 _CHANGES = 4
 _COLOURS = {Outlook.FAILS: "red", Outlook.CHANGES: "cyan", Outlook.UNKNOWN: "magenta"}
@@ -57,14 +61,16 @@ _NAMED = 5
     is_flag=True,
     help="The short form, for a comment on a merge request: hosts with equal steps in one group.",
 )
+@repositories_option
 @output_option
 @zookeeper_options
-def command(
+def command(  # noqa: PLR0917  options are arguments
     connection: Servers,
     paths: tuple[str, ...],
     revision: str | None,
     hosts: tuple[str, ...],
     short: bool,
+    repositories: tuple[str, ...],
     output: str,
 ) -> None:
     """Show what hosts would do if a tree were published: their steps, with packages, scripts, locks and reasons.
@@ -75,11 +81,16 @@ def command(
     host without an inventory is unknown. Nothing is changed. The exit code is 0 if nothing would change, 4 if
     something would change, 1 if the tree has errors, breaks the life cycle of an intent, or a host would fail.
 
+    With --repositories, or repositories in [sync] of the configuration, the packages that the tree newly wants are
+    looked up, and the transactions of hosts are resolved on paper. A package that hosts could not install gives
+    exit code 1.
+
     \b
     Example:
       zkdeployment plan tree/
       zkdeployment plan HEAD
       zkdeployment plan --revision my-branch --short
+      zkdeployment plan --repositories /etc/yum.repos.d tree/
       zkdeployment plan --host app1.example.com -o json
     """
     if paths and revision is not None:
@@ -104,8 +115,9 @@ def command(
     )
     for warning in predicted.warnings:
         echo(warning, err=True)
+    refused = bool(refusals) or not _can_install(predicted, basis, repositories)
     _print(predicted.forecast, output, short=short, every=bool(hosts))
-    if refusals or predicted.forecast.with_outlook(Outlook.FAILS):
+    if refused or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
     raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes else 0)
 
@@ -113,8 +125,36 @@ def command(
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
     if paths:
         return None, read_trees(paths)
+    return configured_revision(_config(), name)
+
+
+def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> bool:
+    """Print the findings about packages; return whether the syncer would accept them.
+
+    All known hosts are considered, selected or not: the syncer refuses a publication for all.
+    """
+    repositories = chosen_repositories(given, _config())
+    if not repositories:
+        return True
+
+    def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:
+        return [host for host in basis.known if not set(host.identity.published_names).isdisjoint(targets)]
+
+    try:
+        findings = findings_of(repositories, predicted.targets, predicted.targets_before, read_hosts)
+    except PackageError as error:
+        echo(f"warning: the packages are not checked: {error}", err=True)
+        return True
+    for problem in findings.warnings:
+        echo(str(problem), err=True)
+    for problem in findings.errors:
+        echo(f"the syncer would refuse this: {problem}", err=True)
+    return not findings.errors
+
+
+def _config() -> Path | None:
     config: Path | None = click.get_current_context().params["config"]
-    return configured_revision(config, name)
+    return config
 
 
 def _refuse(reviewed: Review) -> None:

@@ -68,6 +68,7 @@ KEYS = {
         "push-key",
         "signing-key",
         "publish-key",
+        "repositories",
         "history",
         "metrics",
     ),
@@ -238,6 +239,7 @@ def _sync(section: Section) -> SyncSettings | None:
         push_key=push_key,
         signing_key=signing_key,
         publish_key=section.path("publish-key"),
+        repositories=tuple((section.text("repositories") or "").split()),
         history=history,
         metrics=metrics,
     )

@@ -27,7 +27,8 @@ class SyncSettings:
     ``history`` is the number of publications that the history keeps, ``metrics`` the file for the syncer's
     metrics. Acts that are commits are pushed to ``push_url`` (``None``: ``url``) with the SSH key ``push_key``,
     and signed with ``signing_key``. Publications are signed with the SSH key ``publish_key``. ``approvers`` are
-    the keys that may approve intents; without them, approvals need no signature.
+    the keys that may approve intents; without them, approvals need no signature. ``repositories`` are those that
+    hosts install packages from; without any, the packages of a publication are not checked.
     """
 
     url: str
@@ -40,6 +41,7 @@ class SyncSettings:
     push_key: Path | None = None
     signing_key: Path | None = None
     publish_key: Path | None = None
+    repositories: tuple[str, ...] = ()
     history: int = 500
     metrics: Path | None = None
 

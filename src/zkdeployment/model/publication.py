@@ -183,10 +183,14 @@ class SyncerReport:
 
 @dataclass(frozen=True, slots=True)
 class GuardOverrides:
-    """The guards that an operator overrides for one publication: against a rewind, and against a mass removal."""
+    """The guards that an operator overrides for one publication.
+
+    They are against a rewind, against a mass removal, and against packages that hosts could not install.
+    """
 
     rewind: bool = False
     mass_removal: bool = False
+    package_problems: bool = False
 
 
 @dataclass(frozen=True, slots=True)

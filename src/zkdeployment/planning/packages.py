@@ -146,7 +146,7 @@ def order_key(package: Package) -> tuple[object, ...]:
 
 def _missing(name: str, version: str | None, others: Sequence[Package]) -> str:
     wanted = name if version is None else f"{name} {version}"
-    versions = [f"{package.version}-{package.release}" for package in sorted(others, key=order_key)]
+    versions = [package.evr.removeprefix("0:") for package in sorted(others, key=order_key)]
     have = f"; it has {name} {', '.join(dict.fromkeys(versions))}" if versions else ""
     return f"no repository has the package {wanted}{have}"
 

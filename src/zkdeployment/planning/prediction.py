@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import LiveTree
+    from zkdeployment.model.publication import LiveTree, Targets
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.forecast import Forecast
     from zkdeployment.planning.review import Review
@@ -43,10 +43,15 @@ class PredictionBasis:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The forecast with the strategy, and the warnings of the draft and of the strategy."""
+    """The forecast with the strategy, the warnings of the draft and of the strategy, and the targets.
+
+    ``targets_before`` are those before the publication.
+    """
 
     forecast: Forecast
     warnings: tuple[str, ...]
+    targets: Targets
+    targets_before: Targets
 
 
 def predict(
@@ -85,5 +90,8 @@ def predict(
     warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
     predicted = predicted.with_strategy(strategy, turns)
     return Prediction(
-        predicted if keeps_strategy else predicted.with_documents(drafted.documents), tuple(warnings)
+        predicted if keeps_strategy else predicted.with_documents(drafted.documents),
+        tuple(warnings),
+        drafted.targets,
+        baseline.targets,
     )

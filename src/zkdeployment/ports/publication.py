@@ -38,6 +38,9 @@ class PublicationStore(Protocol):
     def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
         """Read the inventories of the known hosts that are not among ``hosts``, the registered ones."""
 
+    def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
+        """Read the inventories of those of the hosts that reported one."""
+
     def reports(self, services: Collection[str]) -> FleetReports:
         """Read what all known hosts and the providers of these services report, without any clusters."""
 

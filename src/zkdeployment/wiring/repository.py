@@ -22,6 +22,13 @@ def read_local_revision(name: str) -> Sequence[SourceFile]:
     return revision_files(Path.cwd(), name)
 
 
+def is_local_revision(name: str) -> bool:
+    """Whether the git repository around this directory has this revision."""
+    from zkdeployment.adapters.git.hooks import has_revision  # noqa: PLC0415
+
+    return has_revision(name)
+
+
 def read_staged() -> Sequence[SourceFile]:
     """Return the files of the git index, as a pre-commit hook sees them; raises ``SourceError``."""
     from zkdeployment.adapters.git.hooks import staged_files  # noqa: PLC0415

@@ -25,6 +25,7 @@ from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.wiring.approvals import mirror_approvals
+from zkdeployment.wiring.host_repositories import own_repositories, syncer_repositories
 from zkdeployment.wiring.process import arm_failpoints, build_probe
 from zkdeployment.wiring.publish_key import publication_signer
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.approvals import ApprovalVerifier
+    from zkdeployment.ports.host_repositories import HostRepositories
     from zkdeployment.ports.publication import PublicationSigner, TreeSource
 
 _SYNCER_SESSION = 10.0  # seconds
@@ -69,7 +71,10 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
         Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True) as session,
     ):
         signer = publication_signer(settings)
-        yield _syncer(settings, _publications(settings, session, signer), _source(settings), signer)
+        repositories = syncer_repositories(settings.require_sync())
+        yield _syncer(
+            settings, _publications(settings, session, signer), _source(settings), signer, repositories
+        )
 
 
 @contextlib.contextmanager
@@ -84,7 +89,9 @@ def build_preview(settings: Settings) -> Iterator[Syncer]:
     ):
         signer = publication_signer(settings)
         source = _source(settings, Path(scratch) / "tree")
-        yield _syncer(settings, _publications(settings, session, signer), source, signer)
+        configured = settings.require_sync().repositories
+        repositories = own_repositories(configured) if configured else None
+        yield _syncer(settings, _publications(settings, session, signer), source, signer, repositories)
 
 
 @contextlib.contextmanager
@@ -97,7 +104,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
         control = Control(SystemClock())
         sync = settings.require_sync()
         follower = Follower(
-            _syncer(settings, store, _source(settings), signer),
+            _syncer(settings, store, _source(settings), signer, syncer_repositories(sync)),
             store,
             control,
             connect=session.open,
@@ -135,12 +142,24 @@ def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Rev
 
 
 def _syncer(
-    settings: Settings, store: ZooKeeperPublications, source: TreeSource, signer: PublicationSigner | None
+    settings: Settings,
+    store: ZooKeeperPublications,
+    source: TreeSource,
+    signer: PublicationSigner | None,
+    repositories: HostRepositories | None,
 ) -> Syncer:
     """Return the syncer, which records its publications beside its configured mirror."""
     sync = settings.require_sync()
     memory = PublishedFile(sync.tree_directory.with_name(f".{sync.tree_directory.name}.published"))
-    return Syncer(source, store, SystemClock(), memory, _approvals(sync, source), signer)
+    return Syncer(
+        source,
+        store,
+        SystemClock(),
+        memory,
+        _approvals(sync, source),
+        signer,
+        repositories=repositories,
+    )
 
 
 def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | None:

@@ -56,8 +56,18 @@ def _commit(name: str) -> str | None:
 def documents_of(commit: str) -> tuple[SourceFile, ...]:
     """Return the files with documents of a commit of this repository; none if there is no such commit."""
     git = Git(directory=Path.cwd(), inherit=True)
+    tree = _tree_of(git, commit)
+    return () if tree is None else read_document_files(GitObjects(git), tree)
+
+
+def has_revision(commit: str) -> bool:
+    """Whether this repository has a commit."""
+    return _tree_of(Git(directory=Path.cwd(), inherit=True), commit) is not None
+
+
+def _tree_of(git: Git, commit: str) -> str | None:
     tree = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
-    return () if tree.status else read_document_files(GitObjects(git), tree.text)
+    return None if tree.status else tree.text
 
 
 def staged_files() -> tuple[SourceFile, ...]:

@@ -25,7 +25,7 @@ from zkdeployment.errors import PackageError, ProgramError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zkdeployment.adapters.packages.repositories import Repositories
+    from zkdeployment.adapters.packages.repositories import NamedRepositories, Repositories
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,17 +57,20 @@ class DnfCommand:
     this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is for how many
     seconds ``retry_while_locked`` retries, ``gap`` the seconds between two attempts to reach a repository.
     ``tick`` is called a few times a second during calls that change nothing; when ``tick`` raises, dnf is killed.
+    Such a call may take ``limit`` seconds. ``plugins`` is a directory of plugins for a root that is not ``/``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one for each limit
         self,
         root: Path,
-        repositories: Repositories,
+        repositories: Repositories | NamedRepositories,
         *,
         home: Path,
         patience: float,
         gap: float,
         tick: Callable[[], None],
+        plugins: Path | None = None,
+        limit: float = _TIMEOUT,
     ) -> None:
         self._root = root
         self._repositories = repositories
@@ -75,6 +78,8 @@ class DnfCommand:
         self._patience = patience
         self._gap = gap
         self._tick = tick
+        self._plugins = plugins
+        self._limit = limit
 
     @cached_property
     def env(self) -> Mapping[str, str]:
@@ -95,7 +100,7 @@ class DnfCommand:
 
     def _run(self, argv: Sequence[str]) -> str:
         try:
-            done = process.run(argv, env=self.env, timeout=_TIMEOUT, tick=self._tick)
+            done = process.run(argv, env=self.env, timeout=self._limit, tick=self._tick)
         except ProgramError as error:
             raise PackageError(f"{error}", retry_helps=True) from error
         if done.status:
@@ -173,7 +178,7 @@ class DnfCommand:
             f"--installroot={self._root}",
             f"--config={self._home / 'dnf.conf'}",
             f"--releasever={_release()}",
-            "--noplugins",
+            *(["--noplugins"] if self._plugins is None else _plugin_options(self._plugins)),
             "--setopt=varsdir=/dev/null",
         )
 
@@ -196,6 +201,11 @@ class DnfCommand:
                 raise PackageError(f"{error}; install rpm, or set packages = none in the configuration") from error
             in_home = database.stdout.startswith(f"{self._home}/")
             durable.replace(macros, b"%_dbpath /var/lib/rpm\n" if in_home else b"")
+
+
+def _plugin_options(directory: Path) -> Sequence[str]:
+    """Return the options that make dnf load the plugins in a directory, and no others."""
+    return "--setopt=plugins=True", f"--setopt=pluginpath={directory}", "--setopt=pluginconfpath=/dev/null"
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The configuration key ``repositories`` as arguments of dnf."""
+"""The configuration keys ``repositories`` as arguments of dnf."""
 
 from __future__ import annotations
 
@@ -34,19 +34,52 @@ class Repositories:
         directories = [str(self.root / directory) for directory in _SYSTEM_DIRECTORIES]
         others: list[str] = []
         for number, value in enumerate(self.configured, 1):
-            if "://" in value:
-                name = f"zkdeployment-{number}"
-                others += [f"--repofrompath={name},{value}", f"--setopt={name}.gpgcheck=1"]
+            if value.startswith("/"):
+                directories.append(_checked_directory(value))
+            else:
+                others += _further_arguments(number, value)
+        return [f"--setopt=reposdir={','.join(directories)}", *others]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRepositories:
+    """The repositories of other hosts: the ``configured`` ones, and none of this machine.
+
+    The values are those of ``Repositories``. A path may also be dnf's configuration file, whose settings and
+    repositories are used; with directories, only the repositories in these are.
+    """
+
+    configured: tuple[str, ...]
+
+    def arguments(self) -> Sequence[str]:
+        """Return the arguments for dnf; raises ``PackageError`` for an invalid value."""
+        directories: list[str] = []
+        others: list[str] = []
+        configured = False
+        for number, value in enumerate(self.configured, 1):
+            if value.startswith("/") and Path(value).is_file():
+                others.append(f"--config={value}")
+                configured = True
             elif value.startswith("/"):
                 directories.append(_checked_directory(value))
-            elif not _ID.fullmatch(value):
-                raise PackageError(
-                    f"repositories: expected a directory, a URL or the id of a repository, found {value!r};"
-                    " correct the configuration"
-                )
             else:
-                others.append(f"--enablerepo={value}")
-        return [f"--setopt=reposdir={','.join(directories)}", *others]
+                others += _further_arguments(number, value)
+        if directories or not configured:
+            others.insert(0, f"--setopt=reposdir={','.join(directories) or '/dev/null'}")
+        return others
+
+
+def _further_arguments(number: int, value: str) -> Sequence[str]:
+    """Return the arguments for a value that is not a path."""
+    if "://" in value:
+        name = f"zkdeployment-{number}"
+        return [f"--repofrompath={name},{value}", f"--setopt={name}.gpgcheck=1"]
+    if not _ID.fullmatch(value):
+        raise PackageError(
+            f"repositories: expected a directory, a URL or the id of a repository, found {value!r};"
+            " correct the configuration"
+        )
+    return [f"--enablerepo={value}"]
 
 
 def _checked_directory(path: str) -> str:

@@ -46,7 +46,8 @@ def command(connection: Servers, latest: bool, overrides: GuardOverrides, reason
     """
     if overrides != GuardOverrides() and not latest:
         raise ConfigurationError(
-            "expected --latest with --allow-rewind or --allow-mass-removal: without it nothing is published"
+            "expected --latest with --allow-rewind, --allow-mass-removal or --allow-package-problems: without it"
+            " nothing is published"
         )
     with open_operator(connection) as operator:
         if latest:

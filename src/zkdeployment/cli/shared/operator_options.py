@@ -50,9 +50,20 @@ def override_options(function: Callable[..., R]) -> Callable[..., R]:
         is_flag=True,
         help="Publish a revision even if it removes more than 30 % of the deployments.",
     )
+    @click.option(
+        "--allow-package-problems",
+        is_flag=True,
+        help="Publish a revision even if hosts could not install its packages.",
+    )
     @functools.wraps(function)
-    def wrapped(*args: object, allow_rewind: bool, allow_mass_removal: bool, **options: object) -> R:
-        overrides = GuardOverrides(rewind=allow_rewind, mass_removal=allow_mass_removal)
+    def wrapped(
+        *args: object,
+        allow_rewind: bool,
+        allow_mass_removal: bool,
+        allow_package_problems: bool,
+        **options: object,
+    ) -> R:
+        overrides = GuardOverrides(allow_rewind, allow_mass_removal, allow_package_problems)
         return function(*args, overrides=overrides, **options)
 
     return wrapped

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from zkdeployment.daemons.syncer.intent_judge import IntentJudge
+from zkdeployment.daemons.syncer.package_guard import PackageGuard
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
 from zkdeployment.daemons.syncer.publication_guards import PublicationGuards
 from zkdeployment.daemons.syncer.refusal_recorder import RefusalRecorder
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.planning.publishing import Draft, PreparedPublication
     from zkdeployment.ports.approvals import ApprovalVerifier
+    from zkdeployment.ports.host_repositories import HostRepositories
     from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationSigner, PublicationStore, TreeSource
@@ -76,7 +78,8 @@ class Syncer:
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
     ``approvals``, approvals of intents need a valid signature. With a ``signer``, which the store has as well,
-    publications are signed. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
+    publications are signed. With ``repositories``, hosts must be able to install the packages of a publication
+    from these. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class Syncer:
         memory: PublicationMemory | None = None,
         approvals: ApprovalVerifier | None = None,
         signer: PublicationSigner | None = None,
+        *,
+        repositories: HostRepositories | None = None,
     ) -> None:
         self._source = source
         self._store = store
@@ -96,6 +101,7 @@ class Syncer:
         self._signature = StandingSignature(store, self._builder, signer, self._watermark, clock)
         self._guards = PublicationGuards(source, store)
         self._intents = IntentJudge(store, approvals)
+        self._packages = None if repositories is None else PackageGuard(store, repositories)
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
 
@@ -240,6 +246,8 @@ class Syncer:
         intents = self._intents.judge(draft, snapshot.published)
         if not options.overrides.mass_removal:
             self._guards.check_removals(snapshot, tip, draft)
+        if self._packages is not None and not options.overrides.package_problems:
+            self._packages.check(snapshot, tip, draft)
         return prepared, intents
 
     def _publish(

@@ -51,19 +51,21 @@ class ResumeRequest(ReasonedRequest):
     timeout: Annotated[float, Field(ge=0, le=_LONGEST_WAIT)] = 60.0
     allow_rewind: bool = False
     allow_mass_removal: bool = False
+    allow_package_problems: bool = False
 
     @model_validator(mode="after")
     def _overrides_need_a_publication(self) -> Self:
         if not self.latest and self.overrides != GuardOverrides():
             raise ValueError(
-                "expected latest with allow_rewind or allow_mass_removal: without it nothing is published"
+                "expected latest with allow_rewind, allow_mass_removal or allow_package_problems: without it"
+                " nothing is published"
             )
         return self
 
     @property
     def overrides(self) -> GuardOverrides:
         """The guards that the publication overrides."""
-        return GuardOverrides(rewind=self.allow_rewind, mass_removal=self.allow_mass_removal)
+        return GuardOverrides(self.allow_rewind, self.allow_mass_removal, self.allow_package_problems)
 
 
 class PromoteRequest(ActRequest):

@@ -81,6 +81,7 @@ def _properties(request: PublicationRequest) -> dict[str, Value]:
         "time": request.time,
         "allow-rewind": request.overrides.rewind,
         "allow-mass-removal": request.overrides.mass_removal,
+        "allow-package-problems": request.overrides.package_problems,
         "age-limit": request.age_limit,
         "state": None if state is None else {"version": state.version, "stops": state.stops},
     }
@@ -99,6 +100,7 @@ def request_of(node: Node) -> PublicationRequest:
         overrides=GuardOverrides(
             rewind=properties.get("allow-rewind") is True,
             mass_removal=properties.get("allow-mass-removal") is True,
+            package_problems=properties.get("allow-package-problems") is True,
         ),
         error=None if error is None else str(error),
         state=_state(properties.get("state")),

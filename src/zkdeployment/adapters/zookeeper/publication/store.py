@@ -125,6 +125,9 @@ class ZooKeeperPublications:
         ids = known_ids(self._session) - {host.identity.id for host in hosts}
         return absent_hosts(read_inventories(self._session, ids), hosts)
 
+    def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
+        return read_inventories(self._session, host_ids)
+
     def reports(self, services: Collection[str]) -> FleetReports:
         return read_reports(self._session, services)
 

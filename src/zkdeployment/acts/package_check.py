@@ -1,0 +1,65 @@
+"""Checks the packages that a publication wants, for ``lint``, ``plan`` and the syncer alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.planning.availability.demands import new_demands
+from zkdeployment.planning.availability.findings import (
+    PackageFindings,
+    availability_problems,
+    transaction_problems,
+    unreachable_warnings,
+)
+from zkdeployment.planning.availability.host_software import host_software, unmet_demands
+from zkdeployment.planning.availability.paper_transactions import group_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.problem import Problem
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.planning.availability.demands import Demand
+    from zkdeployment.planning.availability.host_software import HostSoftware
+    from zkdeployment.ports.host_repositories import HostRepositories
+
+
+def check_packages(
+    repositories: HostRepositories,
+    targets: Targets,
+    before: Targets,
+    read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
+) -> PackageFindings:
+    """Return the findings about the packages that ``targets`` want and those ``before`` did not.
+
+    ``read_hosts`` returns the known hosts of targets by the names of these. If nothing is newly wanted, neither
+    hosts nor repositories are read. Raises ``PackageError`` if the repositories cannot be read at all.
+    """
+    demands = new_demands(targets, before)
+    if not demands:
+        return PackageFindings()
+    known = (host_software(host, targets) for host in read_hosts(demands.keys()))
+    hosts = [host for host in known if host is not None]
+    unmet = unmet_demands(demands, hosts)
+    problems = dict.fromkeys(
+        problem for arch, needed in unmet.items() for problem in _problems(repositories, arch, needed, hosts)
+    )
+    return PackageFindings(tuple(problems), sum(map(len, unmet.values())))
+
+
+def _problems(
+    repositories: HostRepositories, arch: str, needed: Collection[Demand], hosts: Collection[HostSoftware]
+) -> Iterator[Problem]:
+    """Yield the problems of the hosts of one architecture."""
+    concerned = [host for host in hosts if host.arch == arch and host.missing]
+    names = {demand.package for demand in needed}
+    names.update(name for host in concerned for change in host.changes for name in change.want)
+    offers = repositories.offers(names, arch)
+    yield from unreachable_warnings(offers)
+    yield from availability_problems(needed, offers, arch)
+    if offers.unreachable:
+        return  # a dependency may be in a repository that cannot be read
+    groups = group_transactions(concerned, offers.packages)
+    reasons = repositories.resolve(groups.keys(), arch) if groups else {}
+    yield from transaction_problems(groups, reasons, concerned)

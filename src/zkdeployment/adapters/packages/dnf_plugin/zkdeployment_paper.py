@@ -1,0 +1,215 @@
+"""A command for dnf 4 that answers which packages repositories have, and resolves transactions of other hosts.
+
+dnf loads this file as a plugin. It runs with the Python of dnf, 3.6 or later, and imports nothing of zkdeployment:
+``adapters.packages.host_repositories`` writes the request and reads the answer. Both are JSON files.
+
+A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
+are requested together from the repositories. An installed package that no repository has is described by a
+repository that the command writes: such a package provides what another version of it provides, and requires
+nothing.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import dnf
+import dnf.cli
+import hawkey
+
+#: The id of the repository that the command writes.
+INSTALLED = "zkdeployment-installed"
+
+_COMPARISONS = {"=": "EQ", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
+
+#: The solver prints this line for each problem; it names no package.
+_NOT_A_CAUSE = "conflicting requests"
+
+
+@dnf.plugin.register_command
+class PaperCommand(dnf.cli.Command):
+    """``dnf zkdeployment-paper DIRECTORY``: reads ``request.json`` in the directory and writes ``answer.json``.
+
+    The request has ``names`` of packages, ``packages`` (name, epoch, version, release and architecture of each)
+    and ``transactions``, which refer to packages by index. The answer has the message of each ``unreachable``
+    repository, the ``available`` packages of these names, and for each transaction a problem, or null.
+    """
+
+    aliases = ("zkdeployment-paper",)
+    summary = "resolve transactions of other hosts"
+
+    @staticmethod
+    def set_argparser(parser):
+        """Declare the argument."""
+        parser.add_argument("directory")
+
+    def configure(self):
+        """Load the repositories in ``run``, one by one, and no installed packages."""
+        self.cli.demands.sack_activation = False
+        self.cli.demands.root_user = False
+
+    def run(self):
+        """Answer the request."""
+        directory = Path(self.opts.directory)
+        request = json.loads((directory / "request.json").read_text(encoding="utf-8"))
+        unreachable = self._load_repositories()
+        self.base.fill_sack(load_system_repo=False)
+        answer = {"unreachable": unreachable, "available": self._available(request["names"]), "problems": []}
+        if request["transactions"]:
+            paper = Paper(self.base, request["packages"], directory)
+            answer["problems"] = [paper.problem(transaction) for transaction in request["transactions"]]
+        (directory / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
+
+    def _load_repositories(self):
+        """Load the metadata of all repositories and disable those that are unreachable."""
+        unreachable = {}
+        for repository in list(self.base.repos.iter_enabled()):
+            try:
+                repository.load()
+            except dnf.exceptions.RepoError as error:
+                unreachable[repository.id] = str(error)
+                repository.disable()
+        return unreachable
+
+    def _available(self, names):
+        """Return the available packages of these names that the hosts' architecture can run."""
+        query = self.base.sack.query().available().filter(name=names, arch=self.base.sack.list_arches())
+        return sorted({_identity(package) for package in query})
+
+
+class Paper:
+    """Resolves transactions; ``packages`` are all packages that these refer to. ``directory`` is for its files."""
+
+    def __init__(self, base, packages, directory):
+        self._sack = base.sack
+        self._identities = [tuple(package) for package in packages]
+        found = self._by_identity()
+        unknown = [identity for identity in self._identities if identity not in found]
+        if unknown:
+            _add_repository(base, directory / INSTALLED, sorted(set(unknown)), self._templates(unknown))
+            found = self._by_identity()
+        self._packages = [found.get(identity, []) for identity in self._identities]
+        self._unknown = {index for index, identity in enumerate(self._identities) if identity in set(unknown)}
+
+    def problem(self, transaction):
+        """Return why a transaction cannot be done; ``None`` if it can, or if nothing can be said about it.
+
+        Nothing can be said if the packages that stay cannot be resolved alone.
+        """
+        foreign = self._unknown.difference(transaction["present"])
+        excluded = [package for index in foreign for package in self._packages[index]]
+        if excluded:
+            self._sack.add_excludes(self._sack.query().filter(pkg=excluded))
+        try:
+            rules = self._rules(transaction, transaction["install"], transaction["remove"])
+            hidden = {f"package {package} is filtered out by exclude filtering" for package in excluded}
+            return _sentence(rules, hidden) if rules and not self._rules(transaction, (), ()) else None
+        finally:
+            if excluded:
+                self._sack.remove_excludes(self._sack.query(flags=hawkey.IGNORE_EXCLUDES).filter(pkg=excluded))
+
+    def _rules(self, transaction, install, remove):
+        """Return the solver's explanations of its problems, empty if there are none."""
+        goal = hawkey.Goal(self._sack)
+        for index in (*transaction["stay"], *install):
+            goal.install(select=hawkey.Selector(self._sack).set(pkg=self._packages[index]))
+        for name in transaction["stay_in_any_version"]:
+            goal.install(select=hawkey.Selector(self._sack).set(name=name))
+        for package in self._sack.query().filter(name=remove):
+            goal.erase(package)
+        return [] if goal.run(ignore_weak_deps=True) else goal.problem_rules()
+
+    def _by_identity(self):
+        """Return the packages of the repositories that the transactions refer to, by identity."""
+        found = defaultdict(list)
+        wanted = set(self._identities)
+        for package in self._sack.query().available().filter(name=sorted({identity[0] for identity in wanted})):
+            if _identity(package) in wanted:
+                found[_identity(package)].append(package)
+        return found
+
+    def _templates(self, unknown):
+        """Return the highest available version of the unknown packages, by name and architecture."""
+        query = self._sack.query().available().filter(name=sorted({identity[0] for identity in unknown}))
+        return {(package.name, package.arch): package for package in query.latest()}
+
+
+def _identity(package):
+    return package.name, package.epoch, package.version, package.release, package.arch
+
+
+def _sentence(rules, hidden):
+    """Return the solver's explanations as one text, without those in ``hidden``."""
+    causes = [cause for problem in rules for cause in problem if cause != _NOT_A_CAUSE and cause not in hidden]
+    return "; ".join(dict.fromkeys(causes)) or _NOT_A_CAUSE
+
+
+def _add_repository(base, directory, identities, templates):
+    """Write a repository of packages that no repository has, and load it."""
+    metadata = directory / "repodata"
+    metadata.mkdir(parents=True)
+    described = "".join(_described(identity, templates.get((identity[0], identity[4]))) for identity in identities)
+    primary = (
+        '<metadata xmlns="http://linux.duke.edu/metadata/common" xmlns:rpm="http://linux.duke.edu/metadata/rpm"'
+        f' packages="{len(identities)}">{described}</metadata>'
+    )
+    (metadata / "primary.xml").write_text(primary, encoding="utf-8")
+    checksum = hashlib.sha256(primary.encode("utf-8")).hexdigest()
+    (metadata / "repomd.xml").write_text(
+        '<repomd xmlns="http://linux.duke.edu/metadata/repo"><revision>1</revision><data type="primary">'
+        f'<checksum type="sha256">{checksum}</checksum><location href="repodata/primary.xml"/></data></repomd>',
+        encoding="utf-8",
+    )
+    repository = dnf.repo.Repo(INSTALLED, base.conf)
+    repository.baseurl = [directory.as_uri()]
+    repository.basecachedir = str(directory)
+    repository._repo.setSyncStrategy(dnf.repo.SYNC_TRY_CACHE)  # even if the others are read from the cache alone
+    repository.load()
+    base.sack.load_repo(repository._repo)
+
+
+def _described(identity, template):
+    """Return the metadata of a package; ``template`` is another version of it, or ``None``."""
+    name, epoch, version, release, arch = identity
+    provided = [(name, "=", f"{epoch}:{version}-{release}")]
+    files = []
+    if template is not None:
+        files = template.files
+        for capability in map(str, template.provides):
+            subject, _, rest = capability.partition(" ")
+            comparison, _, number = rest.partition(" ")
+            if subject != name:
+                own = number in (template.evr, f"{template.epoch}:{template.version}-{template.release}")
+                provided.append((subject, comparison, provided[0][2] if own else number))
+    place = f'<version epoch="{epoch}" ver={quoteattr(version)} rel={quoteattr(release)}/>'
+    return (
+        '<package type="rpm"><name>{name}</name><arch>{arch}</arch>{place}'
+        '<checksum type="sha256" pkgid="YES">{digest}</checksum><summary/><description/><packager/><url/>'
+        '<time file="0" build="0"/><size package="0" installed="0" archive="0"/><location href="none"/>'
+        "<format><rpm:provides>{provides}</rpm:provides>{files}</format></package>"
+    ).format(
+        name=quoteattr(name)[1:-1],
+        arch=quoteattr(arch)[1:-1],
+        place=place,
+        digest=hashlib.sha256(repr(identity).encode("utf-8")).hexdigest(),
+        provides="".join(map(_entry, provided)),
+        files="".join(f"<file>{quoteattr(path)[1:-1]}</file>" for path in files),
+    )
+
+
+def _entry(capability):
+    """Return the metadata of a capability: its name, with a comparison and a version, or with two empty texts."""
+    name, comparison, number = capability
+    if comparison not in _COMPARISONS:
+        return f"<rpm:entry name={quoteattr(name)}/>"
+    epoch, _, rest = number.rpartition(":")
+    version, _, release = rest.partition("-")
+    return "<rpm:entry name={} flags={} epoch={} ver={}{}/>".format(
+        quoteattr(name),
+        quoteattr(_COMPARISONS[comparison]),
+        quoteattr(epoch or "0"),
+        quoteattr(version),
+        " rel=" + quoteattr(release) if release else "",
+    )

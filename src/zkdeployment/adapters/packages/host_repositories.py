@@ -1,0 +1,104 @@
+"""The repositories of other hosts: which packages they have, and whether transactions on paper can be resolved.
+
+dnf does both with the plugin in ``dnf_plugin``, in an empty root directory. Its cache of metadata stays there.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.adapters.packages.command import DnfCommand
+from zkdeployment.adapters.packages.failures import report_disk_errors
+from zkdeployment.adapters.packages.rpmdb import by_name
+from zkdeployment.errors import PackageError
+from zkdeployment.model.inventory import Package
+from zkdeployment.planning.availability.findings import Offers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from zkdeployment.adapters.packages.repositories import NamedRepositories
+    from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+
+_PLUGIN = Path(__file__).parent / "dnf_plugin"
+
+#: Seconds that dnf waits for a silent server, and that one call may take.
+_SILENCE = 5
+_LIMIT = 90.0
+
+
+class DnfHostRepositories:
+    """Implements ``ports.HostRepositories`` with dnf 4, whose root and cache are below ``directory``.
+
+    ``patience`` is for how many seconds a call is retried while another process uses the same cache. ``tick`` is
+    called a few times a second; when it raises, dnf is killed.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        repositories: NamedRepositories,
+        *,
+        patience: float = 30.0,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._dnf = DnfCommand(
+            self._directory / "root",
+            repositories,
+            home=self._directory / "home",
+            patience=patience,
+            gap=0,
+            tick=tick,
+            plugins=_PLUGIN,
+            limit=_LIMIT,
+        )
+
+    @report_disk_errors()
+    def offers(self, names: Collection[str], arch: str) -> Offers:
+        answer = self._ask({"names": sorted(names), "packages": [], "transactions": []}, arch, "--refresh")
+        return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
+
+    @report_disk_errors()
+    def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> Mapping[PaperTransaction, str]:
+        ordered = list(transactions)
+        packages = frozenset[Package]().union(*(one.present | one.install for one in ordered))
+        index = {package: number for number, package in enumerate(sorted(packages))}
+        request = {
+            "names": [],
+            "packages": [[one.name, one.epoch, one.version, one.release, one.arch] for one in index],
+            "transactions": [_to_json(one, index) for one in ordered],
+        }
+        problems = self._ask(request, arch, "--cacheonly")["problems"]
+        return {one: problem for one, problem in zip(ordered, problems, strict=True) if problem is not None}
+
+    def _ask(self, request: Mapping[str, object], arch: str, freshness: str) -> Any:
+        """Return the plugin's answer to a request."""
+        (self._directory / "root").mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._directory, prefix="request-") as scratch:
+            (Path(scratch) / "request.json").write_text(json.dumps(request), encoding="utf-8")
+            arguments = [f"--setopt=timeout={_SILENCE}", "--setopt=retries=1", freshness, *_forced(arch)]
+            self._dnf.retry_while_locked(self._dnf.run, *arguments, "zkdeployment-paper", scratch)
+            answer = Path(scratch) / "answer.json"
+            if not answer.exists():
+                raise PackageError("dnf gave no answer about the repositories; run it by hand to see why")
+            return json.loads(answer.read_text(encoding="utf-8"))
+
+
+def _forced(arch: str) -> Sequence[str]:
+    """Return the argument for another architecture than this machine's."""
+    return [] if arch in {"", platform.machine()} else [f"--forcearch={arch}"]
+
+
+def _to_json(transaction: PaperTransaction, index: Mapping[Package, int]) -> Mapping[str, object]:
+    return {
+        "present": [index[package] for package in transaction.present],
+        "stay": [index[package] for package in transaction.stay],
+        "stay_in_any_version": sorted(transaction.stay_in_any_version),
+        "install": [index[package] for package in transaction.install],
+        "remove": sorted(transaction.remove),
+    }

@@ -1,0 +1,58 @@
+"""The option ``--repositories``, and the check of packages that ``plan`` and ``lint`` share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from zkdeployment.acts.package_check import check_packages
+from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION
+from zkdeployment.config.load import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from pathlib import Path
+
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.planning.availability.findings import PackageFindings
+
+R = TypeVar("R")
+
+#: The message of a command that was given no repositories.
+MISSING = "no repositories are configured: set repositories in [sync] of the configuration, or use --repositories"
+
+
+def repositories_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--repositories``; the verb receives ``repositories``, the values of all occurrences."""
+    return click.option(
+        "--repositories",
+        metavar="VALUE",
+        multiple=True,
+        help="Where hosts get packages from, instead of the configuration's: a directory of *.repo files, a URL or"
+        " dnf's configuration file. May be repeated.",
+    )(function)
+
+
+def chosen_repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
+    """Return the given repositories, else those of the configuration (default: the system's, if there is one)."""
+    if given:
+        return tuple(value for values in given for value in values.split())
+    if config is None and not os.access(SYSTEM_CONFIGURATION, os.R_OK):
+        return ()
+    sync = load(config or SYSTEM_CONFIGURATION, host=False).sync
+    return () if sync is None else sync.repositories
+
+
+def findings_of(
+    repositories: Sequence[str],
+    targets: Targets,
+    before: Targets,
+    read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
+) -> PackageFindings:
+    """Return the findings about packages, as ``check_packages`` does."""
+    from zkdeployment.wiring.host_repositories import own_repositories  # noqa: PLC0415  for quick commands without
+
+    return check_packages(own_repositories(repositories), targets, before, read_hosts)

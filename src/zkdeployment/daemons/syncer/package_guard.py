@@ -1,0 +1,60 @@
+"""The guard against packages that hosts could not install: refuses a publication before hosts find out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.acts.package_check import check_packages
+from zkdeployment.errors import PackageError, RefusedError
+from zkdeployment.log import get_logger
+from zkdeployment.planning.availability.findings import refusal_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.planning.published_state import PublicationSnapshot
+    from zkdeployment.planning.publishing import Draft
+    from zkdeployment.ports.host_repositories import HostRepositories
+    from zkdeployment.ports.publication import PublicationStore
+
+
+class PackageGuard:
+    """Checks publications to ``store`` against the ``repositories`` of hosts.
+
+    A warning, such as an unreachable repository, is logged once until it has ended.
+    """
+
+    def __init__(self, store: PublicationStore, repositories: HostRepositories) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._warned: frozenset[str] = frozenset()
+
+    def check(self, snapshot: PublicationSnapshot, tip: Revision, draft: Draft) -> None:
+        """Raise ``RefusedError`` if hosts could not install the packages that a draft newly wants.
+
+        Whatever keeps the packages from being checked is a warning.
+        """
+
+        def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:
+            identities = (host for host in snapshot.known if not set(host.published_names).isdisjoint(targets))
+            return self._store.inventories([host.id for host in identities])
+
+        try:
+            findings = check_packages(self._repositories, draft.targets, draft.baseline.targets, read_hosts)
+        except PackageError as error:
+            self._warn([f"the packages of publications are not checked: {error}"])
+            return
+        if findings.checked:
+            self._warn(map(str, findings.warnings))
+        refusal = refusal_of(tip, findings)
+        if refusal is not None:
+            raise RefusedError(refusal)
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        """Log the warnings that the last check did not have."""
+        current = frozenset(warnings)
+        for warning in sorted(current - self._warned):
+            get_logger().warning("packages-not-checked", reason=warning)
+        self._warned = current

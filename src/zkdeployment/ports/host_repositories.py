@@ -1,0 +1,28 @@
+"""The port to the package repositories of hosts, as the syncer and operators' commands read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from zkdeployment.planning.availability.findings import Offers
+    from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+
+
+class HostRepositories(Protocol):
+    """Repositories that hosts install packages from. Raises ``PackageError`` if they cannot be read at all."""
+
+    def offers(self, names: Collection[str], arch: str) -> Offers:
+        """Return the available packages of these names, for hosts of the architecture ``arch``.
+
+        An empty ``arch`` is the architecture of this machine. The metadata of all repositories is brought up to
+        date; an unreachable repository is reported and left out.
+        """
+
+    def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> Mapping[PaperTransaction, str]:
+        """Return the reason for each transaction that hosts of the architecture could not make.
+
+        The metadata is that of the last ``offers``. A transaction about which nothing can be said has no reason.
+        """

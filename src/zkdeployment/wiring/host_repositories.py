@@ -1,0 +1,31 @@
+"""Builds the reader of the repositories that hosts install packages from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+from zkdeployment.adapters.packages.repositories import NamedRepositories
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.config.settings import SyncSettings
+    from zkdeployment.ports.host_repositories import HostRepositories
+
+
+def syncer_repositories(sync: SyncSettings) -> HostRepositories | None:
+    """Return the configured repositories, cached beside the mirror; ``None`` if none are configured."""
+    if not sync.repositories:
+        return None
+    mirror = sync.tree_directory
+    return DnfHostRepositories(mirror.with_name(f".{mirror.name}.packages"), NamedRepositories(sync.repositories))
+
+
+def own_repositories(configured: Sequence[str]) -> HostRepositories:
+    """Return repositories for a command, cached in the user's cache directory."""
+    cache = Path(platformdirs.user_cache_dir("zkdeployment", appauthor=False))
+    return DnfHostRepositories(cache / "packages", NamedRepositories(tuple(configured)))

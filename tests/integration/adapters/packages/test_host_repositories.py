@@ -1,0 +1,142 @@
+"""The repositories of hosts, as the syncer reads them: real metadata of createrepo_c, real dnf, real solver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.host_repositories import PaperRepository, reader
+from zkdeployment.errors import PackageError
+from zkdeployment.model.inventory import Package
+from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHOP, SHOP11, SHOP12, SHOP13 = (
+    Package("shop", 0, version, "1", "noarch") for version in ("1.0", "1.1", "1.2", "1.3")
+)
+LIB1, LIB2 = (Package("lib", 0, version, "1", "noarch") for version in ("1.0", "2.0"))
+LEGACY = Package("legacy", 0, "1.0", "1", "noarch")
+ADDON = Package("addon", 0, "1.0", "1", "noarch")
+OLD_TOOL = Package("tool", 0, "1.0", "1", "noarch")
+STRANGE = Package("strange", 3, "1~rc1", "1", "noarch")
+
+
+def transaction(
+    *stay: Package, install: Package, before: Package | None = None, remove: str = ""
+) -> PaperTransaction:
+    present = frozenset(stay) | ({before} if before else set())
+    return PaperTransaction(
+        present, frozenset(stay), frozenset(), frozenset({install}), frozenset({remove} if remove else ())
+    )
+
+
+def test_the_newest_metadata_of_all_repositories_is_read(
+    paper_repository: PaperRepository, built_packages: Path, tmp_path: Path
+):
+    other = PaperRepository(tmp_path / "other", built_packages)
+    other.publish("shop-0:1.1-1.noarch", "shop-1.4-0:1-1.noarch")
+    repositories = reader(tmp_path, paper_repository.url, other.url)
+    offers = repositories.offers(["shop", "shop-1.4", "nothing"], "")
+    assert {name: [one.evr for one in found] for name, found in offers.packages.items()} == {
+        "shop": ["0:1.0-1", "0:1.1-1"],
+        "shop-1.4": ["0:1-1"],
+    }
+    other.publish("shop-1:0.9-2.noarch")
+    other.withdraw("shop-0:1.1-1.noarch")
+    assert [one.evr for one in repositories.offers(["shop"], "").packages["shop"]] == ["0:1.0-1", "1:0.9-2"]
+
+
+def test_an_unreachable_repository_is_reported_until_it_comes_back(
+    paper_repository: PaperRepository, built_packages: Path, tmp_path: Path
+):
+    other = PaperRepository(tmp_path / "other", built_packages)
+    other.publish("shop-0:1.1-1.noarch")
+    repositories = reader(tmp_path, paper_repository.url, other.url)
+    for _ in range(2):
+        other.leave()
+        offers = repositories.offers(["shop"], "")
+        assert list(offers.unreachable) == ["zkdeployment-2"]
+        assert "repomd.xml" in offers.unreachable["zkdeployment-2"]
+        assert offers.packages["shop"] == (SHOP,)
+        other.come_back()
+        offers = repositories.offers(["shop"], "")
+        assert (offers.unreachable, offers.packages["shop"]) == ({}, (SHOP, SHOP11))
+
+
+def test_definitions_and_a_configuration_are_read_as_dnf_reads_them(
+    paper_repository: PaperRepository, tmp_path: Path
+):
+    paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:1.0-1.noarch")
+    definitions = tmp_path / "definitions"
+    definitions.mkdir()
+    (definitions / "a.repo").write_text(f"[a]\nname=a\nbaseurl={paper_repository.url}\nexcludepkgs=lib\n")
+    names = ["lib", "shop"]
+    assert reader(tmp_path, str(definitions)).offers(names, "").packages == {"shop": (SHOP, SHOP11)}
+    configuration = tmp_path / "dnf.conf"
+    configuration.write_text(f"[main]\nexcludepkgs=shop-1.1*\nreposdir={definitions}\n")
+    assert reader(tmp_path, str(configuration)).offers(names, "").packages == {"shop": (SHOP,)}
+    for wrong, message in ((str(tmp_path), "expected .*repo files"), ("a b", "expected a directory, a URL")):
+        with pytest.raises(PackageError, match=message):
+            reader(tmp_path, wrong).offers(names, "")
+
+
+def test_packages_of_another_architecture_are_read_for_hosts_that_have_it(
+    paper_repository: PaperRepository, tmp_path: Path
+):
+    paper_repository.publish("chip-0:1.0-1.aarch64")
+    repositories = reader(tmp_path, paper_repository.url)
+    assert repositories.offers(["chip", "shop"], "x86_64").packages == {"shop": (SHOP,)}
+    assert set(repositories.offers(["chip", "shop"], "aarch64").packages) == {"chip", "shop"}
+
+
+def test_transactions_are_resolved_against_the_packages_that_stay_on_each_host(
+    paper_repository: PaperRepository, tmp_path: Path
+):
+    paper_repository.publish(
+        *(f"shop-0:1.{minor}-1.noarch" for minor in (1, 2, 3)),
+        "lib-0:1.0-1.noarch",
+        "lib-0:2.0-1.noarch",
+        "legacy-0:1.0-1.noarch",
+        "addon-0:1.0-1.noarch",
+        "tool-0:2.0-1.noarch",
+    )
+    repositories = reader(tmp_path, paper_repository.url)
+    repositories.offers(["shop"], "")
+    good = [
+        transaction(install=SHOP11),
+        transaction(LIB2, install=SHOP11),
+        transaction(STRANGE, install=SHOP),
+        # The repository has no tool 1.0: what it provides is taken from tool 2.0.
+        transaction(OLD_TOOL, install=SHOP13),
+        transaction(LEGACY, install=SHOP11),
+        # Two versions of one package: an interrupted transaction. Nothing can be said about it.
+        transaction(LIB1, LIB2, LEGACY, install=SHOP12),
+    ]
+    bad = {
+        transaction(LIB1, install=SHOP11): "shop-1.1-1.noarch requires lib >= 2",
+        transaction(STRANGE, LIB1, install=SHOP11): "shop-1.1-1.noarch requires lib >= 2",
+        transaction(LEGACY, install=SHOP12): "shop-1.2-1.noarch conflicts with legacy",
+        transaction(ADDON, install=SHOP11, before=SHOP): "addon-1.0-1.noarch requires shop < 1.1",
+        transaction(ADDON, install=LIB1, before=SHOP, remove="shop"): "addon-1.0-1.noarch requires shop < 1.1",
+    }
+    reasons = repositories.resolve([*good, *bad], "")
+    assert reasons.keys() == bad.keys()
+    for one, words in bad.items():
+        assert words in reasons[one]
+        assert "exclude filtering" not in reasons[one], "packages of other hosts are nobody's concern"
+        assert "strange" not in reasons[one]
+
+
+def test_a_package_of_one_host_is_no_dependency_for_another(paper_repository: PaperRepository, tmp_path: Path):
+    """Lib 2.0 is on a host, but in no repository."""
+    paper_repository.publish("shop-0:1.1-1.noarch")
+    repositories = reader(tmp_path, paper_repository.url)
+    repositories.offers(["shop"], "")
+    lacking = transaction(install=SHOP11)
+    reasons = repositories.resolve([transaction(LIB2, install=SHOP11), lacking], "")
+    assert reasons == {
+        lacking: "package shop-1.1-1.noarch requires lib >= 2, but none of the providers can be installed"
+    }

@@ -1,0 +1,120 @@
+"""Real repositories for checks of packages before a publication: metadata of packages without files."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zkdeployment.adapters import process
+from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+from zkdeployment.adapters.packages.repositories import NamedRepositories
+from zkdeployment.sandbox.rpms import build_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+#: The packages: full names, and what each requires, conflicts with, obsoletes or provides.
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "shop-0:1.0-1.noarch": (),
+    "shop-0:1.1-1.noarch": ("Requires: lib >= 2",),
+    "shop-0:1.2-1.noarch": ("Conflicts: legacy",),
+    "shop-0:1.3-1.noarch": ("Requires: /usr/bin/tool",),
+    "shop-1:0.9-2.noarch": (),
+    "lib-0:1.0-1.noarch": (),
+    "lib-0:2.0-1.noarch": (),
+    "legacy-0:1.0-1.noarch": (),
+    "addon-0:1.0-1.noarch": ("Requires: shop < 1.1",),
+    "fix-0:7-1.noarch": (),
+    "tool-0:2.0-1.noarch": ("Provides: /usr/bin/tool",),
+    "shop-1.4-0:1-1.noarch": (),
+    "chip-0:1.0-1.aarch64": (),
+}
+
+_SPEC = """\
+Name: {name}
+Epoch: {epoch}
+Version: {version}
+Release: {release}
+Summary: A package for tests
+License: MIT
+AutoReqProv: no
+{relations}
+%description
+A package for tests.
+%files
+"""
+
+
+class PaperRepository:
+    """A repository in ``directory`` with packages that ``built`` has; ``publish`` and ``withdraw`` change it."""
+
+    def __init__(self, directory: Path, built: Path) -> None:
+        self.directory = directory
+        self._built = built
+        directory.mkdir()
+        self._index()
+
+    @property
+    def url(self) -> str:
+        """The address of the repository."""
+        return self.directory.as_uri()
+
+    def publish(self, *names: str) -> None:
+        """Add packages by their full names."""
+        for name in names:
+            shutil.copy(self._built / f"{name}.rpm", self.directory)
+        self._index()
+
+    def withdraw(self, *names: str) -> None:
+        """Remove packages by their full names."""
+        for name in names:
+            (self.directory / f"{name}.rpm").unlink()
+        self._index()
+
+    def leave(self) -> None:
+        """Make the repository unreachable."""
+        self.directory.rename(self.directory.with_name(f"{self.directory.name}-away"))
+
+    def come_back(self) -> None:
+        """Make the repository reachable again."""
+        self.directory.with_name(f"{self.directory.name}-away").rename(self.directory)
+
+    def _index(self) -> None:
+        process.run(["createrepo_c", "-q", "--no-database", str(self.directory)], timeout=60).check()
+
+
+@pytest.fixture(scope="session")
+def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with all ``PACKAGES``, built."""
+    directory = tmp_path_factory.mktemp("paper")
+    for nevra, relations in PACKAGES.items():
+        name, _, rest = nevra.rpartition(":")[0].rpartition("-")[0], "", nevra.rpartition(":")[2]
+        epoch = nevra.rpartition(":")[0].rpartition("-")[2]
+        version, _, release = rest.rpartition(".")[0].partition("-")
+        arch = rest.rpartition(".")[2]
+        lines = [*relations, "BuildArch: noarch"] if arch == "noarch" else relations
+        spec = directory / "package.spec"
+        spec.write_text(
+            _SPEC.format(name=name, epoch=epoch, version=version, release=release, relations="\n".join(lines)),
+            encoding="utf-8",
+        )
+        target = {} if arch == "noarch" else {"_target_cpu": arch, "_arch": arch}
+        (built,) = build_packages(spec, directory / "new", target)
+        built.rename(directory / f"{nevra}.rpm")
+    return directory
+
+
+@pytest.fixture
+def paper_repository(tmp_path: Path, built_packages: Path) -> PaperRepository:
+    """A repository with shop 1.0."""
+    repository = PaperRepository(tmp_path / "rpms", built_packages)
+    repository.publish("shop-0:1.0-1.noarch")
+    return repository
+
+
+def reader(directory: Path, *configured: str) -> DnfHostRepositories:
+    """Return a reader of repositories with a cache in ``directory``."""
+    return DnfHostRepositories(directory / "cache", NamedRepositories(configured), patience=5)

@@ -1,0 +1,67 @@
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Package
+from zkdeployment.planning.availability.demands import Demand, new_demands
+from zkdeployment.planning.availability.host_software import host_software, unmet_demands
+
+
+def package(name: str, version: str, arch: str = "noarch") -> Package:
+    return Package(name, 0, version, "1", arch)
+
+
+def known(host: str, *packages: Package, role: str | None = None) -> KnownHost:
+    return KnownHost(Identity(host, host, role), Inventory(packages={one.name: (one,) for one in packages}))
+
+
+def wanting(*wants: tuple[str, str | None]) -> tuple[Assignment, ...]:
+    return tuple(Assignment(f"/a/{name}", 1, name, name, version=version) for name, version in wants)
+
+
+def test_the_changes_are_those_of_the_hosts_plan_with_the_controller_first():
+    controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
+    targets = {"web": wanting(("shop", "1.1"), ("had", "1")), "/roles/web": (controller,)}
+    host = host_software(known("h1", package("had", "1"), role="web"), targets)
+    assert host is not None
+    assert [dict(change.want) for change in host.changes] == [{"ctl": "2"}, {"shop": "1.1"}]
+    assert host.missing == {Demand("/a/shop", "shop", "1.1"), Demand("/roles/web", "ctl", "2")}
+
+
+def test_hosts_without_an_inventory_or_whose_agent_refuses_the_tree_have_no_software():
+    targets = {"h1": (*wanting(("shop", "1")), Assignment("/b/shop", 1, "shop", "shop", version="2"))}
+    assert host_software(known("h1"), targets) is None
+    assert host_software(KnownHost(Identity("h1", "h1"), unknown="broken"), {"h1": targets["h1"][:1]}) is None
+
+
+def test_the_architecture_is_that_of_most_packages():
+    host = host_software(
+        known("h1", package("a", "1", "i686"), package("b", "1", "x86_64"), package("c", "1", "x86_64")), {}
+    )
+    assert host is not None
+    assert host.arch == "x86_64"
+    portable = host_software(known("h1", package("a", "1")), {})
+    assert portable is not None
+    assert portable.arch == ""
+
+
+def test_what_all_hosts_of_a_target_have_needs_no_repository():
+    targets = {"web": wanting(("shop", "1")), "h9": wanting(("shop", "1")), "h8": wanting(("other", None))}
+    demands = new_demands(targets, {})
+    hosts = [
+        known("h1", package("shop", "1", "x86_64"), role="web"),
+        known("h2", package("tool", "1", "aarch64"), role="web"),
+        known("h9", package("shop", "1")),
+    ]
+    software = [host for one in hosts if (host := host_software(one, targets))]
+    assert unmet_demands(demands, software) == {
+        "": {Demand("/a/other", "other")},
+        "aarch64": {Demand("/a/shop", "shop", "1")},
+    }
+    assert unmet_demands(demands, [software[0], software[2]]) == {"": {Demand("/a/other", "other")}}
+
+
+def test_what_a_host_lacks_since_an_earlier_publication_is_not_asked_for():
+    targets = {"h1": wanting(("old", "9.9"), ("shop", "1"))}
+    host = host_software(known("h1"), targets)
+    assert host is not None
+    demands = new_demands(targets, {"h1": wanting(("old", "9.9"))})
+    assert unmet_demands(demands, [host]) == {"": {Demand("/a/shop", "shop", "1")}}

@@ -1,0 +1,62 @@
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Package, Packages
+from zkdeployment.model.plan import PackageChange
+from zkdeployment.planning.availability.host_software import HostSoftware
+from zkdeployment.planning.availability.paper_transactions import PaperTransaction, group_transactions
+
+
+def package(name: str, version: str = "1") -> Package:
+    return Package(name, 0, version, "1", "noarch")
+
+
+def by_name(*packages: Package) -> Packages:
+    return {one.name: (one,) for one in packages}
+
+
+SHOP1, SHOP2, LIB, OLD, CTL = package("shop"), package("shop", "2"), package("lib"), package("old"), package("ctl")
+UPGRADE = PackageChange(want={"shop": "2"}, managed=frozenset({"shop", "old"}))
+
+
+def software(
+    name: str, *changes: PackageChange, installed: tuple[Package, ...], put_back: frozenset[str] = frozenset()
+) -> HostSoftware:
+    return HostSoftware(Identity(name, name), by_name(*installed), "", changes, (), put_back)
+
+
+def test_hosts_with_equal_packages_and_changes_share_one_transaction():
+    hosts = [software(f"h{number}", UPGRADE, installed=(SHOP1, LIB)) for number in range(1000)]
+    other = software("other", UPGRADE, installed=(SHOP1, OLD))
+    groups = group_transactions([*hosts, other], by_name(SHOP2))
+    assert [len(identities) for identities in groups.values()] == [1000, 1]
+    same, different = groups
+    assert same == PaperTransaction(
+        frozenset({SHOP1, LIB}), frozenset({LIB}), frozenset(), frozenset({SHOP2}), frozenset()
+    )
+    assert (different.stay, different.stay_in_any_version) == (frozenset(), {"old"})
+
+
+def test_a_transaction_that_removes_packages_may_remove_other_managed_ones():
+    change = PackageChange(
+        want={"shop": "2"}, remove=frozenset({"lib"}), managed=frozenset({"shop", "old", "lib"})
+    )
+    (transaction,) = group_transactions([software("h1", change, installed=(SHOP1, LIB, OLD))], by_name(SHOP2))
+    assert (transaction.remove, transaction.stay, transaction.stay_in_any_version) == ({"lib"}, set(), set())
+
+
+def test_the_second_transaction_of_a_host_begins_with_the_packages_after_the_first():
+    controller = PackageChange(want={"ctl": "1"}, managed=frozenset({"ctl"}))
+    host = software("h1", controller, UPGRADE, installed=(SHOP1,))
+    first, second = group_transactions([host], by_name(SHOP2, CTL))
+    assert (first.stay, first.install) == ({SHOP1}, {CTL})
+    assert (second.present, second.stay, second.install) == ({SHOP1, CTL}, {CTL}, {SHOP2})
+
+
+def test_a_package_that_no_repository_has_ends_the_transactions_of_its_host():
+    assert group_transactions([software("h1", UPGRADE, installed=())], {}) == {}
+
+
+def test_an_original_version_that_the_host_kept_comes_from_no_repository():
+    change = PackageChange(want={"shop": "2", "lib": "0:0.9-1"}, managed=frozenset({"shop", "lib"}))
+    host = software("h1", change, installed=(SHOP1, LIB), put_back=frozenset({"lib"}))
+    (transaction,) = group_transactions([host], by_name(SHOP2))
+    assert (transaction.install, transaction.stay) == ({SHOP2}, set())
