@@ -11,7 +11,12 @@ from rich.padding import Padding
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
-from zkdeployment.cli.shared.package_options import chosen_repositories, findings_of, repositories_option
+from zkdeployment.cli.shared.package_options import (
+    MISSING,
+    chosen_repositories,
+    findings_of,
+    repositories_option,
+)
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import PackageError
 from zkdeployment.intents.publication import expected_refusals
@@ -115,7 +120,9 @@ def command(  # noqa: PLR0917  options are arguments
     )
     for warning in predicted.warnings:
         echo(warning, err=True)
-    refused = bool(refusals) or not _can_install(predicted, basis, repositories)
+    refused = bool(refusals) or not _can_install(
+        predicted, basis, repositories, notes=output == "table" and not short
+    )
     _print(predicted.forecast, output, short=short, every=bool(hosts))
     if refused or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
@@ -128,13 +135,15 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
     return configured_revision(_config(), name)
 
 
-def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> bool:
+def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str], *, notes: bool) -> bool:
     """Print the findings about packages; return whether the syncer would accept them.
 
-    All known hosts are considered, selected or not: the syncer refuses a publication for all.
+    ``notes``: say so if there are no repositories. All known hosts are considered, selected or not: the syncer refuses a publication for all.
     """
     repositories = chosen_repositories(given, _config())
     if not repositories:
+        if notes:
+            echo(f"the packages are not checked: {MISSING}", err=True)
         return True
 
     def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:

@@ -123,6 +123,7 @@ def test_all_keys_are_read(file: Path):
         "interval = 60\n"
         "history = 40\n"
         "allowed-signers = /etc/signers\n"
+        "repositories = /etc/hosts.repos.d https://rpms.example.com/x\n"
     )
     assert load(file) == Settings(
         source=file,
@@ -150,6 +151,7 @@ def test_all_keys_are_read(file: Path):
             interval=60,
             history=40,
             allowed_signers=Path("/etc/signers"),
+            repositories=("/etc/hosts.repos.d", "https://rpms.example.com/x"),
         ),
     )
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 _PLUGIN = Path(__file__).parent / "dnf_plugin"
 
-#: Seconds that dnf waits for a silent server, and that one call may take.
-_SILENCE = 5
+#: dnf gives up on a silent server after some seconds.
+_PATIENCE = ("--setopt=timeout=5", "--setopt=retries=1")
+
+#: The seconds that one call may take.
 _LIMIT = 90.0
 
 
@@ -78,11 +80,14 @@ class DnfHostRepositories:
 
     def _ask(self, request: Mapping[str, object], arch: str, freshness: str) -> Any:
         """Return the plugin's answer to a request."""
-        (self._directory / "root").mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("root", "log"):
+            (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._directory, prefix="request-") as scratch:
             (Path(scratch) / "request.json").write_text(json.dumps(request), encoding="utf-8")
-            arguments = [f"--setopt=timeout={_SILENCE}", "--setopt=retries=1", freshness, *_forced(arch)]
-            self._dnf.retry_while_locked(self._dnf.run, *arguments, "zkdeployment-paper", scratch)
+            # By default, the caches of other users than root have names that change.
+            places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
+            arguments = [*_PATIENCE, *places, freshness, *_forced(arch), "zkdeployment-paper", scratch]
+            self._dnf.retry_while_locked(self._dnf.run, *arguments)
             answer = Path(scratch) / "answer.json"
             if not answer.exists():
                 raise PackageError("dnf gave no answer about the repositories; run it by hand to see why")
