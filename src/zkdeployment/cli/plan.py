@@ -138,7 +138,8 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
 def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str], *, notes: bool) -> bool:
     """Print the findings about packages; return whether the syncer would accept them.
 
-    ``notes``: say so if there are no repositories. All known hosts are considered, selected or not: the syncer refuses a publication for all.
+    ``notes``: say so if there are no repositories. All known hosts are considered, selected or not: the syncer
+    refuses a publication for all.
     """
     repositories = chosen_repositories(given, _config())
     if not repositories:
