@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 class Publishing:
     """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer.
 
-    With ``key``, syncers sign publications. ``host_repositories`` are those that new syncers check packages against,
-    if there are any.
+    With ``key``, syncers sign publications. With ``host_repositories``, they check packages against these.
     """
 
     def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:

@@ -72,9 +72,7 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
     ):
         signer = publication_signer(settings)
         repositories = syncer_repositories(settings.require_sync())
-        yield _syncer(
-            settings, _publications(settings, session, signer), _source(settings), signer, repositories
-        )
+        yield _syncer(settings, _publications(settings, session, signer), _source(settings), signer, repositories)
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ class Syncer:
     from these. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the adapters a syncer depends on
         self,
         source: TreeSource,
         store: PublicationStore,
