@@ -1,8 +1,12 @@
 """Measures changing ten packages through the port, against bare dnf and against one package after another.
 
-A signed repository has ten small packages in two versions, and there are three scratch roots. Each round changes
+A signed repository has ten small packages in two versions, and each method has a scratch root. Each round changes
 the ten packages in each root by another method: read, prepare, commit and verify through the port; one bare dnf
-transaction; and ``list``, ``clean all`` and ``install`` for every package.
+transaction; two bare calls of dnf, of which the first only downloads and tests; and ``list``, ``clean all`` and
+``install`` for every package.
+
+The two calls are the lower bound of a safe change: packages that nobody requested are noticed between them,
+before anything on the host changes.
 """
 
 import os
@@ -72,6 +76,16 @@ class Bare:
         self.dnf("--refresh", "install", *(f"{name}-{version}" for name in NAMES)).check()
 
 
+class Tested(Bare):
+    """Downloads all packages and tests the transaction with one call of dnf, and changes them with another."""
+
+    def change(self, version):
+        """Bring all packages to a version."""
+        specs = [f"{name}-{version}" for name in NAMES]
+        self.dnf("--refresh", "--setopt=keepcache=1", "--setopt=tsflags=test", "install", *specs).check()
+        self.dnf("--cacheonly", "install", *specs).check()
+
+
 class OneByOne(Bare):
     """Changes each package with three calls of dnf."""
 
@@ -88,7 +102,7 @@ def measure(scale: Scale) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as scratch:
         definitions = publish(Path(scratch))
         ways = {}
-        for kind in (Port, Bare, OneByOne):
+        for kind in (Port, Bare, Tested, OneByOne):
             root = Path(scratch) / kind.__name__
             root.mkdir()
             ways[kind] = kind(root, definitions)
@@ -98,9 +112,12 @@ def measure(scale: Scale) -> Iterator[Result]:
             for kind, way in ways.items():
                 times[kind].append(seconds(lambda way=way, number=number: way.change(("2.0", "1.0")[number % 2])))
     work, size, ours = "packages changed through the port", f"{len(NAMES)} packages", middle(times[Port])
-    yield Result(
-        work=work, size=size, value=ours, against="one bare dnf transaction", reference=middle(times[Bare])
-    )
+    for against, kind, at_most in (
+        ("one bare dnf transaction", Bare, None),
+        ("test and transaction", Tested, 1.4),
+    ):
+        reference = middle(times[kind])
+        yield Result(work=work, size=size, value=ours, against=against, reference=reference, at_most=at_most)
     yield Result(
         work=work, size=size, value=ours, against="dnf one by one", reference=middle(times[OneByOne]), at_least=0
     )

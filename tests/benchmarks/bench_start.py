@@ -45,7 +45,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         value=monitor,
         against="bare client, connecting and reading",
         reference=bare,
-        at_most=2,
+        at_most=1.4,
     )
     program, nothing = _in_turns([*_PROGRAM, "--help"], [*_PYTHON, "-c", "pass"], 2 * scale.rounds)
     yield Result(

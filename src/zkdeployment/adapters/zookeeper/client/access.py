@@ -10,7 +10,6 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import ACL, Id, Permissions
 
 from zkdeployment.errors import ConfigurationError
@@ -32,8 +31,6 @@ _RIGHTS = {
 def client_options(access: Access) -> dict[str, Any]:
     """Return kazoo's constructor options for this access."""
     options: dict[str, Any] = {}
-    if access.ca is not None:
-        options["handler"] = _EncryptingHandler(access)
     if access.secret is not None:
         options["auth_data"] = [("digest", access.secret)]
     if access.acl:
@@ -66,24 +63,6 @@ def encryption(access: Access) -> ssl.SSLContext | None:
             " passphrase, as PEM"
         ) from error
     return context
-
-
-class _EncryptingHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's thread handler with encrypted connections."""
-
-    def __init__(self, access: Access) -> None:
-        super().__init__()
-        self._access = access
-
-    def create_connection(
-        self, address: tuple[str, int], hostname: str, timeout: float, **_options: object
-    ) -> socket.socket:
-        """Return a connection to an address of ``hostname``; raises ``OSError``."""
-        try:
-            context = encryption(self._access)
-        except ConfigurationError as error:  # a certificate is being renewed: kazoo retries
-            raise OSError(str(error)) from error
-        return connect(address, hostname, timeout, context)
 
 
 def connect(

@@ -21,6 +21,7 @@ from zkdeployment.adapters.zookeeper.client.addresses import parse, probe
 from zkdeployment.adapters.zookeeper.client.clients import CLOSE_LIMIT, call_safely, discard, watch_data
 from zkdeployment.adapters.zookeeper.client.nodes import check_path
 from zkdeployment.adapters.zookeeper.client.silence import Silence
+from zkdeployment.adapters.zookeeper.client.thread_handler import ThreadHandler
 from zkdeployment.adapters.zookeeper.client.transactions import denied
 from zkdeployment.errors import RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.log import get_logger
@@ -83,6 +84,7 @@ class Connection:
             timeout=self.session_timeout,
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2, ignore_expire=False),
             command_retry=self._retry(),
+            handler=ThreadHandler(self._access),
             **client_options(self._access),
         )
         client.add_listener(lambda state: self._listen(client, state))
