@@ -33,6 +33,13 @@ class Deployment:
         return self.path[1:].replace("/", ",")
 
 
+#: The value of a service node's property ``undeploy`` that keeps the service until other hosts have it.
+LAST = "last"
+
+#: The default value of the property ``undeploy``.
+FIRST = "first"
+
+
 class Rerun(Enum):
     """When a deployment runs again at a new revision: the property ``rerun`` of its service node."""
 
@@ -49,6 +56,9 @@ class Assignment:
     version. ``patches`` maps the names of further packages to their exact versions.
     ``properties`` is the ``properties_digest`` of the node's resolved properties. Services with
     ``rerun = 'changed'`` always have it, others only in a signed publication.
+
+    ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
+    ``undeploys_last``: a host that is to lose the service keeps it until the hosts that gain it have it.
     """
 
     path: str
@@ -60,6 +70,8 @@ class Assignment:
     patches: Mapping[str, str] = field(default_factory=dict)
     rerun: Rerun = Rerun.ALWAYS
     properties: str | None = None
+    after: tuple[str, ...] = ()
+    undeploys_last: bool = False
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -74,14 +86,18 @@ class Assignment:
     def to_json(self) -> dict[str, Value]:
         """Return the assignment in the form that is published under ``/zkdeployment/targets``.
 
-        ``rerun`` and ``properties`` are included only when they are set: agents of earlier releases refuse keys
-        that they do not know.
+        ``rerun``, ``properties``, ``after`` and ``undeploy`` are included only when they are set: agents of
+        earlier releases refuse keys that they do not know.
         """
         set_keys: dict[str, Value] = {}
         if self.rerun is not Rerun.ALWAYS:
             set_keys["rerun"] = self.rerun.value
         if self.properties is not None:
             set_keys["properties"] = self.properties
+        if self.after:
+            set_keys["after"] = [*self.after]
+        if self.undeploys_last:
+            set_keys["undeploy"] = LAST
         return set_keys | {
             "path": self.path,
             "n": self.n,

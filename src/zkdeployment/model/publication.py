@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.history import ForcedBy, PublicationRecord
+    from zkdeployment.model.service_order import OrderEntry
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties, Tree
 
@@ -127,7 +128,8 @@ class Publication:
     the text, the targets and the strategy are those of the previous publication, so hosts have nothing to do.
     ``leftovers`` are the top-level nodes of unfinished publications that stay because of ephemeral nodes below
     them. ``withheld`` are the paths of services with the targets for which they are not deployed, because of the
-    state of their intents. ``intents`` is the number of intents of the revision.
+    state of their intents. ``intents`` is the number of intents of the revision. ``order`` are the services, by
+    path, that other deployments wait for.
     """
 
     revision: Revision
@@ -151,6 +153,7 @@ class Publication:
     documents: DocumentContents = field(default_factory=dict)
     touched_documents: frozenset[DocumentKey] | None = None
     repeats: bool = False
+    order: Mapping[str, OrderEntry] = field(default_factory=dict)
 
 
 def next_sequence(last: int, now: float) -> int:

@@ -6,13 +6,13 @@ published in ``verdicts``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.publication import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host, Identity
@@ -40,13 +40,15 @@ class PublicationSnapshot(PublishedState):
     """The published state and the hosts, read once before a publication.
 
     ``hosts`` are registered, ``absent`` are known but not registered. ``rollout`` is the newest rollout of the
-    published revision, if one has begun. ``held_by_operator``: a hold of an operator is on record.
+    published revision, if one has begun. ``held_by_operator``: a hold of an operator is on record. ``unfinished``
+    are the hosts, by the path of a service, that were to gain it in the published revision and have not got it.
     """
 
     hosts: Sequence[Host] = ()
     absent: Sequence[KnownHost] = ()
     rollout: RolloutState | None = None
     held_by_operator: bool = False
+    unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def known(self) -> tuple[Identity, ...]:

@@ -17,6 +17,8 @@ from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.planning.convergence import count_excluded, is_completed
+from zkdeployment.planning.precedence.entries import ServiceOrder
+from zkdeployment.planning.precedence.placement import order_of_known_hosts, placement_problems
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets.compilation import Compilation, compile_tree
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import SyncOptions, Targets, TreeChange
     from zkdeployment.model.strategy import Strategy
@@ -76,7 +80,8 @@ class Draft:
     """The publication of ``revision``, not written yet.
 
     ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
-    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live.
+    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live,
+    ``order`` the order between its services.
     """
 
     revision: Revision
@@ -92,6 +97,7 @@ class Draft:
     leftovers: frozenset[str]
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
+    order: ServiceOrder = ServiceOrder()  # noqa: RUF009  it cannot be changed
 
     @property
     def targets(self) -> Targets:
@@ -166,6 +172,7 @@ class PreparedPublication:
             record=PublicationRecord(draft.revision, now, origin=origin, forced=options.forced, excluded=excluded),
             strategy=strategy,
             documents=draft.documents.after,
+            order=draft.order.entries,
             touched_documents=draft.documents.changed if self.partial else None,
             repeats=self.repeats,
         )
@@ -198,6 +205,9 @@ def draft(
         compilation = _compile(tree, reviewed, intents)
     targets = compilation.targets
     quarantines = baseline.documents.of(QUARANTINE).values()
+    strategy = reviewed.documents.strategy()
+    known: list[Host | KnownHost] = [*snapshot.hosts, *snapshot.absent]
+    between_services = order_of_known_hosts(baseline.targets, targets, known, strategy, snapshot.unfinished)
     problems = dict.fromkeys(
         (
             *compilation.problems,
@@ -205,6 +215,7 @@ def draft(
             *_host_problems(targets, snapshot),
             *quarantine_problems(targets, reviewed.documents),
             *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
+            *placement_problems(between_services, strategy, snapshot.hosts, snapshot.absent, targets),
         )
     )
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
@@ -217,7 +228,7 @@ def draft(
         change=change,
         compilation=compilation,
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
-        strategy=StrategyChange(baseline.strategy, reviewed.documents.strategy()),
+        strategy=StrategyChange(baseline.strategy, strategy),
         documents=DocumentsChange(baseline.documents.contents, reviewed.documents.contents),
         exact=reviewed.fingerprint
         if _is_exact(tree, text) and compilation.whole == reviewed.compilation.whole
@@ -225,6 +236,7 @@ def draft(
         managed=frozenset(without_reserved(merged.base).tops) | published.managed - change.delete,
         leftovers=begun - change.delete,
         affected=affected,
+        order=between_services,
         warnings=(
             *_review_warnings(reviewed),
             *_orphan_warnings(text, targets, orphaned - change.delete),

@@ -13,8 +13,11 @@ from zkdeployment.documents.checks.references import check_problems
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.model.host import Identity, is_host_name
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
+from zkdeployment.planning.precedence.entries import service_order
+from zkdeployment.planning.precedence.placement import placement_problems
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
@@ -115,6 +118,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
     if linted.parsed:
         placed += intent_problems(documents, linted.tree, compilation.whole)
     placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
+    placed += (place(problem, linted) for problem in _placement_problems(compilation.targets, documents))
     placed += check_problems(documents, linted.tree if linted.parsed else None)
     placed += (place(problem, linted) for problem in _misplaced(linted.tree))
     return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed)
@@ -129,6 +133,14 @@ def _compile(
     changed = linked | diff(last.linted.tree, linted.tree).paths
     since = Recompilation(last.compilation, changed)
     return compile_tree(linted.tree, intents, since=since, with_properties=with_properties)
+
+
+def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:
+    """Yield the waits between services that never end under the strategy, as far as host names show them."""
+    strategy = documents.strategy()
+    if strategy is not None:
+        hosts = [Identity(name, name) for name in targets if is_host_name(name)]
+        yield from placement_problems(service_order({}, targets, hosts, {}), strategy, (), (), targets)
 
 
 def _linked_targets(linted: LintResult) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout, parse_checkout
-from zkdeployment.model.deployment import Rerun
+from zkdeployment.model.deployment import FIRST, LAST, Rerun
 from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import PROPERTY_LINK
@@ -44,6 +44,8 @@ class Service:
     version: str | None = None
     patches: Mapping[str, str] = field(default_factory=dict)
     rerun: Rerun = Rerun.ALWAYS
+    after: tuple[str, ...] = ()
+    undeploys_last: bool = False
 
 
 def deploy_node(service: str) -> str:
@@ -87,6 +89,8 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
     version = read_optional("version", check_version)
     patches = read_optional("patches", check_patches) or {}
     rerun = read_optional("rerun", check_rerun) or Rerun.ALWAYS
+    after = read_optional("deploy_after", check_after) or ()
+    undeploys_last = read_optional("undeploy", check_undeploy) or False
     if service_type is None:
         return None, tuple(problems)
     package, subtype = service_type
@@ -95,7 +99,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
     problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
     if problems or application is None:
         return None, tuple(problems)
-    return Service(package, application, subtype, version, patches, rerun), ()
+    return Service(package, application, subtype, version, patches, rerun, after, undeploys_last), ()
 
 
 def check_path(value: Value) -> str:
@@ -189,6 +193,23 @@ def check_rerun(value: Value) -> Rerun:
         if value == rerun.value:
             return rerun
     raise TreeError(f"rerun is {shown(value)}, expected 'always' or 'changed'")
+
+
+def check_after(value: Value) -> tuple[str, ...]:
+    """Return the paths of services, sorted; raises ``TreeError`` unless the value is a list of such paths."""
+    if not isinstance(value, list):
+        raise TreeError(f"deploy_after is {shown(value)}, expected a list of paths of services like ['/shop/db']")
+    try:
+        return tuple(sorted({check_path(path) for path in value}))
+    except TreeError as error:
+        raise TreeError(f"deploy_after: {error}") from error
+
+
+def check_undeploy(value: Value) -> bool:
+    """Return whether undeployments are last; raises ``TreeError`` unless the value is 'first' or 'last'."""
+    if not isinstance(value, str) or value not in {FIRST, LAST}:
+        raise TreeError(f"undeploy is {shown(value)}, expected '{FIRST}' or '{LAST}'")
+    return value == LAST
 
 
 def check_properties(value: Value) -> str:

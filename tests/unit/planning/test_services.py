@@ -46,6 +46,14 @@ def messages(properties, **others):
             Service("foo", "foo", None, "1.4", {"fix": "2", "more": "1.1-3"}),
         ),
         ({"type": "foo", "version": "1", "patches": []}, Service("foo", "foo", None, "1")),
+        (
+            {"type": "foo", "version": "1", "deploy_after": ["/shop/db", "/a", "/a"], "undeploy": "last"},
+            Service("foo", "foo", None, "1", after=("/a", "/shop/db"), undeploys_last=True),
+        ),
+        (
+            {"type": "foo", "version": "1", "deploy_after": [], "undeploy": "first"},
+            Service("foo", "foo", None, "1"),
+        ),
     ],
 )
 def test_a_service_is_read_from_its_properties(properties, expected):
@@ -73,6 +81,10 @@ def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
             "no version: type 'foo' has no dash; expected a version property or a type like foo-1.0",
         ),
         ({"type": "a b c", "version": "1"}, "type 'a b c' has 3 words"),
+        ({"type": "foo-1", "deploy_after": "/db"}, "deploy_after is '/db', expected a list of paths of services"),
+        ({"type": "foo-1", "deploy_after": ["db"]}, "deploy_after: path is 'db', expected the path of a service"),
+        ({"type": "foo-1", "undeploy": "never"}, "undeploy is 'never', expected 'first' or 'last'"),
+        ({"type": "foo-1", "undeploy": ["last"]}, "undeploy is ['last'], expected 'first' or 'last'"),
         ({"type": " ", "version": "1"}, "type ' ' has 0 words"),
         ({"type": 5, "version": "1"}, "type is 5, expected text"),
         ({"type": "../foo", "version": "1"}, "'../foo' is not a package name"),

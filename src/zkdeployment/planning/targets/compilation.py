@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zkdeployment.planning.precedence.circles import order_problems
+from zkdeployment.planning.services import services
 from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.planning.targets.conflicts import target_conflicts
 from zkdeployment.planning.targets.governance import (
@@ -72,6 +74,8 @@ def compile_tree(
     else:
         checks_conflicts = not intents
         whole, problems = compile_targets(tree, checks_conflicts=checks_conflicts, with_properties=with_properties)
+    if any(assignment.after for assignments in whole.values() for assignment in assignments):
+        problems = (*problems, *order_problems(whole, services(tree)))
     withheld = withheld_services(intents, governed_services(intents, whole)) if intents else frozenset()
     targets = without_withheld(whole, withheld)
     if not checks_conflicts:

@@ -143,6 +143,8 @@ class _Compiler:
                 patches=service.patches,
                 rerun=service.rerun,
                 properties=self.digests[path],
+                after=service.after,
+                undeploys_last=service.undeploys_last,
             )
         return self.made[path, n]
 

@@ -6,16 +6,18 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment, Rerun
+from zkdeployment.model.deployment import FIRST, Assignment, Rerun
 from zkdeployment.model.names import NameKind
 from zkdeployment.planning.services import (
     application_of,
+    check_after,
     check_n,
     check_name,
     check_patches,
     check_path,
     check_properties,
     check_rerun,
+    check_undeploy,
     check_version,
     patch_problems,
     shown,
@@ -62,6 +64,8 @@ def assignment_from_json(value: object) -> Assignment:
         patches=patches,
         rerun=check_rerun(fields.get("rerun", Rerun.ALWAYS.value)),
         properties=None if fields.get("properties") is None else check_properties(fields["properties"]),
+        after=check_after(fields.get("after", [])),
+        undeploys_last=check_undeploy(fields.get("undeploy", FIRST)),
     )
 
 

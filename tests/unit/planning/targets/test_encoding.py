@@ -33,6 +33,8 @@ def assignments(draw):
         patches=patches,
         rerun=draw(st.sampled_from(Rerun)),
         properties=draw(st.none() | st.just("0a" * 32)),
+        after=draw(st.sampled_from([(), ("/db",), ("/a/b", "/db")])),
+        undeploys_last=draw(st.booleans()),
     )
 
 

@@ -1,0 +1,83 @@
+"""Checks that a strategy lets hosts go first for which other hosts wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.model.problem import Problem
+from zkdeployment.planning.order import order
+from zkdeployment.planning.precedence.entries import ServiceOrder, service_order
+from zkdeployment.rollout.groups import is_selected
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.model.host import Host
+    from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.planning.order import Order, Turn
+
+
+def order_of_known_hosts(
+    before: Targets,
+    after: Targets,
+    hosts: Iterable[Host | KnownHost],
+    strategy: Strategy | None,
+    unfinished: Mapping[str, Collection[str]],
+) -> ServiceOrder:
+    """Return the order of a publication among the hosts that take part in it.
+
+    Hosts in no group of the strategy do not, and nobody waits for hosts that can be leased. ``unfinished`` is as
+    in ``service_order``.
+    """
+    participants = (
+        host.identity
+        for host in hosts
+        if not host.facts.is_leasable and (strategy is None or is_selected(strategy, host.identity.id, host.facts))
+    )
+    return service_order(before, after, participants, unfinished)
+
+
+def placement_problems(
+    between_services: ServiceOrder,
+    strategy: Strategy | None,
+    hosts: Sequence[Host],
+    known: Sequence[KnownHost],
+    targets: Targets,
+) -> Iterator[Problem]:
+    """Yield an error for each wait that the groups of the strategy would never let end.
+
+    A host in a group waits for ever for a host of a later group, which begins only when the host has finished. The
+    same happens within a group with ``max_parallel``, whose places the waiting hosts may take. ``hosts`` are
+    registered, ``known`` are other hosts.
+    """
+    if strategy is not None and between_services.waiting:
+        yield from _problems(between_services, order(strategy, hosts, known, targets))
+
+
+def _problems(between_services: ServiceOrder, turns: Order) -> Iterator[Problem]:
+    places = {host_id: (place, turn) for place, turn in enumerate(turns.turns) for host_id in turn.hosts}
+    for path, entry in sorted(between_services.entries.items()):
+        for host_id, waiting in sorted(between_services.waiting.get(path, ())):
+            if host_id not in places:
+                continue
+            expected = entry.gaining if waiting == path else entry.hosts
+            obstacle = _obstacle(places[host_id], [(name, places[name]) for name in expected if name in places])
+            if obstacle is not None:
+                verb = "keeps" if waiting == path else "deploys"
+                until = "until" if waiting == path else "after"
+                message = f"{host_id} {verb} {waiting} {until} {path} is deployed on {obstacle}"
+                yield Problem(f"{message}; change the strategy or the order of the services", path=waiting)
+                break
+
+
+def _obstacle(place: tuple[int, Turn], expected: Iterable[tuple[str, tuple[int, Turn]]]) -> str | None:
+    """Return the host that a host in this place would wait for without end, and why; ``None`` if there is none."""
+    number, turn = place
+    for host_id, (other_number, other) in expected:
+        if other_number > number:
+            return f"{host_id}, but its group {other.group.name} comes after the group {turn.group.name}"
+        if other_number == number and turn.group.pace.max_parallel is not None and len(turn.hosts) > 1:
+            return f"{host_id} of the same group {turn.group.name}, which has max_parallel"
+    return None
