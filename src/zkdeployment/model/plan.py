@@ -50,7 +50,9 @@ class Undeploy:
     ``script`` is ``None`` when it comes with ``package``, which an earlier step reinstalls. ``locked`` means that
     the service is still in the tree. Other hosts may have instances of it, so the step needs the service's lock
     (or that of the role, if the role has a controller). A service that was removed from the tree is undeployed on
-    all hosts at once. ``unrecorded`` is as in ``Deploy``.
+    all hosts at once. ``last`` means that the host keeps the service until the hosts that gain it have it; such a
+    step follows all deployments and the role controller's scripts, and needs the service's lock in any case. ``unrecorded`` is
+    as in ``Deploy``.
     """
 
     kind: ClassVar[str] = "undeploy"
@@ -63,6 +65,7 @@ class Undeploy:
     locked: bool = False
     package: str = ""
     unrecorded: Marker | None = None
+    last: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:

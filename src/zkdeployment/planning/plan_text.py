@@ -65,9 +65,13 @@ def _call(step: Step, controller: Assignment | None) -> str:
     match step:
         case Undeploy(script=script):
             call = f"runs {' '.join((script or 'zookeeper-deploy', *step.arguments))}"
+            if step.last:
+                return f"{call}{_lock(step, None)}, after the hosts that gain the service have it"
             return f"{call}{_lock(step, controller)}" if step.locked else call
         case Deploy():
-            return f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
+            call = f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
+            after = step.assignment.after
+            return f"{call}, after all hosts have deployed {', '.join(after)}" if after else call
         case StartDeployments() | EndDeployments():
             return f"runs {step.title} under the lock of role {step.controller.role}"
     return ""
@@ -100,14 +104,15 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
         case StartDeployments() | EndDeployments():
             return _bracket_record(step)
         case Undeploy():
-            return {
+            last: dict[str, Value] = {"last": True} if step.last else {}
+            return last | {
                 "step": "undeploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,
                 "application": step.application,
                 "script": step.script or "zookeeper-deploy",
                 "arguments": [*step.arguments],
-                "lock": step.deployment.lock_name if step.locked and controller is None else None,
+                "lock": step.deployment.lock_name if step.last or (step.locked and controller is None) else None,
                 "reason": step.reason,
             }
         case ChangePackages():
@@ -126,7 +131,8 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "reason": step.reason,
             }
         case Deploy(assignment=assignment):
-            return {
+            after: dict[str, Value] = {"after": [*assignment.after]} if assignment.after else {}
+            return after | {
                 "step": "deploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.deployment import Assignment, Deployment
     from zkdeployment.model.inventory import Inventory
-    from zkdeployment.model.plan import Step
+    from zkdeployment.model.plan import Step, Undeploy
     from zkdeployment.planning.steps.software_difference import SoftwareDifference
     from zkdeployment.planning.steps.undeploying import EndingDeployments
 
@@ -44,6 +44,7 @@ def plan(
     controller: Assignment | None = None,
     *,
     services: Collection[str] = (),
+    lasting: Collection[str] = (),
 ) -> Plan:
     """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
@@ -57,12 +58,14 @@ def plan(
     the undeployments; they are not run for unchanged deployments alone. ``services`` are the paths of
     services in the tree, perhaps for other hosts only:
     deployments of these are undeployed under their locks, after those of services that left the tree. Only
-    ``unwanted_services`` matter. Raises ``HostFilesError`` if the host has two controllers, if deployments occupy
-    the controller's directory, or if the script of an undeployment is lost and cannot be reinstalled.
+    ``unwanted_services`` matter. ``lasting`` are the paths of services that other hosts gain: this host undeploys
+    them after the deployments and the controller's scripts, before software is removed. Raises
+    ``HostFilesError`` if the host has two controllers, if deployments occupy the controller's directory, or if the
+    script of an undeployment is lost and cannot be reinstalled.
     """
     difference = compare_software(WantedSoftware.of(wanted, controller), inventory)
-    ending = end_deployments(wanted, difference, services)
-    ended = frozenset(step.deployment for step in ending.undeploys)
+    ending = end_deployments(wanted, difference, services, lasting)
+    ended = frozenset(step.deployment for step in (*ending.undeploys, *ending.last))
     unchanged = unchanged_deployments(difference, ended)
     steps = _steps(without_software_of(unchanged, difference), ending, unchanged)
     return Plan(tuple(steps), ending.handover, tuple(sorted(unchanged)))
@@ -87,35 +90,44 @@ def is_repetition(step: Step) -> bool:
 def _steps(
     difference: SoftwareDifference, ending: EndingDeployments, unchanged: frozenset[Deployment]
 ) -> Iterator[Step]:
-    """Yield the steps in the order of their execution."""
+    """Yield the steps in the order of their execution.
+
+    Software is removed within the bracket of the role's controller, unless services are undeployed after it.
+    """
     controller = difference.wanted.controller
-    reinstalled_first = frozenset(step.package for step in ending.undeploys if step.script is None)
-    steps = tuple(_bracketed_steps(difference, ending, reinstalled_first, unchanged))
-    is_bracketed = controller is not None and bool(steps or ending.undeploys or not unchanged)
+    undeploys = (*ending.undeploys, *ending.last)
+    reinstalled_first = frozenset(step.package for step in undeploys if step.script is None)
+    removal = tuple(_removal_steps(difference, undeploys))
+    after = (*ending.last, *removal) if ending.last else ()
+    bracketed = (
+        *_deploying_steps(difference, ending, reinstalled_first, unchanged),
+        *(() if ending.last else removal),
+    )
+    is_bracketed = controller is not None and bool(bracketed or ending.undeploys or not unchanged)
     yield from _controller_steps(difference, is_bracketed=is_bracketed)
     if reinstalled_first:
         yield reinstall_scripts(difference, reinstalled_first)
     yield from ending.undeploys
     if controller is not None and is_bracketed:
         yield StartDeployments(controller, "before the deployments")
-    yield from steps
+    yield from bracketed
     if controller is not None and is_bracketed:
         yield EndDeployments(controller, "after the deployments")
+    yield from after
 
 
-def _bracketed_steps(
+def _deploying_steps(
     difference: SoftwareDifference,
     ending: EndingDeployments,
     reinstalled: Collection[str],
     unchanged: frozenset[Deployment],
 ) -> Iterator[Step]:
-    """Yield the steps between the two scripts of the role's controller, if there is one.
+    """Yield the steps that install software and run the deployments.
 
     ``reinstalled`` are the packages that an earlier step reinstalls.
     """
-    wanted, inventory = difference.wanted, difference.inventory
-    old_checkouts = sorted(inventory.checkouts.keys() - wanted.checkouts.keys() - wanted.controller_packages)
-    yield from (remove_checkout(difference, name) for name in old_checkouts if name in wanted.needs)
+    wanted = difference.wanted
+    yield from (remove_checkout(difference, name) for name in _old_checkouts(difference) if name in wanted.needs)
     if change := change_packages(difference, reinstalled):
         yield change
     new_checkouts = wanted.checkouts.keys() - wanted.controller_packages
@@ -123,14 +135,25 @@ def _bracketed_steps(
     run = {step.assignment.package for step in deploys}
     yield from (check_out(difference, name) for name in sorted(new_checkouts & run))
     yield from deploys
-    unneeded_checkouts = [name for name in old_checkouts if name not in wanted.needs]
-    ended = {step.application for step in ending.undeploys}.union(
+
+
+def _removal_steps(difference: SoftwareDifference, undeploys: Collection[Undeploy]) -> Iterator[Step]:
+    """Yield the steps that remove software that no deployment needs any more."""
+    wanted = difference.wanted
+    unneeded_checkouts = [name for name in _old_checkouts(difference) if name not in wanted.needs]
+    ended = {step.application for step in undeploys}.union(
         unneeded_checkouts, map(difference.application_of, difference.unneeded)
     )
     if difference.unneeded or ended - wanted.applications:
         yield remove_software(difference, tuple(sorted(ended - wanted.applications)))
     # A checkout's directory is its only record, so its removal comes last.
     yield from (remove_checkout(difference, name) for name in unneeded_checkouts)
+
+
+def _old_checkouts(difference: SoftwareDifference) -> list[str]:
+    """Return the present checkouts that are not wanted, sorted."""
+    wanted = difference.wanted
+    return sorted(difference.inventory.checkouts.keys() - wanted.checkouts.keys() - wanted.controller_packages)
 
 
 def _controller_steps(difference: SoftwareDifference, *, is_bracketed: bool) -> Iterator[Step]:

@@ -129,6 +129,43 @@ def test_a_service_of_other_hosts_is_undeployed_under_its_lock_after_removed_ser
     assert undone == [("/b/gone", False), ("/a/stays", True), ("/c/stays", True)]
 
 
+def test_a_service_that_other_hosts_gain_is_undeployed_under_its_lock_before_its_software_is_removed():
+    have = foo_host(marker("/a"), marker("/b", number=1), marker("/gone"))
+    wanted = [assignment("/b", package="foo"), assignment("/c", package="bar")]
+    planned = plan(wanted, have, services={"/a"}, lasting={"/a", "/b"}).steps
+    first, _change, *deploys, kept, reduced = planned
+    assert (first.deployment.path, first.last, first.locked) == ("/gone", False, False)
+    assert [(type(step), step.deployment.path) for step in deploys] == [(Deploy, "/b"), (Deploy, "/c")]
+    assert (str(kept.deployment), kept.last, kept.locked) == ("/a 0", True, True)
+    assert (str(reduced.deployment), reduced.last, reduced.locked) == ("/b 1", True, True)
+    remove = plan([], foo_host(marker("/a")), lasting={"/a"}).steps[-1]
+    assert isinstance(remove, RemoveSoftware)
+
+
+def test_a_role_controller_ends_its_bracket_before_services_that_other_hosts_gain_are_undeployed():
+    have = replace(foo_host(marker("/a")), packages={})
+    controller = assignment("/roles/web", "ctl")
+    planned = plan([assignment("/b", package="bar")], have, controller, services={"/a"}, lasting={"/a"}).steps
+    kinds = [step.kind for step in planned if step.kind not in {"change packages", "change role controller"}]
+    assert kinds == ["starting-deployments", "deploy", "ending-deployments", "undeploy", "remove software"]
+
+
+def test_a_service_whose_software_makes_room_for_other_software_is_not_kept():
+    have = foo_host(marker("/a", package="foo"))
+    checked_out = assignment("/b", package="foo", version="git://host/foo#1")
+    (step,) = [step for step in plan([checked_out], have, lasting={"/a"}).steps if isinstance(step, Undeploy)]
+    assert not step.last
+    moved = [assignment("/a", package="bar")]
+    (step,) = [step for step in plan(moved, have, lasting={"/a"}).steps if isinstance(step, Undeploy)]
+    assert not step.last
+
+
+def test_a_service_that_waits_for_others_is_not_handed_over_because_its_lock_would_be_held_meanwhile():
+    have = foo_host(marker("/a"))
+    assert plan([assignment("/a", package="bar")], have).handover == "/a"
+    assert plan([assignment("/a", package="bar", after=("/b",))], have).handover is None
+
+
 def test_a_service_that_becomes_another_application_keeps_its_lock_from_the_old_one_to_the_new_one():
     have = foo_host(marker("/a/x"), marker("/b/x"), marker("/c/less"), marker("/c/less", number=1))
     wanted = [assignment("/a/x", package="bar"), assignment("/b/x", package="bar"), assignment("/c/less")]
@@ -637,17 +674,17 @@ def hosts(draw):
     return host
 
 
-def finish(host, wanted):
+def finish(host, wanted, lasting=()):
     """Plan and take all steps, to the end."""
-    for _ in host.take(plan(wanted, host.inventory())):
+    for _ in host.take(plan(wanted, host.inventory(), lasting=lasting)):
         pass
     return host
 
 
-def size(wanted, host):
+def size(wanted, host, lasting=()):
     """Return the effects of a plan beyond running the wanted deployments again."""
     names = set()
-    for step in plan(wanted, host.inventory()).steps:
+    for step in plan(wanted, host.inventory(), lasting=lasting).steps:
         match step:
             case Undeploy():
                 names.add((step.application, step.deployment))
@@ -662,7 +699,7 @@ def size(wanted, host):
     return names
 
 
-def check_every_stop(wanted, start):
+def check_every_stop(wanted, start, lasting=()):
     """Stop after every effect, plan again and finish; return the end, which is the same for all.
 
     If only markers were left of an application and the last of them was removed, nothing shows any more that its
@@ -671,19 +708,19 @@ def check_every_stop(wanted, start):
     owned = {*start.checkouts, *map(application, start.scripts), *map(application, start.managed), "theirs"}
 
     def finished(host):
-        finish(host, wanted)
+        finish(host, wanted, lasting)
         host.etc -= {marked for marked, _ in start.markers} - owned - {marked for marked, _ in host.markers}
         return host
 
     end = finished(start.copy())
-    before = size(wanted, start)
-    effects = sum(1 for _ in start.copy().take(plan(wanted, start.inventory())))
+    before = size(wanted, start, lasting)
+    effects = sum(1 for _ in start.copy().take(plan(wanted, start.inventory(), lasting=lasting)))
     for stop in range(effects + 1):
         host = start.copy()
-        taken = host.take(plan(wanted, host.inventory()))
+        taken = host.take(plan(wanted, host.inventory(), lasting=lasting))
         for _ in range(stop):
             next(taken)
-        rest = size(wanted, host)
+        rest = size(wanted, host, lasting)
         assert rest <= before, f"more to do after stop {stop}"
         assert finished(host) == end, f"another end after stop {stop}"
         before = rest
@@ -702,10 +739,19 @@ def host_that_lost_the_script_of_a_running_deployment():
     return host
 
 
-@given(wanted_sets(), hosts())
-@example([assignment("/a", "foo-2", None)], host_that_lost_the_script_of_a_running_deployment())
-def test_stopped_anywhere_a_host_arrives_at_the_same_end(wanted, start):
-    check_every_stop(wanted, start)
+LASTING = st.sets(st.sampled_from([*PATHS, "/old"]))
+
+
+@given(wanted_sets(), hosts(), LASTING)
+@example([assignment("/a", "foo-2", None)], host_that_lost_the_script_of_a_running_deployment(), set())
+@example([assignment("/b", "foo-2", None)], host_that_lost_the_script_of_a_running_deployment(), {"/a"})
+def test_stopped_anywhere_a_host_arrives_at_the_same_end(wanted, start, lasting):
+    check_every_stop(wanted, start, lasting)
+
+
+@given(wanted_sets(), hosts(), LASTING)
+def test_undeployments_before_or_after_the_deployments_arrive_at_the_same_end(wanted, start, lasting):
+    assert finish(start.copy(), wanted, lasting) == finish(start.copy(), wanted)
 
 
 @given(wanted_sets(), wanted_sets(), st.data())
@@ -769,7 +815,8 @@ def test_a_converged_host_matches_the_tree_and_has_nothing_to_change(wanted, sta
         ([assignment(version=CHECKOUT)], [assignment(package="bar", version=CHECKOUT)]),
     ],
 )
-def test_usual_changes_can_be_stopped_anywhere(first, second):
+@pytest.mark.parametrize("lasting", [(), ("/who/myfoo", "/a", "/b")])
+def test_usual_changes_can_be_stopped_anywhere(first, second, lasting):
     start = finish(SimulatedHost(), first)
-    end = check_every_stop(second, start)
+    end = check_every_stop(second, start, lasting)
     assert end == finish(SimulatedHost(), second)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EndingDeployments:
-    """The undeployments of a host, in order.
+    """The undeployments of a host, in order: first ``undeploys``, and ``last`` after the deployments.
 
     ``handover`` is the path of the service that passes from one application to another on this host, whose lock
     is kept in between; ``None`` if there is no such service.
@@ -30,15 +30,21 @@ class EndingDeployments:
 
     undeploys: tuple[Undeploy, ...]
     handover: str | None
+    last: tuple[Undeploy, ...] = ()
 
 
 def end_deployments(
-    wanted: Collection[Assignment], difference: SoftwareDifference, services: Collection[str]
+    wanted: Collection[Assignment],
+    difference: SoftwareDifference,
+    services: Collection[str],
+    lasting: Collection[str] = (),
 ) -> EndingDeployments:
     """Return the undeployments of recorded deployments that are not ``wanted``.
 
-    ``services`` are the paths of services in the tree. Deployments without a lock come first, the one whose lock
-    is handed over comes last. Raises ``HostFilesError`` if a script is lost and cannot be reinstalled.
+    ``services`` are the paths of services in the tree, ``lasting`` those that the host keeps until other hosts
+    have them. Deployments without a lock come first, the one whose lock is handed over comes last. A service that
+    becomes another application, or whose software makes room for other software, is not kept. Raises
+    ``HostFilesError`` if a script is lost and cannot be reinstalled.
     """
     assignments, inventory = difference.wanted.assignments, difference.inventory
     kept = {
@@ -53,21 +59,50 @@ def end_deployments(
         path = marker.deployment.path
         return path in locked, path == handover, marker.deployment, marker.application
 
-    undeploys = (
-        _undeploy(marker, difference, is_locked=marker.deployment.path in locked)
-        for marker in sorted(ending, key=order)
+    applications = {assignment.path: assignment.application for assignment in assignments}
+    undeploys: list[Undeploy] = []
+    last: list[Undeploy] = []
+    for marker in sorted(ending, key=order):
+        path = marker.deployment.path
+        step = _undeploy(marker, difference, is_locked=path in locked)
+        is_kept = path in lasting and applications.get(path, marker.application) == marker.application
+        if is_kept and _keeps_script(step.package, difference):
+            last.append(replace(step, last=True, locked=True))
+        else:
+            undeploys.append(step)
+    return EndingDeployments(tuple(undeploys), handover, tuple(last))
+
+
+def leaving_services(wanted: Iterable[Assignment], inventory: Inventory) -> frozenset[str]:
+    """Return the paths of services of which a host has more instances than it should have."""
+    numbers = {assignment.path: assignment.n for assignment in wanted}
+    return frozenset(
+        marker.deployment.path
+        for marker in inventory.markers
+        if marker.deployment.number >= numbers.get(marker.deployment.path, 0)
     )
-    return EndingDeployments(tuple(undeploys), handover)
+
+
+def _keeps_script(package: str, difference: SoftwareDifference) -> bool:
+    """Whether a package or a checkout stays installed until the end of the plan."""
+    if package in difference.inventory.checkouts:
+        return package not in difference.wanted.needs
+    return package not in {*difference.displaced, *difference.dropped_patches, *difference.put_back}
 
 
 def _handovers(assignments: Iterable[Assignment], inventory: Inventory, ending: Iterable[Marker]) -> Iterator[str]:
-    """Return the paths of services that pass from one application to another on this host."""
+    """Return the paths of services that pass from one application to another on this host.
+
+    A service that is deployed after others is left out: its lock would be held while the host waits for them.
+    """
     deployed = {(marker.application, marker.deployment.path) for marker in inventory.markers}
     ending_paths = {marker.deployment.path for marker in ending}
     return (
         assignment.path
         for assignment in assignments
-        if assignment.path in ending_paths and (assignment.application, assignment.path) not in deployed
+        if not assignment.after
+        and assignment.path in ending_paths
+        and (assignment.application, assignment.path) not in deployed
     )
 
 
