@@ -121,6 +121,10 @@ class ConflictError(ZkdeploymentError):
     retry_helps = True
 
 
+class AwaitedServiceError(ZkdeploymentError):
+    """A host that this host waits for did not deploy the service."""
+
+
 class ShutdownError(ZkdeploymentError):
     """This process was asked to end: the current operation was abandoned and no other was started."""
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: The beginning of the step of a host that waits for its turn in a rollout strategy.
 WAITING_PREFIX = "waits to "
 
+#: The beginning of the step of a host that waits for other hosts to deploy a service.
+ORDER_PREFIX = "waits for "
+
 #: The beginning of the configured role of a host that can be leased.
 _LEASABLE = "lease:"
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.history import ForcedBy, PublicationRecord
-    from zkdeployment.model.service_order import OrderEntry
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties, Tree
 
@@ -108,6 +107,22 @@ class Published:
     def governs(self, cluster: Cluster | None) -> bool:
         """Whether the strategy governs the cluster version: never one that was set by hand."""
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEntry:
+    """The hosts, by id and sorted, for whose deployments of one service others wait.
+
+    ``hosts`` are all that are expected to deploy the service. ``gaining`` are those of them that did not have it
+    before: the hosts that lose the service keep it until these have it.
+    """
+
+    hosts: tuple[str, ...] = ()
+    gaining: tuple[str, ...] = ()
+
+    def with_host(self, host_id: str) -> OrderEntry:
+        """Return the entry with another expected host."""
+        return OrderEntry(tuple(sorted({*self.hosts, host_id})), self.gaining)
 
 
 @dataclass(frozen=True, slots=True)

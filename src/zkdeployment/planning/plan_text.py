@@ -83,7 +83,16 @@ def _lock(step: Undeploy | Deploy, controller: Assignment | None) -> str:
 
 def describe(plan: Plan) -> list[Value]:
     """Return a plan as JSON: one record for each step, always with ``step`` and ``reason``."""
-    return [_record(step, plan.controller) | _removal(step) for step in plan.steps]
+    return [_record(step, plan.controller) | _waits(step) | _removal(step) for step in plan.steps]
+
+
+def _waits(step: Step) -> dict[str, Value]:
+    match step:
+        case Deploy(assignment=assignment) if assignment.after:
+            return {"after": [*assignment.after]}
+        case Undeploy(last=True):
+            return {"last": True}
+    return {}
 
 
 def _removal(step: Step) -> dict[str, Value]:
@@ -104,8 +113,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
         case StartDeployments() | EndDeployments():
             return _bracket_record(step)
         case Undeploy():
-            last: dict[str, Value] = {"last": True} if step.last else {}
-            return last | {
+            return {
                 "step": "undeploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,
@@ -131,8 +139,7 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "reason": step.reason,
             }
         case Deploy(assignment=assignment):
-            after: dict[str, Value] = {"after": [*assignment.after]} if assignment.after else {}
-            return after | {
+            return {
                 "step": "deploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,

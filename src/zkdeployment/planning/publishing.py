@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.host import Host
-    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import SyncOptions, Targets, TreeChange
     from zkdeployment.model.strategy import Strategy
@@ -206,8 +204,7 @@ def draft(
     targets = compilation.targets
     quarantines = baseline.documents.of(QUARANTINE).values()
     strategy = reviewed.documents.strategy()
-    known: list[Host | KnownHost] = [*snapshot.hosts, *snapshot.absent]
-    between_services = order_of_known_hosts(baseline.targets, targets, known, strategy, snapshot.unfinished)
+    between_services = order_of_known_hosts(baseline.targets, targets, snapshot, strategy)
     problems = dict.fromkeys(
         (
             *compilation.problems,
@@ -215,12 +212,12 @@ def draft(
             *_host_problems(targets, snapshot),
             *quarantine_problems(targets, reviewed.documents),
             *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
-            *placement_problems(between_services, strategy, snapshot.hosts, snapshot.absent, targets),
+            *placement_problems(between_services, strategy, snapshot, targets),
         )
     )
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
-    change, before = diff(live.tree, tree), baseline.targets
-    affected = tuple(sorted(name for name in {*before, *targets} if before.get(name) != targets.get(name)))
+    change = diff(live.tree, tree)
+    affected = _affected(baseline.targets, targets)
     return Draft(
         revision=revision,
         reviewed=reviewed,
@@ -230,9 +227,7 @@ def draft(
         roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
         strategy=StrategyChange(baseline.strategy, strategy),
         documents=DocumentsChange(baseline.documents.contents, reviewed.documents.contents),
-        exact=reviewed.fingerprint
-        if _is_exact(tree, text) and compilation.whole == reviewed.compilation.whole
-        else None,
+        exact=_exact(reviewed, tree, compilation),
         managed=frozenset(without_reserved(merged.base).tops) | published.managed - change.delete,
         leftovers=begun - change.delete,
         affected=affected,
@@ -243,6 +238,11 @@ def draft(
             *_repeated_revision_warning(revision, affected, snapshot),
         ),
     )
+
+
+def _affected(before: Targets, after: Targets) -> tuple[str, ...]:
+    """Return the names of the targets that change."""
+    return tuple(sorted(name for name in {*before, *after} if before.get(name) != after.get(name)))
 
 
 def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapshot: PublicationSnapshot) -> bool:
@@ -308,9 +308,11 @@ def _host_problems(targets: Targets, snapshot: PublicationSnapshot) -> Iterator[
                 yield replace(problem, message=f"{problem.message}; {advice}")
 
 
-def _is_exact(tree: Tree, text: Tree) -> bool:
-    """Whether the text's top-level nodes of a tree are exactly those of the text."""
-    return tree == text or select_tops(tree, text.tops) == text
+def _exact(reviewed: Review, tree: Tree, compilation: Compilation) -> str | None:
+    """Return the text's fingerprint if its top-level nodes are exactly those of a tree and no others deploy."""
+    text = without_reserved(reviewed.linted.tree)
+    is_exact = tree == text or select_tops(tree, text.tops) == text
+    return reviewed.fingerprint if is_exact and compilation.whole == reviewed.compilation.whole else None
 
 
 def _review_warnings(reviewed: Review) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 from zkdeployment.planning.precedence.entries import service_order
 from zkdeployment.planning.precedence.placement import placement_problems
+from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
@@ -137,10 +138,12 @@ def _compile(
 
 def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:
     """Yield the waits between services that never end under the strategy, as far as host names show them."""
-    strategy = documents.strategy()
+    strategy = None if documents.errors else documents.strategy()
     if strategy is not None:
         hosts = [Identity(name, name) for name in targets if is_host_name(name)]
-        yield from placement_problems(service_order({}, targets, hosts, {}), strategy, (), (), targets)
+        yield from placement_problems(
+            service_order({}, targets, hosts, {}), strategy, PublicationSnapshot(None), targets
+        )
 
 
 def _linked_targets(linted: LintResult) -> Iterator[Problem]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Deployment, DesiredState
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import Published
+    from zkdeployment.model.publication import OrderEntry, Published
     from zkdeployment.model.stop import FailureOutput, Stop
+    from zkdeployment.planning.precedence.progress import OrderProgress
     from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.locks import RoleLock, ServiceLock
     from zkdeployment.rollout.state import Permission, PhaseReport
@@ -137,7 +138,41 @@ class HostLocks(Protocol):
         """
 
 
-class FleetStore(ClusterReader, HostRegistrar, HostReports, HostLocks, Protocol):
+class AwaitedService(Protocol):
+    """The progress of a service that other deployments wait for."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nobody has completed or joined the service since the last snapshot; sends no request."""
+
+    def progress(self) -> OrderProgress:
+        """Read a snapshot; all hosts have finished a service that has no entry any more.
+
+        The number of requests does not grow with the hosts. Hosts that wait are woken if the snapshot shows that
+        nobody needs to wait any more.
+        """
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the service changes, at most ``seconds``."""
+
+
+class ServiceOrders(Protocol):
+    """The order between services in one publication, which its ``sequence`` identifies."""
+
+    def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
+        """Read the entries of these services, by path; services that nobody awaits have none."""
+
+    def join_order(self, sequence: int, service: str, identity: Identity) -> None:
+        """Add this host to those that are expected to deploy a service, unless the service is complete."""
+
+    def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
+        """Record that this host has deployed a service, unless that was recorded or nobody awaits the service."""
+
+    def awaited_service(self, sequence: int, service: str) -> AwaitedService:
+        """Return the progress of a service."""
+
+
+class FleetStore(ClusterReader, HostRegistrar, HostReports, HostLocks, ServiceOrders, Protocol):
     """The fleet as an agent reads it and writes to it.
 
     Every call has a time limit and raises ``UnreachableError`` when that is exceeded.

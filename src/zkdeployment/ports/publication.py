@@ -53,6 +53,9 @@ class PublicationStore(Protocol):
     def rollout(self, sequence: int) -> RolloutState | None:
         """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
 
+    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
+        """Read which hosts were to gain a service in a publication and have not got it, by the service's path."""
+
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""
 

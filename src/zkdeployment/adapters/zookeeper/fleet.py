@@ -26,12 +26,18 @@ from zkdeployment.adapters.zookeeper.publication.assignments import read_service
 from zkdeployment.adapters.zookeeper.publication.history import write_result
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission, reporting
+from zkdeployment.adapters.zookeeper.service_orders import (
+    ZooKeeperAwaitedService,
+    finish,
+    join,
+    read_entries,
+)
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import Published
+    from zkdeployment.model.publication import OrderEntry, Published
     from zkdeployment.model.stop import FailureOutput, Stop
     from zkdeployment.pools.lease import Lease
     from zkdeployment.rollout.state import Permission, PhaseReport
@@ -160,6 +166,18 @@ class ZooKeeperFleet:
 
     def hand_on_role(self, identity: Identity) -> bool:
         return hand_on(self._session, identity)
+
+    def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
+        return read_entries(self._session, sequence, services)
+
+    def join_order(self, sequence: int, service: str, identity: Identity) -> None:
+        join(self._session, sequence, service, identity.id)
+
+    def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
+        finish(self._session, sequence, service, identity.id)
+
+    def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
+        return ZooKeeperAwaitedService(self._session, sequence, service)
 
     def publish_output(self, output: FailureOutput) -> None:
         write_output(self._session, output)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEvent, CycleState
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
 from zkdeployment.daemons.agent.lease_follower import LEASE_ERRORS, LeaseFollower
+from zkdeployment.daemons.agent.plans import confirm_order
 from zkdeployment.daemons.agent.reporting.failure_reporter import reason
 from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
 from zkdeployment.daemons.agent.rollout_gate import RolloutGate
@@ -72,6 +73,7 @@ class AgentCycle:
         self.lease = LeaseFollower(adapters, reporting)
         self._watermark = Watermark(adapters.files)
         self._held: ClusterState | None = None
+        self._confirmed = 0
         self._state = CycleState.READING
         self.start_spread = 0.0
 
@@ -127,23 +129,32 @@ class AgentCycle:
                 self._inventory.refresh()
             if self._state is CycleState.DEPLOYING:
                 sequence = published.sequence if published.revision == cluster.revision else 0
-                self._advance(self._deploy(cluster.revision, sequence, gate))
+                since = published.effective_since
+                self._advance(self._deploy(cluster.revision, sequence, gate, since=since))
 
     def _compare(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
         is_leased = self.lease.is_reached
+        has_reached = self._reporting.host.has_reached(published.effective_since)
         if revision == self._reporting.host.version and is_leased:
             self._settle()
+            if published.revision == revision and not has_reached:
+                self._confirm_order(revision, published.effective_since)
             if gate is not None:
                 gate.confirm()
             return CycleEvent.VERSION_PRESENT
-        has_reached = self._reporting.host.has_reached(published.effective_since)
         if published.revision == revision and is_leased and has_reached:
             return self._take_over(revision, published.sequence, gate)
         if gate is not None and (failure := gate.failure()) is not None:
             self._reporting.refusal.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
+
+    def _confirm_order(self, revision: Revision, sequence: int) -> None:
+        """Record once for the hosts that wait for services of this host that the host has the revision."""
+        if sequence != self._confirmed:
+            confirm_order(self._adapters, self._reporting.host.identity, revision, sequence)
+            self._confirmed = sequence
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""
@@ -168,7 +179,7 @@ class AgentCycle:
             return False
         return True
 
-    def _deploy(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
+    def _deploy(self, revision: Revision, sequence: int, gate: RolloutGate | None, *, since: int) -> CycleEvent:
         try:
             self.lease.take_role()
         except HostFilesError as error:
@@ -181,6 +192,7 @@ class AgentCycle:
             revision,
             gate,
             sequence=sequence,
+            since=since,
             lease=self.lease,
             disturbed=self._is_disturbed,
         )

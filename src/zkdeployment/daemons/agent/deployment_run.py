@@ -85,12 +85,13 @@ class DeploymentRun:
 
     def _execute(self) -> None:
         self._supervision.enter(Phase.PREPARE)
-        plan = self._supervision.plan()
+        host_plan = self._supervision.plan()
+        plan = host_plan.plan
         executor = Executor(
             self._adapters,
             self._reporting.host.identity,
             self._supervision,
-            plan=plan,
+            plan=host_plan,
             revision=self._supervision.revision,
             sequence=self._supervision.sequence,
         )

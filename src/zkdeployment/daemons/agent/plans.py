@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.cluster import INITIAL, ClusterState
-from zkdeployment.model.plan import Plan
+from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.planner import plan, unwanted_services
+from zkdeployment.planning.steps.undeploying import leaving_services
 from zkdeployment.pools.lease import Lease, first_record
 
 if TYPE_CHECKING:
@@ -19,10 +20,29 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
 
 
-def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -> Plan:
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """The plan of a host, and its part in the order between services of a publication.
+
+    ``sequence`` is that of the publication, 0 for a version that was set by hand, which has no order. ``awaited``
+    are the services that other hosts wait for and that the plan deploys. With ``ignores_failures`` the host does
+    not wait for hosts that failed.
+    """
+
+    plan: Plan
+    sequence: int
+    awaited: frozenset[str] = frozenset()
+    ignores_failures: bool = False
+
+
+def read_plan(
+    adapters: AgentAdapters, identity: Identity, revision: Revision, *, sequence: int, leasable: bool
+) -> HostPlan:
     """Recover from interrupted software changes and return the host's plan for ``revision``.
 
-    On a host with publishers, the verified properties of its services are written for the scripts.
+    ``sequence`` is that of the publication that concerns hosts, 0 for a version that was set by hand. Nobody waits
+    for a host that is ``leasable``. On a host with publishers, the verified properties of its services are written
+    for the scripts.
     """
     trusted = adapters.trusted
     if trusted is None:
@@ -34,7 +54,33 @@ def read_plan(adapters: AgentAdapters, identity: Identity, revision: Revision) -
     with adapters.notifier.uninterrupted():
         adapters.packages.recover()
         adapters.checkouts.recover()
-    return _make_plan(adapters, wanted)
+    made = _make_plan(adapters, wanted, 0 if leasable else sequence)
+    if not sequence or leasable:
+        return HostPlan(made, sequence, ignores_failures=leasable)
+    return HostPlan(made, sequence, _take_part(adapters, identity, wanted, made, sequence))
+
+
+def confirm_order(adapters: AgentAdapters, identity: Identity, revision: Revision, sequence: int) -> None:
+    """Record that this host, which has the revision already, has nothing to deploy that others wait for."""
+    _take_part(adapters, identity, adapters.fleet.wanted(identity, revision), Plan(), sequence)
+
+
+def _take_part(
+    adapters: AgentAdapters, identity: Identity, wanted: DesiredState, made: Plan, sequence: int
+) -> frozenset[str]:
+    """Join the order, and return the awaited services that the plan ``made`` deploys.
+
+    Awaited services that the plan does not deploy again are recorded as deployed.
+    """
+    paths = [assignment.path for assignment in wanted.assignments if assignment.n]
+    entries = adapters.fleet.order_entries(sequence, paths)
+    deployed = {step.deployment.path for step in made.steps if isinstance(step, Deploy)}
+    for path, entry in entries.items():
+        if identity.id not in entry.hosts:
+            adapters.fleet.join_order(sequence, path, identity)
+        if path not in deployed:
+            adapters.fleet.finish_order(sequence, path, identity)
+    return frozenset(entries.keys() & deployed)
 
 
 def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
@@ -43,8 +89,9 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     ``leasable``: whether leases decide the role of the host, which has that of its ``identity`` without a lease.
     Raises ``RefusedError`` if the fleet is stopped or held.
     """
+    published = adapters.fleet.published()
     if adapters.trusted is None:
-        Watermark(adapters.files).check(adapters.fleet.published())
+        Watermark(adapters.files).check(published)
     cluster = adapters.fleet.cluster()
     if cluster is None or cluster.revision is None:
         state = ClusterState.STOPPED if cluster is None else cluster.state
@@ -65,10 +112,15 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
         wanted = adapters.fleet.wanted(identity, revision)
     else:
         wanted = adapters.trusted.targets(identity, revision).wanted
-    return revision, _make_plan(adapters, wanted)
+    has_order = published.revision == revision and not leasable
+    return revision, _make_plan(adapters, wanted, published.effective_since if has_order else 0)
 
 
-def _make_plan(adapters: AgentAdapters, wanted: DesiredState) -> Plan:
+def _make_plan(adapters: AgentAdapters, wanted: DesiredState, sequence: int) -> Plan:
+    """Return the plan of a host; ``sequence`` is that of the order by which it undeploys services (0: none)."""
     inventory = adapters.inventory()
+    leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
+    entries = adapters.fleet.order_entries(sequence, leaving) if leaving else {}
+    lasting = [path for path, entry in entries.items() if entry.gaining]
     services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
-    return plan(wanted.assignments, inventory, wanted.controller, services=services)
+    return plan(wanted.assignments, inventory, wanted.controller, services=services, lasting=lasting)

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.lease_follower import LeaseFollower
+    from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
-    from zkdeployment.model.plan import Plan
     from zkdeployment.rollout.state_machine import Phase
 
 
@@ -54,6 +54,7 @@ _NO_FAILURES = (
 class Supervision:
     """The ``StepSupervisor`` of one deployment of one revision, published with ``sequence`` (0: set by hand).
 
+    ``since`` is the sequence of the last publication that concerned hosts, whose order between services is kept.
     Without a ``gate`` no rollout delays the deployment. A deployment that waits at the gate is abandoned when
     ``disturbed`` returns true. ``changed``: whether this deployment has begun to change the host. ``lease`` gives
     the host its role if it can be leased; the failures of such a host concern no other.
@@ -68,6 +69,7 @@ class Supervision:
         gate: RolloutGate | None,
         *,
         sequence: int,
+        since: int,
         lease: LeaseFollower,
         disturbed: Callable[[], bool],
     ) -> None:
@@ -76,6 +78,7 @@ class Supervision:
         self._control = control
         self.revision = revision
         self.sequence = sequence
+        self._since = since if sequence else 0
         self._gate = gate
         self._lease = lease
         self._disturbed = disturbed
@@ -104,12 +107,18 @@ class Supervision:
         if self._gate is not None:
             self._gate.confirm()
 
-    def plan(self) -> Plan:
-        """Recover from interrupted changes and return the plan for this revision."""
+    def plan(self) -> HostPlan:
+        """Recover from interrupted changes; return the plan for this revision."""
         with self.reporting("plan"):
             self._reporting.deployment.show(self.revision, "plan", 0, 0)
             with failpoints("plan"):
-                return read_plan(self._adapters, self._reporting.host.identity, self.revision)
+                return read_plan(
+                    self._adapters,
+                    self._reporting.host.identity,
+                    self.revision,
+                    sequence=self._since,
+                    leasable=self._lease.is_leasable,
+                )
 
     def begin_changes(self) -> bool:
         """Record that the host has no version any more, before the first change of the deployment.

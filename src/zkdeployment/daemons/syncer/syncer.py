@@ -218,6 +218,7 @@ class Syncer:
             hosts=hosts,
             absent=self._store.absent(hosts),
             rollout=None if published.strategy is None else self._store.rollout(published.effective_since),
+            unfinished=self._store.unfinished_gains(published.effective_since),
             held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
         )
 

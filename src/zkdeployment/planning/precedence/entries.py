@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.service_order import OrderEntry
+from zkdeployment.model.publication import OrderEntry
 from zkdeployment.planning.targets.selection import unchecked_assignments
 
 if TYPE_CHECKING:

@@ -10,50 +10,48 @@ from zkdeployment.planning.precedence.entries import ServiceOrder, service_order
 from zkdeployment.rollout.groups import is_selected
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.order import Order, Turn
+    from zkdeployment.planning.published_state import PublicationSnapshot
 
 
 def order_of_known_hosts(
     before: Targets,
     after: Targets,
-    hosts: Iterable[Host | KnownHost],
+    snapshot: PublicationSnapshot,
     strategy: Strategy | None,
-    unfinished: Mapping[str, Collection[str]],
 ) -> ServiceOrder:
-    """Return the order of a publication among the hosts that take part in it.
+    """Return the order of a publication among the known hosts that take part in it.
 
-    Hosts in no group of the strategy do not, and nobody waits for hosts that can be leased. ``unfinished`` is as
-    in ``service_order``.
+    Hosts in no group of the strategy do not, and nobody waits for hosts that can be leased.
     """
+    hosts: list[Host | KnownHost] = [*snapshot.hosts, *snapshot.absent]
     participants = (
         host.identity
         for host in hosts
         if not host.facts.is_leasable and (strategy is None or is_selected(strategy, host.identity.id, host.facts))
     )
-    return service_order(before, after, participants, unfinished)
+    return service_order(before, after, participants, snapshot.unfinished)
 
 
 def placement_problems(
     between_services: ServiceOrder,
     strategy: Strategy | None,
-    hosts: Sequence[Host],
-    known: Sequence[KnownHost],
+    snapshot: PublicationSnapshot,
     targets: Targets,
 ) -> Iterator[Problem]:
     """Yield an error for each wait that the groups of the strategy would never let end.
 
     A host in a group waits for ever for a host of a later group, which begins only when the host has finished. The
-    same happens within a group with ``max_parallel``, whose places the waiting hosts may take. ``hosts`` are
-    registered, ``known`` are other hosts.
+    same happens within a group with ``max_parallel``, whose places the waiting hosts may take.
     """
     if strategy is not None and between_services.waiting:
-        yield from _problems(between_services, order(strategy, hosts, known, targets))
+        yield from _problems(between_services, order(strategy, snapshot.hosts, snapshot.absent, targets))
 
 
 def _problems(between_services: ServiceOrder, turns: Order) -> Iterator[Problem]:

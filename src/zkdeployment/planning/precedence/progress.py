@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.service_order import ORDER_PREFIX
+from zkdeployment.model.host import ORDER_PREFIX
 
 if TYPE_CHECKING:
-    from zkdeployment.model.service_order import OrderProgress
+    from collections.abc import Mapping
+
+    from zkdeployment.model.publication import OrderEntry
 
 #: Seconds between two reads of the progress by one waiting host: at least, at most, and for each expected host.
 #: All hosts together then read about as often, however many wait.
 _SHORTEST, _LONGEST, _FOR_EACH = 5.0, 300.0, 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class OrderProgress:
+    """A snapshot of the progress of one entry.
+
+    ``finished`` are the hosts that have deployed the service, or have the whole publication; ``registered`` are
+    all registered hosts. ``names`` are the names of some unfinished hosts by id. ``failed`` are the hosts that
+    will not deploy the service in the present rollout, with the reason.
+    """
+
+    entry: OrderEntry
+    finished: frozenset[str] = frozenset()
+    registered: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

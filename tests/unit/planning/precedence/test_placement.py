@@ -2,6 +2,7 @@ from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.strategy import Group, Pace, ParallelLimit, Selector, Strategy
 from zkdeployment.planning.precedence.placement import order_of_known_hosts, placement_problems
+from zkdeployment.planning.published_state import PublicationSnapshot
 
 HOSTS = [Host(Identity(name, name)) for name in ("app1", "app2", "db1")]
 SERVICES = {
@@ -18,8 +19,9 @@ def group(name, *hosts, pace=None):
 def problems(*groups, before=None, after=None):
     strategy = Strategy("s", groups)
     targets = SERVICES if after is None else after
-    order = order_of_known_hosts(before or {}, targets, HOSTS, strategy, {})
-    return [problem.message for problem in placement_problems(order, strategy, HOSTS, (), targets)]
+    snapshot = PublicationSnapshot(None, hosts=HOSTS)
+    order = order_of_known_hosts(before or {}, targets, snapshot, strategy)
+    return [problem.message for problem in placement_problems(order, strategy, snapshot, targets)]
 
 
 def test_groups_in_the_order_of_the_services_are_accepted():

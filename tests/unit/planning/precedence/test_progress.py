@@ -1,7 +1,7 @@
 import pytest
 
-from zkdeployment.model.service_order import OrderEntry, OrderProgress
-from zkdeployment.planning.precedence.progress import is_finished, order_wait, reading_interval
+from zkdeployment.model.publication import OrderEntry
+from zkdeployment.planning.precedence.progress import OrderProgress, is_finished, order_wait, reading_interval
 
 
 def progress(finished=(), registered=("a", "b", "c"), gaining=(), **more):

@@ -21,6 +21,7 @@ BUSY = f"{OURS}/busy"
 OUT_OF_SERVICE = f"{OURS}/out-of-service"
 INVENTORY = f"{OURS}/inventory"
 HISTORY = f"{OURS}/history"
+ORDER = f"{OURS}/order"
 REQUEST = f"{OURS}/request"
 NOTICE = f"{OURS}/notice"
 AUDIT = f"{OURS}/audit"
@@ -101,6 +102,21 @@ def output_path(host_id: str) -> str:
 def history_path(sequence: int) -> str:
     """Return the path of a publication's record; the names sort in the order of the publications."""
     return f"{HISTORY}/{sequence:0{_DIGITS}}"
+
+
+def order_path(sequence: int) -> str:
+    """Return the path of the order between services in a publication."""
+    return f"{ORDER}/{sequence:0{_DIGITS}}"
+
+
+def awaited_path(sequence: int, service: str) -> str:
+    """Return the path of an awaited service: ``/shop/db`` → ``shop,db``; its children are the finished hosts."""
+    return f"{order_path(sequence)}/{service[1:].replace('/', ',')}"
+
+
+def awaited_service(name: str) -> str:
+    """Return the path of the service whose node has this name: ``shop,db`` → ``/shop/db``."""
+    return f"/{name.replace(',', '/')}"
 
 
 def sequences(names: Iterable[str]) -> list[int]:

@@ -31,6 +31,7 @@ from zkdeployment.adapters.zookeeper.publication.documents import (
 from zkdeployment.adapters.zookeeper.publication.intents import IntentOperations
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.managed import begun_tops, encode_managed, made_tops, managed_tops
+from zkdeployment.adapters.zookeeper.publication.service_order import order_operations
 from zkdeployment.adapters.zookeeper.publication.signing import SignedOperations
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
 from zkdeployment.errors import ConflictError
@@ -59,7 +60,8 @@ class StoredPublication:
 
     ``compiled`` maps the paths of targets to their nodes, ``documents`` those of documents. ``document_kinds`` are
     the kinds of documents that have a node. ``recorded`` are the sequences of the publications in
-    the history, sorted. ``strategy`` is ``None`` if no strategy was ever published. ``request`` is the operation
+    the history, sorted. ``strategy`` is ``None`` if no strategy was ever published, ``order`` is ``None`` if no
+    publication ever had an order between services. ``request`` is the operation
     that removes the request that this publication carries out, ``intents`` write the records of intents.
     ``signed`` is the node of the signed statement, ``None`` if nothing was ever signed; ``signing`` writes it and
     its buckets.
@@ -75,6 +77,7 @@ class StoredPublication:
     stops: RecordedStops
     recorded: tuple[int, ...]
     strategy: Node | None = None
+    order: Node | None = None
     request: Operation | None = None
     intents: IntentOperations = IntentOperations()  # noqa: RUF009  it cannot be changed
     signed: Node | None = None
@@ -86,7 +89,7 @@ def read_stored(session: Session, publication: Publication) -> StoredPublication
     touched, documents = publication.touched, publication.touched_documents
     known = [] if touched is None else node_paths(touched)
     of_documents = [] if documents is None else [document_path(key) for key in sorted(documents)]
-    wanted = [*paths.SKELETON, paths.STRATEGY, paths.SIGNED, *known, *of_documents]
+    wanted = [*paths.SKELETON, paths.STRATEGY, paths.SIGNED, paths.ORDER, *known, *of_documents]
     listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS]
     nodes, (role_locks, history, kinds) = session.look(wanted, listed)
     if None in nodes[: len(paths.SKELETON)]:
@@ -119,6 +122,7 @@ def read_stored(session: Session, publication: Publication) -> StoredPublication
         recorded=tuple(paths.sequences(history or ())),
         strategy=nodes_by_path[paths.STRATEGY],
         signed=nodes_by_path[paths.SIGNED],
+        order=nodes_by_path[paths.ORDER],
     )
 
 
@@ -137,6 +141,11 @@ def transactions_for(
     documents = document_operations(publication, snapshot.document_kinds, snapshot.documents)
     work = [*for_hosts, *documents, *snapshot.intents.parts, *snapshot.signing.buckets]
     repeats = _repeats(publication, snapshot, for_hosts)
+    work = [*for_hosts, *documents, *snapshot.intents.parts]
+    repeats = publication.repeats and not for_hosts
+    sequence = sequence_of(publication, snapshot)
+    order = () if repeats else order_operations(publication.order, sequence, is_first=snapshot.order is None)
+    work += order
     closing, opening = _closing(publication, snapshot, repeats=repeats), _opening(publication, snapshot)
     check_data(work)
     check_sizes(closing, acl)

@@ -44,6 +44,7 @@ from zkdeployment.adapters.zookeeper.publication.requests import (
     read_request,
     server_time,
 )
+from zkdeployment.adapters.zookeeper.publication.service_order import read_unfinished, remove_old_orders
 from zkdeployment.adapters.zookeeper.publication.signing import (
     PublicationSigning,
     SignedOperations,
@@ -140,6 +141,9 @@ class ZooKeeperPublications:
     def rollout(self, sequence: int) -> RolloutState | None:
         return read_rollout(self._session, sequence)
 
+    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
+        return read_unfinished(self._session, sequence)
+
     def is_held_by_operator(self) -> bool:
         return any(stop.is_hold for stop in read_stops(self._session))
 
@@ -187,6 +191,8 @@ class ZooKeeperPublications:
             self._commit(others[:-1])
             self._commit(others[-1:])
         tidy(self._session, snapshot.recorded, limit=self._history)
+        if publication.order or snapshot.order is not None:
+            remove_old_orders(self._session, decode_published(self._session.get(paths.TARGETS)).effective_since)
         remove_outputs(self._session)
         deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
         remove_unused_locks(self._session, deployed)

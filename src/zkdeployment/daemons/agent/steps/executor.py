@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.steps.locked_steps import LockedSteps, needs_lock
+from zkdeployment.daemons.agent.steps.ordered_steps import OrderedSteps
 from zkdeployment.daemons.agent.steps.role_lock_hold import RoleLockHold
 from zkdeployment.daemons.agent.steps.step_effects import StepEffects
 from zkdeployment.daemons.agent.steps.step_runner import StepRunner
@@ -18,6 +19,7 @@ from zkdeployment.model.plan import (
     ChangePackages,
     CheckOut,
     Deploy,
+    EndDeployments,
     PackageChange,
     StartDeployments,
     Undeploy,
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
-    from zkdeployment.model.plan import Plan, Step
+    from zkdeployment.model.plan import Step
 
 
 class Executor:
@@ -45,17 +48,18 @@ class Executor:
         identity: Identity,
         supervisor: StepSupervisor,
         *,
-        plan: Plan,
+        plan: HostPlan,
         revision: Revision,
         sequence: int,
     ) -> None:
         self._adapters = adapters
         self._identity = identity
         self._supervisor = supervisor
-        self._plan = plan
-        self._effects = StepEffects(adapters, revision, sequence, plan.unrecorded)
-        self._runner = StepRunner(self._effects, supervisor, len(plan.steps))
-        self._locked = LockedSteps(adapters.fleet, identity, supervisor, self._runner)
+        self._plan = plan.plan
+        self._effects = StepEffects(adapters, revision, sequence, self._plan.unrecorded)
+        self._runner = StepRunner(self._effects, supervisor, len(self._plan.steps))
+        self._order = OrderedSteps(adapters.fleet, adapters.clock, identity, supervisor, self._runner, plan=plan)
+        self._locked = LockedSteps(adapters.fleet, identity, supervisor, self._runner, self._order)
         self._role_lock_hold: RoleLockHold | None = None
 
     def prepare(self, *, rehearse: bool) -> None:
@@ -81,7 +85,8 @@ class Executor:
         """Run the prepared steps in order; neighbouring steps that need locks of services run in any order.
 
         The role controller's scripts, the steps between them, and earlier undeployments that need a lock run under
-        the role's lock and no other.
+        the role's lock and no other. Steps that wait for deployments of other hosts run after their neighbours.
+        Under a role's lock, all steps wait together before that lock is acquired.
         """
         steps = self._plan.steps
         controller_changes = (number for number, step in enumerate(steps, 1) if isinstance(step, ChangeController))
@@ -110,10 +115,14 @@ class Executor:
         start = next(
             place for place, step in enumerate(steps) if isinstance(step, StartDeployments) or needs_lock(step)
         )
+        end = 1 + next(place for place, step in enumerate(steps) if isinstance(step, EndDeployments))
         self._run_all(steps[:start])
+        self._order.wait_for(steps[start:end])
         with self._supervisor.reporting("role lock"), hold.held():
-            for step in steps[start:]:
+            for step in steps[start:end]:
                 self._runner.run(step, check=hold.check)
+                self._order.finish(step)
+        self._run_all(steps[end:])
 
     def _run_under_service_locks(self, steps: Sequence[Step]) -> None:
         """Run steps without a role's lock; all those of the plan's ``handover`` service run under one lock."""

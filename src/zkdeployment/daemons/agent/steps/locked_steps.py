@@ -17,6 +17,7 @@ from zkdeployment.model.plan import Deploy, Undeploy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkdeployment.daemons.agent.steps.ordered_steps import OrderedSteps
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
     from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.model.host import Identity
@@ -34,20 +35,30 @@ class LockedSteps:
     """Runs a host's steps that need the locks of services."""
 
     def __init__(
-        self, fleet: FleetStore, identity: Identity, supervisor: StepSupervisor, runner: StepRunner
+        self,
+        fleet: FleetStore,
+        identity: Identity,
+        supervisor: StepSupervisor,
+        runner: StepRunner,
+        order: OrderedSteps,
     ) -> None:
         self._fleet = fleet
         self._identity = identity
         self._supervisor = supervisor
         self._runner = runner
+        self._order = order
 
     def run_each(self, steps: Sequence[Undeploy | Deploy]) -> None:
-        """Run steps in any order, each under its service's lock, which is released after each."""
+        """Run steps in any order, each under its service's lock, which is released after each.
+
+        Steps that wait for deployments of other hosts run as soon as these are done.
+        """
         pending = list(steps)
         while pending:
-            step, lock = self._lock_any(pending)
+            step, lock = self._lock_any(self._order.open_steps(pending))
             if self._run_under(lock, [step]):
                 pending.remove(step)
+                self._order.finish(step)
 
     def run_together(self, steps: Sequence[Step], owner: Undeploy | Deploy) -> Sequence[Step]:
         """Run steps in order under one lock, that of the ``owner``'s service.
@@ -55,7 +66,10 @@ class LockedSteps:
         Returns the steps that did not run because the lock was lost.
         """
         _, lock = self._lock_any([owner])
-        return steps[self._run_under(lock, steps) :]
+        done = self._run_under(lock, steps)
+        for step in steps[:done]:
+            self._order.finish(step)
+        return steps[done:]
 
     def _run_under(self, lock: ServiceLock, steps: Sequence[Step]) -> int:
         """Run steps until the lock is lost, release the lock, and return how many steps ran."""

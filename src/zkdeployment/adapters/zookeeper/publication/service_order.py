@@ -1,0 +1,100 @@
+"""The order between services in a publication: a node for each awaited service, a child for each finished host.
+
+The publication creates the nodes, and removes those of earlier publications. Agents read and write them with
+``adapters.zookeeper.service_orders``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.model.publication import OrderEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+#: Deletions in one transaction.
+_CHUNK = 1000
+
+
+def order_operations(order: Mapping[str, OrderEntry], sequence: int, *, is_first: bool) -> Iterator[Operation]:
+    """Yield the operations that create the nodes of a publication; none without an order.
+
+    ``is_first``: no earlier publication had an order, so that the node above all of them is missing.
+    """
+    if not order:
+        return
+    if is_first:
+        yield Create(paths.ORDER)
+    yield Create(paths.order_path(sequence))
+    for service, entry in sorted(order.items()):
+        yield Create(paths.awaited_path(sequence, service), encode_entry(entry))
+
+
+def encode_entry(entry: OrderEntry, *, is_complete: bool = False) -> bytes:
+    """Return the data of an entry's node; ``is_complete``: nobody waits for it any more."""
+    return pack({"hosts": [*entry.hosts], "gaining": [*entry.gaining], "complete": is_complete})
+
+
+def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
+    """Return an entry and whether it is complete; a damaged node is an entry that nobody waits for."""
+    try:
+        value = unpack(node.data)
+    except ValueError:
+        value = None
+    match value:
+        case {"hosts": list(hosts), "gaining": list(gaining), "complete": bool(is_complete)}:
+            return OrderEntry(tuple(map(str, hosts)), tuple(map(str, gaining))), is_complete
+    return OrderEntry(), True
+
+
+def read_unfinished(session: Session, sequence: int) -> dict[str, frozenset[str]]:
+    """Return the hosts that were to gain a service in a publication and have not got it, by the service's path."""
+    directory = paths.order_path(sequence)
+    names = session.children(directory) or ()
+    nodes, children = session.look(
+        [f"{directory}/{name}" for name in names], [f"{directory}/{name}" for name in names]
+    )
+    unfinished = {}
+    for name, node, finished in zip(names, nodes, children, strict=True):
+        gaining = frozenset() if node is None else frozenset(decode_entry(node)[0].gaining)
+        if missing := gaining.difference(map(unquote, finished or ())):
+            unfinished[paths.awaited_service(name)] = missing
+    return unfinished
+
+
+def remove_old_orders(session: Session, current: int) -> None:
+    """Remove the nodes of all publications but one; errors are logged, and the next call tries again."""
+    kept = paths.order_path(current)
+    try:
+        for name in session.children(paths.ORDER) or ():
+            directory = f"{paths.ORDER}/{name}"
+            if directory != kept:
+                _remove(session, directory)
+    except ZkdeploymentError as error:
+        get_logger().warning("order-not-tidied", reason=str(error))
+
+
+def _remove(session: Session, directory: str) -> None:
+    names = session.children(directory) or ()
+    children = session.look([], [f"{directory}/{name}" for name in names])[1]
+    doomed = [
+        *(
+            f"{directory}/{name}/{host}"
+            for name, hosts in zip(names, children, strict=True)
+            for host in hosts or ()
+        ),
+        *(f"{directory}/{name}" for name in names),
+        directory,
+    ]
+    for start in range(0, len(doomed), _CHUNK):
+        session.commit(*map(Delete, doomed[start : start + _CHUNK]))

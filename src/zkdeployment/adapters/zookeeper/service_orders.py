@@ -1,0 +1,139 @@
+"""The order between services as agents use it: they join it, record their deployments, and wait for others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.adapters.zookeeper.locks.queue_watch import QueueWatch
+from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry, encode_entry
+from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
+from zkdeployment.errors import ConflictError
+from zkdeployment.model.host import Host
+from zkdeployment.model.publication import OrderEntry
+from zkdeployment.planning.precedence.failures import undeployable_hosts
+from zkdeployment.planning.precedence.progress import OrderProgress, is_finished
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+#: Attempts at a write while others write to the same node.
+_ATTEMPTS = 50
+
+#: The most unfinished hosts whose nodes are read for one snapshot of the progress.
+_EXAMINED = 20
+
+
+def read_entries(session: Session, sequence: int, services: Collection[str]) -> dict[str, OrderEntry]:
+    """Return the entries of these services in a publication, by path; services that nobody awaits have none."""
+    names = sorted(services)
+    nodes = session.get_many(paths.awaited_path(sequence, name) for name in names)
+    return {name: decode_entry(node)[0] for name, node in zip(names, nodes, strict=True) if node is not None}
+
+
+def join(session: Session, sequence: int, service: str, host_id: str) -> None:
+    """Add a host to those that are expected to deploy a service, unless nobody waits for the service any more."""
+    path = paths.awaited_path(sequence, service)
+    for _ in range(_ATTEMPTS):
+        node = session.get(path)
+        entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
+        if node is None or is_complete or host_id in entry.hosts:
+            return
+        try:
+            session.commit(Set(path, encode_entry(entry.with_host(host_id)), node.version))
+        except ConflictError:
+            continue
+        return
+    raise ConflictError(
+        f"cannot add this host to {path}: other hosts changed it during each of {_ATTEMPTS} attempts"
+    )
+
+
+def finish(session: Session, sequence: int, service: str, host_id: str) -> None:
+    """Record that a host has deployed a service; the last expected host wakes those that wait for the service."""
+    path = paths.awaited_path(sequence, service)
+    mine = f"{path}/{quote(host_id, safe='')}"
+    for _ in range(_ATTEMPTS):
+        node, recorded = session.get_many([path, mine])
+        if node is None:
+            return
+        try:
+            if recorded is None:
+                session.commit(Create(mine))
+            else:
+                entry, is_complete = decode_entry(node)
+                if not is_complete and node.children >= len(entry.hosts):
+                    session.commit(Set(path, encode_entry(entry, is_complete=True), node.version))
+                return
+        except ConflictError:
+            continue
+    raise ConflictError(f"cannot write {mine}: other hosts changed {path} during each of {_ATTEMPTS} attempts")
+
+
+class ZooKeeperAwaitedService:
+    """The progress of one service in one publication, read through one session."""
+
+    def __init__(self, session: Session, sequence: int, service: str) -> None:
+        self._session = session
+        self._sequence = sequence
+        self._service = service
+        self._path = paths.awaited_path(sequence, service)
+        self._watch = QueueWatch(session)
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self._watch.is_active
+
+    def progress(self) -> OrderProgress:
+        self._watch.set(self._path, self._session.id)
+        (node,), (finished, registered) = self._session.look([self._path], [self._path, paths.HOSTS])
+        entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
+        if node is None or is_complete:
+            return OrderProgress(entry, frozenset(entry.hosts))
+        progress = OrderProgress(entry, frozenset(map(unquote, finished or ())), frozenset(registered or ()))
+        progress = self._examined(progress)
+        if is_finished(progress):
+            self._complete(entry, node.version)
+        return progress
+
+    def wait(self, seconds: float) -> None:
+        self._watch.wait(seconds)
+
+    def _examined(self, progress: OrderProgress) -> OrderProgress:
+        """Return the progress with the names and the failures of unfinished hosts.
+
+        A host that has the publication has deployed the service. That is recorded here, because agents of earlier
+        releases do not record it.
+        """
+        missing = [name for name in progress.entry.hosts if name not in progress.finished]
+        if not missing:
+            return progress
+        examined = [name for name in missing if name in progress.registered][:_EXAMINED]
+        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in examined)
+        hosts = [
+            Host.from_properties(name, node.properties)
+            for name, node in zip(examined, nodes, strict=True)
+            if node is not None
+        ]
+        have = {host.identity.id for host in hosts if host.has_reached(self._sequence)}
+        for name in sorted(have):
+            finish(self._session, self._sequence, self._service, name)
+        rollout = read_rollout(self._session, self._sequence)
+        return replace(
+            progress,
+            finished=progress.finished | have,
+            names={host.identity.id: host.identity.name for host in hosts},
+            failed={} if rollout is None else undeployable_hosts(rollout, missing),
+        )
+
+    def _complete(self, entry: OrderEntry, version: int) -> None:
+        """Wake all hosts that wait: hosts that nobody waits for any more have left, and record nothing."""
+        try:
+            self._session.commit(Set(self._path, encode_entry(entry, is_complete=True), version))
+        except ConflictError:
+            return  # another host completed the entry, or joined it: the next snapshot shows which

@@ -1,0 +1,147 @@
+"""Holds steps back until other hosts have deployed the services that these steps wait for.
+
+A host waits without any lock. Which host waits for which is decided in ``planning.precedence``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.daemons.failpoints import failpoints, reach
+from zkdeployment.daemons.jitter import jittered
+from zkdeployment.daemons.queue_pace import TURN
+from zkdeployment.errors import AwaitedServiceError, UnreachableError
+from zkdeployment.log import get_logger
+from zkdeployment.model.plan import Deploy, Undeploy
+from zkdeployment.planning.precedence.progress import order_wait, reading_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.daemons.agent.plans import HostPlan
+    from zkdeployment.daemons.agent.steps.step_runner import StepRunner
+    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.plan import Step
+    from zkdeployment.planning.precedence.progress import OrderProgress, OrderWait
+    from zkdeployment.ports.fleet import AwaitedService, FleetStore
+    from zkdeployment.ports.process import Clock
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The last snapshot of a service, and when it is to be read again although nothing changed."""
+
+    service: AwaitedService
+    progress: OrderProgress
+    due: float
+
+
+class OrderedSteps:
+    """The steps of one plan, in their order with those of other hosts."""
+
+    def __init__(
+        self,
+        fleet: FleetStore,
+        clock: Clock,
+        identity: Identity,
+        supervisor: StepSupervisor,
+        runner: StepRunner,
+        *,
+        plan: HostPlan,
+    ) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._identity = identity
+        self._supervisor = supervisor
+        self._runner = runner
+        self._plan = plan
+        self._remaining = Counter(step.deployment.path for step in plan.plan.steps if isinstance(step, Deploy))
+        self._readings: dict[str, _Reading] = {}
+        self._over: set[tuple[str, bool]] = set()
+
+    def open_steps(self, steps: Sequence[Undeploy | Deploy]) -> Sequence[Undeploy | Deploy]:
+        """Return those steps that may run now, at least one; wait until there is one.
+
+        Lets the supervisor's errors pass. The host fails if it can only wait for a host that has failed.
+        """
+        while True:
+            try:
+                waits = [(step, self._wait_of(step)) for step in steps]
+            except UnreachableError as error:
+                get_logger().warning("order-not-read", reason=str(error))
+                self._supervisor.check()
+                continue
+            may_run = [step for step, wait in waits if wait is None]
+            if may_run:
+                return may_run
+            self._pause([(step, wait) for step, wait in waits if wait is not None])
+
+    def wait_for(self, steps: Sequence[Step]) -> None:
+        """Wait until all deployments among these steps may run."""
+        pending = [step for step in steps if isinstance(step, Deploy)]
+        while pending:
+            may_run = self.open_steps(pending)
+            pending = [step for step in pending if step not in may_run]
+
+    def finish(self, step: Step) -> None:
+        """Record the end of the last deployment of a service that other hosts wait for."""
+        if not isinstance(step, Deploy) or step.deployment.path not in self._plan.awaited:
+            return None
+        path = step.deployment.path
+        self._remaining[path] -= 1
+        if self._remaining[path]:
+            return None
+        with failpoints("order"):
+            while True:
+                try:
+                    return self._fleet.finish_order(self._plan.sequence, path, self._identity)
+                except UnreachableError as error:
+                    get_logger().warning("order-not-recorded", service=path, reason=str(error))
+                    self._supervisor.check(midway=True)
+
+    def _pause(self, waits: Sequence[tuple[Undeploy | Deploy, OrderWait]]) -> None:
+        """Show the first wait and wait for a change, for one turn; fail if a wait is in vain."""
+        for step, wait in waits:
+            if wait.failure:
+                with self._supervisor.reporting(step.title, deployment=step.deployment):
+                    raise AwaitedServiceError(wait.failure)
+        step, wait = waits[0]
+        if self._runner.show(wait.step):
+            get_logger().info("waiting-for-service", deployment=str(step.deployment), step=wait.step)
+        reach("at:order")
+        self._readings[wait.path].service.wait(TURN)
+        self._supervisor.check()
+
+    def _wait_of(self, step: Undeploy | Deploy) -> OrderWait | None:
+        """Return the first wait of a step that is not over; ``None`` if the step may run."""
+        for path, gaining in self._awaited_by(step):
+            if (path, gaining) in self._over:
+                continue
+            ignores = self._plan.ignores_failures
+            wait = order_wait(path, self._progress(path), gaining=gaining, ignores_failures=ignores)
+            if wait:
+                return wait
+            self._over.add((path, gaining))
+        return None
+
+    def _awaited_by(self, step: Undeploy | Deploy) -> Iterator[tuple[str, bool]]:
+        """Yield the services that a step waits for, each with whether only the hosts that gain it count."""
+        if not self._plan.sequence:
+            return
+        if isinstance(step, Deploy):
+            yield from ((path, False) for path in step.assignment.after)
+        elif step.last:
+            yield step.deployment.path, True
+
+    def _progress(self, path: str) -> OrderProgress:
+        reading, now = self._readings.get(path), self._clock.monotonic()
+        if reading is not None and reading.service.is_unchanged and now < reading.due:
+            return reading.progress
+        service = self._fleet.awaited_service(self._plan.sequence, path) if reading is None else reading.service
+        progress = service.progress()
+        due = now + jittered(reading_interval(len(progress.entry.hosts)))
+        self._readings[path] = _Reading(service, progress, due)
+        return progress
