@@ -1,0 +1,105 @@
+"""The order between services in a real ZooKeeper."""
+
+import json
+
+import pytest
+
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.adapters.zookeeper.publication.service_order import encode_entry, read_unfinished
+from zkdeployment.model.host import Identity
+from zkdeployment.model.publication import OrderEntry
+from zkdeployment.planning.precedence.progress import is_finished, order_wait
+
+SEQUENCE = 1_700_000_000
+PATH = f"/zkdeployment/order/{SEQUENCE}/shop,db"
+
+
+@pytest.fixture
+def session(zookeeper):
+    with Session(zookeeper, session_timeout=6) as session:
+        yield session
+
+
+@pytest.fixture
+def orders(session):
+    return ZooKeeperFleet(session)
+
+
+def expect(client, *hosts, gaining=()):
+    client.create(PATH, encode_entry(OrderEntry(tuple(hosts), tuple(gaining))), makepath=True)
+    client.ensure_path("/hosts")
+
+
+def register(client, host_id, **properties):
+    data = json.dumps({"name": f"{host_id}.example.com", "version": None, **properties}).encode()
+    client.create(f"/hosts/{host_id}", data)
+
+
+def finish(orders, host_id):
+    orders.finish_order(SEQUENCE, "/shop/db", Identity(host_id, host_id))
+
+
+def test_the_last_expected_host_wakes_those_that_wait(client, orders):
+    expect(client, "h1", "h2")
+    register(client, "h1")
+    register(client, "h2")
+    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    wait = order_wait("/shop/db", service.progress(), gaining=False)
+    assert (wait.missing, wait.names) == (("h1", "h2"), ("h1.example.com", "h2.example.com"))
+    finish(orders, "h1")
+    finish(orders, "h1")
+    assert service.is_unchanged, "a host that is not the last one wakes nobody"
+    finish(orders, "h2")
+    wait_until(lambda: not service.is_unchanged, "the waiting host is woken")
+    assert is_finished(service.progress())
+    assert sorted(client.get_children(PATH)) == ["h1", "h2"]
+
+
+def test_hosts_that_left_are_not_awaited_and_all_that_wait_learn_it(client, orders):
+    expect(client, "h1", "h2")
+    register(client, "h2")
+    first, second = (orders.awaited_service(SEQUENCE, "/shop/db") for _ in range(2))
+    assert order_wait("", second.progress(), gaining=False).missing == ("h2",)
+    client.delete("/hosts/h2")
+    assert is_finished(first.progress())
+    wait_until(lambda: not second.is_unchanged, "the other host is woken")
+    register(client, "h1")
+    assert is_finished(second.progress()), "a host that returns is not awaited again"
+
+
+def test_a_host_that_has_the_publication_counts_although_its_old_agent_records_nothing(client, orders):
+    expect(client, "h1", "h2")
+    register(client, "h1", version="r1", sequence=SEQUENCE)
+    register(client, "h2", version="r1", sequence=SEQUENCE - 1)
+    progress = orders.awaited_service(SEQUENCE, "/shop/db").progress()
+    assert order_wait("", progress, gaining=False).missing == ("h2",)
+    assert client.get_children(PATH) == ["h1"]
+
+
+def test_a_new_host_joins_unless_the_service_is_complete(client, orders):
+    expect(client)
+    orders.join_order(SEQUENCE, "/shop/db", Identity("h1", "h1"))
+    assert orders.order_entries(SEQUENCE, ["/shop/db", "/other"]) == {"/shop/db": OrderEntry(("h1",))}
+    finish(orders, "h1")
+    orders.join_order(SEQUENCE, "/shop/db", Identity("h2", "h2"))
+    assert orders.order_entries(SEQUENCE, ["/shop/db"]) == {"/shop/db": OrderEntry(("h1",))}
+
+
+def test_a_publication_without_an_order_or_with_a_damaged_one_holds_nobody_back(client, orders, session):
+    finish(orders, "h1")
+    orders.join_order(SEQUENCE, "/shop/db", Identity("h1", "h1"))
+    assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
+    client.create(PATH, b"\x00damaged", makepath=True)
+    assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
+    assert read_unfinished(session, SEQUENCE) == {}
+
+
+def test_the_next_publication_knows_which_hosts_have_not_got_a_service_yet(client, orders, session):
+    expect(client, "h1", "h2", "h3", gaining=["h2", "h3"])
+    register(client, "h2")
+    finish(orders, "h3")
+    assert read_unfinished(session, SEQUENCE) == {"/shop/db": {"h2"}}
+    finish(orders, "h2")
+    assert read_unfinished(session, SEQUENCE) == {}

@@ -1,0 +1,163 @@
+"""The order between services: a real syncer, real agents, real scripts, and a real ZooKeeper."""
+
+import pytest
+
+from support.agents import Fleet, called, put_script, wait_for_versions
+from support.publishing import Publishing
+from support.waiting import wait_until
+from zkdeployment.model.publication import GuardOverrides
+
+TREE = """
+/shop
+  /db : foo
+    version = '1.0'
+    undeploy = 'last'
+    /deploy
+{db}
+  /web : foo
+    version = '1.0'
+    deploy_after = ['/shop/db']
+    /deploy
+{web}
+  /mail : foo
+    version = '1.0'
+    /deploy
+{mail}
+"""
+
+
+def tree(**hosts: str) -> str:
+    """Return a tree with the services on these hosts."""
+    lists = {name: hosts.get(name, "").split() for name in ("db", "web", "mail")}
+    return TREE.format(**{name: "\n".join(f"      /{host}" for host in listed) for name, listed in lists.items()})
+
+
+class Shop:
+    """A fleet and its repository."""
+
+    def __init__(self, fleet: Fleet, publishing: Publishing) -> None:
+        self.fleet = fleet
+        self.publishing = publishing
+
+    def publish(self, **hosts: str) -> str:
+        """Publish services on these hosts, whatever the fleet is doing; return the revision."""
+        revision = self.publishing.push(tree(**hosts))
+        self.publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
+        return revision
+
+    def order(self) -> dict[str, list[str]]:
+        """Return the finished hosts of each awaited service of the last publication."""
+        client, above = self.fleet.client, "/zkdeployment/order"
+        (sequence,) = client.get_children(above)
+        return {
+            name: sorted(client.get_children(f"{above}/{sequence}/{name}"))
+            for name in client.get_children(f"{above}/{sequence}")
+        }
+
+    def wait_for_step(self, host, step: str) -> None:
+        """Wait until a host shows a step."""
+        wait_until(lambda: host.node.get("step") == step, f"{host.id} shows {step!r}")
+
+    def wait_for_call(self, line: str) -> None:
+        """Wait until the journal has a line."""
+        wait_until(lambda: line in self.fleet.calls(), line)
+
+
+@pytest.fixture
+def shop(fleet: Fleet, publishing: Publishing) -> Shop:
+    return Shop(fleet, publishing)
+
+
+def test_a_service_is_deployed_after_another_one_on_all_hosts(shop):
+    h1, h2 = shop.fleet.host("h1"), shop.fleet.host("h2")
+    with h1.agent(), h2.agent():
+        wait_until(lambda: h1.node and h2.node, "both are registered")
+        block = h1.block()
+        revision = shop.publish(db="h1", web="h1 h2", mail="h2")
+        shop.wait_for_step(h2, "waits for /shop/db on h1.example.com")
+        assert [call for call in shop.fleet.calls() if call.startswith("h2")] == called("/shop/mail 0", host="h2")
+        assert shop.order() == {"shop,db": []}
+        assert not shop.fleet.client.exists("/agent-locks/shop,web"), "it waits without the lock"
+
+        # A stop ends the wait; a resumed rollout waits again.
+        shop.fleet.set_version(None)
+        wait_until(lambda: "step" not in h2.node, "the wait ended")
+        shop.fleet.set_version(revision)
+        shop.wait_for_step(h2, "waits for /shop/db on h1.example.com")
+        block.unlink()
+        wait_for_versions([h1, h2], revision)
+        calls = shop.fleet.calls()
+        assert calls.index("h1 end /shop/db 0") < calls.index("h2 start /shop/web 0")
+        assert calls.index("h1 end /shop/db 0") < calls.index("h1 start /shop/web 0")
+        assert shop.order() == {"shop,db": ["h1"]}
+
+        # A version that was set by hand has no order.
+        shop.fleet.journal.unlink()
+        block = h1.block()
+        shop.fleet.set_version("by-hand")
+        h2.wait_for_version("by-hand")
+        block.unlink()
+        h1.wait_for_version("by-hand")
+
+
+def test_a_host_that_was_unknown_at_the_publication_is_awaited_from_when_it_begins(shop):
+    h1, h2 = shop.fleet.host("h1"), shop.fleet.host("h2")
+    revision = shop.publish(db="h1", web="h2")
+    block = h1.block()
+    with h1.agent():
+        shop.wait_for_call("h1 start /shop/db 0")
+        with h2.agent():
+            shop.wait_for_step(h2, "waits for /shop/db on h1.example.com")
+            block.unlink()
+            wait_for_versions([h1, h2], revision)
+    assert shop.order() == {"shop,db": ["h1"]}
+
+
+def test_an_agent_that_was_killed_before_it_recorded_its_deployment_records_it_later(shop):
+    h1, h2 = shop.fleet.host("h1"), shop.fleet.host("h2")
+    put_script(h1.root, "foo")
+    with h2.agent():
+        with h1.process(failpoints="before:order=kill") as killed:
+            wait_until(lambda: h1.node and h2.node, "both are registered")
+            revision = shop.publish(db="h1", web="h2")
+            killed.wait(30)
+        assert shop.fleet.calls() == called("/shop/db 0")
+        assert shop.order() == {"shop,db": []}
+        with h1.agent():
+            wait_for_versions([h1, h2], revision)
+    assert shop.fleet.calls()[2:] == [*called("/shop/db 0"), *called("/shop/web 0", host="h2")]
+
+
+def test_a_host_keeps_a_service_until_the_host_that_gains_it_has_it(shop):
+    h1, h2, h3 = (shop.fleet.host(name) for name in ("h1", "h2", "h3"))
+    with h1.agent(), h2.agent(), h3.agent():
+        wait_until(lambda: all(host.node for host in (h1, h2, h3)), "all are registered")
+        wait_for_versions([h1, h2, h3], shop.publish(db="h1 h3"))
+
+        # The host that gains the service fails: the fleet stops, and the other host keeps the service.
+        shop.fleet.journal.unlink()
+        fail = h2.fail("/shop/db 0")
+        shop.publish(db="h2 h3", mail="h1")
+        h2.wait_for_error()
+        assert shop.fleet.version is None
+        wait_until(lambda: "step" not in h1.node, "the host ended its deployment")
+        assert "shop:db.0.deployed" in h1.markers
+        assert not any("-u" in call for call in shop.fleet.calls())
+
+        # The next publication does not forget that the host has not got the service yet.
+        fail.unlink()
+        block = h2.block()
+        revision = shop.publish(db="h2 h3")
+        shop.wait_for_step(h1, "waits for /shop/db on h2.example.com")
+        assert not any("-u /shop/db" in call for call in shop.fleet.calls())
+        block.unlink()
+        wait_for_versions([h1, h2, h3], revision)
+        calls = shop.fleet.calls()
+        assert calls.index("h2 end /shop/db 0") < calls.index("h1 start -u /shop/db 0")
+        assert h1.markers == []
+
+        # Where no host gains the service, or it leaves the tree, nothing is waited for.
+        wait_for_versions([h1, h2, h3], shop.publish(db="h3"))
+        assert shop.fleet.client.get_children("/zkdeployment/order") == []
+        wait_for_versions([h1, h2, h3], shop.publish())
+    assert h3.markers == []
