@@ -202,7 +202,6 @@ def draft(
     if tree != text or intents is not None:
         compilation = _compile(tree, reviewed, intents)
     targets = compilation.targets
-    quarantines = baseline.documents.of(QUARANTINE).values()
     strategy = reviewed.documents.strategy()
     between_services = order_of_known_hosts(baseline.targets, targets, snapshot, strategy)
     problems = dict.fromkeys(
@@ -210,8 +209,7 @@ def draft(
             *compilation.problems,
             *_foreign_services(compilation, reviewed),
             *_host_problems(targets, snapshot),
-            *quarantine_problems(targets, reviewed.documents),
-            *lifted_quarantine_problems(targets, reviewed.documents, quarantines),
+            *_quarantine_problems(targets, reviewed, baseline),
             *placement_problems(between_services, strategy, snapshot, targets),
         )
     )
@@ -238,6 +236,13 @@ def draft(
             *_repeated_revision_warning(revision, affected, snapshot),
         ),
     )
+
+
+def _quarantine_problems(targets: Targets, reviewed: Review, baseline: Baseline) -> Iterator[Problem]:
+    """Yield the errors of versions that are in quarantine, or were before this publication."""
+    quarantines = baseline.documents.of(QUARANTINE).values()
+    yield from quarantine_problems(targets, reviewed.documents)
+    yield from lifted_quarantine_problems(targets, reviewed.documents, quarantines)
 
 
 def _affected(before: Targets, after: Targets) -> tuple[str, ...]:

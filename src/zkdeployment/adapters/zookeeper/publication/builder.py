@@ -141,8 +141,6 @@ def transactions_for(
     documents = document_operations(publication, snapshot.document_kinds, snapshot.documents)
     work = [*for_hosts, *documents, *snapshot.intents.parts, *snapshot.signing.buckets]
     repeats = _repeats(publication, snapshot, for_hosts)
-    work = [*for_hosts, *documents, *snapshot.intents.parts]
-    repeats = publication.repeats and not for_hosts
     sequence = sequence_of(publication, snapshot)
     order = () if repeats else order_operations(publication.order, sequence, is_first=snapshot.order is None)
     work += order
