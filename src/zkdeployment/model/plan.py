@@ -51,8 +51,8 @@ class Undeploy:
     the service is still in the tree. Other hosts may have instances of it, so the step needs the service's lock
     (or that of the role, if the role has a controller). A service that was removed from the tree is undeployed on
     all hosts at once. ``last`` means that the host keeps the service until the hosts that gain it have it; such a
-    step follows all deployments and the role controller's scripts, and needs the service's lock in any case. ``unrecorded`` is
-    as in ``Deploy``.
+    step follows all deployments and the role controller's scripts, and needs the service's lock in any case.
+    ``unrecorded`` is as in ``Deploy``.
     """
 
     kind: ClassVar[str] = "undeploy"
