@@ -26,6 +26,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.host import Identity
 from zkdeployment.model.tree import Tree
+from zkdeployment.ports.publication import PublicationSigner
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.tree.parse import parse_bytes
 
@@ -68,9 +69,17 @@ class Fetched:
 
 
 class Side:
-    """A zkdeployment syncer with its own ZooKeeper chroot."""
+    """A zkdeployment syncer with its own ZooKeeper chroot, which signs publications with ``signer``."""
 
-    def __init__(self, server: ZooKeeperServer, chroot: str, repository: FleetRepository, directory: Path) -> None:
+    def __init__(
+        self,
+        server: ZooKeeperServer,
+        chroot: str,
+        repository: FleetRepository,
+        directory: Path,
+        signer: PublicationSigner | None = None,
+    ) -> None:
+        self.signer = signer
         self.repository = repository
         self.source = Fetched(GitSource(repository.url, directory / "mirror"))
         self.session = Session(f"{server.address}/{chroot}", create_chroot=True)
@@ -79,20 +88,24 @@ class Side:
 
     def fresh(self) -> Syncer:
         """Return a syncer with empty caches, like the syncer of a newly started command."""
-        return make_syncer(self.source, self.session)
+        return make_syncer(self.source, self.session, self.signer)
 
     def change(self, syncer: Syncer, *, fetch: bool = False) -> float:
         """Push a change of one property; return the seconds its publication takes."""
         self.repository.push()
         if not fetch:
-            self.source.update()
-            return seconds(syncer.sync)
+            return self.publish(syncer)
 
         def fetch_and_sync() -> None:
             self.source.update()
             syncer.sync()
 
         return seconds(fetch_and_sync)
+
+    def publish(self, syncer: Syncer) -> float:
+        """Fetch the tip; return the seconds its publication takes."""
+        self.source.update()
+        return seconds(syncer.sync)
 
     def operations(self) -> list[int]:
         """Publish a change of one property; return the number of nodes that each transaction writes."""

@@ -18,6 +18,7 @@ from zkdeployment import log
 NAMES = (
     "parse",
     "publish",
+    "signing",
     "watches",
     "convergence",
     "agent",

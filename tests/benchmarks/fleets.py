@@ -7,7 +7,7 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.ports.publication import TreeSource
+from zkdeployment.ports.publication import PublicationSigner, TreeSource
 
 #: The number of services of a customer, and of hosts of a service.
 SERVICES = 10
@@ -77,6 +77,6 @@ class FleetRepository:
         return self._repository.commit({"fleet.zk": text})
 
 
-def make_syncer(source: TreeSource, session: Session) -> Syncer:
+def make_syncer(source: TreeSource, session: Session, signer: PublicationSigner | None = None) -> Syncer:
     """Return a syncer with empty caches, like the syncer of a newly started command."""
-    return Syncer(source, ZooKeeperPublications(session), SystemClock())
+    return Syncer(source, ZooKeeperPublications(session, signer=signer), SystemClock(), signer=signer)

@@ -12,6 +12,7 @@ from benchmarks.results import HEADINGS, SCALES, Result
     "name",
     [
         "parse",
+        "signing",
         "watches",
         "convergence",
         "agent",

@@ -285,7 +285,7 @@ def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Pr
 
     Without these problems, whoever can write the live tree could have anything signed.
     """
-    if not reviewed.signed:
+    if not reviewed.signed or compilation is reviewed.compilation:
         return
     text, foreign = reviewed.compilation.whole, set()
     for name, assignments in compilation.whole.items():

@@ -89,6 +89,12 @@ class PublicationStore(Protocol):
         ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
         """
 
+    def start_signing(self, coming: StandingPublication) -> None:
+        """Begin to sign a publication that will probably be written, while it is prepared.
+
+        Without a key, this does nothing.
+        """
+
     def has_signed(self, data: bytes | None) -> bool:
         """Whether these are the data of the signed statement as this process wrote it last."""
 

@@ -1,4 +1,4 @@
-"""The publication that stands in ZooKeeper, as it has to be there, for a signature of its own."""
+"""What a signature is made for: a publication that stands in ZooKeeper, or one that is to be written."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publication import Publication, Targets
     from zkdeployment.model.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
 class StandingPublication:
-    """A publication that was written before; ``stamp`` is the version of the targets' node that names it.
+    """A publication, as it has to be in ZooKeeper; ``stamp`` is the version of the targets' node that names it.
 
     The other values are those of ``Statement`` and of ``Publication``.
     """
@@ -24,3 +24,12 @@ class StandingPublication:
     stamp: int = 0
     targets: Targets = field(default_factory=dict)
     strategy: Strategy | None = None
+
+
+def coming_publication(publication: Publication) -> StandingPublication:
+    """Return a publication as it will most probably be written: other writers may raise its sequences."""
+    last, sequence = publication.published, publication.sequence
+    since = last.effective_since if publication.repeats and last is not None else sequence
+    return StandingPublication(
+        publication.revision, sequence, since, targets=publication.targets, strategy=publication.strategy
+    )

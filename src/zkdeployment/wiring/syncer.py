@@ -89,7 +89,7 @@ def build_preview(settings: Settings) -> Iterator[Syncer]:
         source = _source(settings, Path(scratch) / "tree")
         configured = settings.require_sync().repositories
         repositories = own_repositories(configured) if configured else None
-        yield _syncer(settings, _publications(settings, session, signer), source, signer, repositories)
+        yield _syncer(settings, _publications(settings, session, None), source, signer, repositories)
 
 
 @contextlib.contextmanager

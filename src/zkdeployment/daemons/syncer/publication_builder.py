@@ -18,6 +18,7 @@ from zkdeployment.planning.publishing import (
     require_publishable,
 )
 from zkdeployment.planning.review import Review, review
+from zkdeployment.signing.standing import StandingPublication
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
@@ -42,8 +43,12 @@ class PublicationBuilder:
         self._store = store
         self._reviews: dict[Revision, Review] = {}
 
-    def prepare(self, snapshot: PublicationSnapshot, tip: Revision, options: SyncOptions) -> PreparedPublication:
+    def prepare(
+        self, snapshot: PublicationSnapshot, tip: Revision, options: SyncOptions, *, sequence: int
+    ) -> PreparedPublication:
         """Return the publication of ``tip`` over the live tree; raises ``TreeError`` with all errors of the tree.
+
+        ``sequence`` is the one that the publication will probably have: its signature is begun at once.
 
         The whole live tree is read if the options ask for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.
@@ -51,6 +56,12 @@ class PublicationBuilder:
         last = None if options.reads_whole_tree else self._exact_text(snapshot.published)
         reviewed = self._review(tip, reread=True)
         require_publishable(reviewed.problems, tip)
+        if self._signed:
+            repeats = last is not None and last.linted.tree == reviewed.linted.tree
+            since = snapshot.published.effective_since if repeats else sequence
+            strategy = reviewed.documents.strategy()
+            coming = StandingPublication(tip, sequence, since, targets=reviewed.targets, strategy=strategy)
+            self._store.start_signing(coming)
         prepared = None if last is None else self._prepare_over_text(reviewed, last, snapshot, tip)
         if prepared is not None:
             return prepared

@@ -64,13 +64,15 @@ class SyncReport:
 class _Candidate:
     """A tip that may be published over the fleet's ``snapshot``.
 
-    ``optional``: the tip is published already, so an empty change is not worth a publication.
+    ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
+    above all that ZooKeeper or this syncer know.
     """
 
     tip: Revision
     origin: Origin
     snapshot: PublicationSnapshot
     optional: bool
+    sequence: int
 
 
 class Syncer:
@@ -156,7 +158,7 @@ class Syncer:
             prepared, intents = self._prepare(candidate, options)
             if prepared is None:
                 return SyncReport(tip)
-            self._publish(prepared, intents, candidate.origin, options)
+            self._publish(prepared, intents, candidate, options)
         draft, origin = prepared.draft, candidate.origin
         get_logger().info(
             "revision-published",
@@ -205,7 +207,7 @@ class Syncer:
         origin = self._source.origin(tip)
         if not options.overrides.rewind:
             self._guards.check_history(snapshot, tip, origin)
-        return _Candidate(tip, origin, snapshot, optional=published and not options.force)
+        return _Candidate(tip, origin, snapshot, published and not options.force, self._next_sequence(snapshot))
 
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
         """Read the hosts and the rollout of the published revision."""
@@ -240,7 +242,7 @@ class Syncer:
     ) -> tuple[PreparedPublication | None, IntentsChange | None]:
         """Return the publication and its change of intents; nothing if the tip is published and stays as it is."""
         tip, snapshot = candidate.tip, candidate.snapshot
-        prepared = self._builder.prepare(snapshot, tip, options)
+        prepared = self._builder.prepare(snapshot, tip, options, sequence=candidate.sequence)
         draft = prepared.draft
         if candidate.optional and not draft.change:
             return None, None
@@ -255,12 +257,15 @@ class Syncer:
         self,
         prepared: PreparedPublication,
         intents: IntentsChange | None,
-        origin: Origin,
+        candidate: _Candidate,
         options: SyncOptions,
     ) -> None:
-        """Write the publication, under a sequence above all that ZooKeeper or this syncer know."""
+        """Write the publication."""
         now = self._clock.now()
-        last = max(prepared.snapshot.published.sequence, self._watermark.known.sequence)
-        publication = prepared.build(options, origin, sequence=next_sequence(last, now), now=now)
+        publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
         self._store.publish(publication, intents)
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
+
+    def _next_sequence(self, snapshot: PublicationSnapshot) -> int:
+        last = max(snapshot.published.sequence, self._watermark.known.sequence)
+        return next_sequence(last, self._clock.now())

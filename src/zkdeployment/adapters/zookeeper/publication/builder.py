@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -39,7 +39,7 @@ from zkdeployment.model.cluster import BY_HAND, Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent, advance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.publication import Publication, TreeChange
@@ -64,7 +64,7 @@ class StoredPublication:
     publication ever had an order between services. ``request`` is the operation
     that removes the request that this publication carries out, ``intents`` write the records of intents.
     ``signed`` is the node of the signed statement, ``None`` if nothing was ever signed; ``signing`` writes it and
-    its buckets.
+    its buckets. ``buckets`` are the nodes of the buckets that were asked for, by name.
     """
 
     hosts: Node
@@ -81,15 +81,21 @@ class StoredPublication:
     request: Operation | None = None
     intents: IntentOperations = IntentOperations()  # noqa: RUF009  it cannot be changed
     signed: Node | None = None
+    buckets: Mapping[str, Node | None] = field(default_factory=dict)
     signing: SignedOperations = SignedOperations()  # noqa: RUF009  it cannot be changed
 
 
-def read_stored(session: Session, publication: Publication) -> StoredPublication:
-    """Read the snapshot with the targets and the documents that may change, after creating missing nodes."""
+def read_stored(session: Session, publication: Publication, buckets: Collection[str] = ()) -> StoredPublication:
+    """Read the snapshot with the targets and the documents that may change, after creating missing nodes.
+
+    ``buckets`` are the names of the buckets to read as well.
+    """
     touched, documents = publication.touched, publication.touched_documents
     known = [] if touched is None else node_paths(touched)
     of_documents = [] if documents is None else [document_path(key) for key in sorted(documents)]
-    wanted = [*paths.SKELETON, paths.STRATEGY, paths.SIGNED, paths.ORDER, *known, *of_documents]
+    of_buckets = {name: paths.bucket_path(name) for name in buckets}
+    single = [paths.STRATEGY, paths.SIGNED, paths.ORDER]
+    wanted = [*paths.SKELETON, *single, *known, *of_documents, *of_buckets.values()]
     listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS]
     nodes, (role_locks, history, kinds) = session.look(wanted, listed)
     if None in nodes[: len(paths.SKELETON)]:
@@ -123,6 +129,7 @@ def read_stored(session: Session, publication: Publication) -> StoredPublication
         strategy=nodes_by_path[paths.STRATEGY],
         signed=nodes_by_path[paths.SIGNED],
         order=nodes_by_path[paths.ORDER],
+        buckets={name: nodes_by_path[path] for name, path in of_buckets.items()},
     )
 
 

@@ -14,7 +14,7 @@ from zkdeployment.signing.signed_targets import SignedTargets
 from zkdeployment.signing.statement import SignedStatement, Statement, strategy_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -52,13 +52,14 @@ class PublicationSigning:
     _targets: Targets = field(default_factory=dict)
     _digests: SignedTargets = field(default_factory=SignedTargets)
     _written: tuple[bytes, SignedTargets] | None = None
+    _started: StartedSignature | None = None
 
     def has_written(self, data: bytes | None) -> bool:
         """Whether these are the data of the statement that was written last."""
         return self._written is not None and self._written[0] == data
 
     def start(self, publication: StandingPublication) -> StartedSignature:
-        """Begin to sign a publication."""
+        """Begin to sign a publication, unless the last call did."""
         digests = self._digests_of(publication.targets)
         statement = Statement(
             publication.sequence,
@@ -67,7 +68,16 @@ class PublicationSigning:
             strategy_digest(publication.strategy),
             digests.digests,
         )
-        return StartedSignature(statement, digests, self.signer.start(statement.to_text()))
+        if self._started is None or self._started.statement != statement:
+            self._started = StartedSignature(statement, digests, self.signer.start(statement.to_text()))
+        return self._started
+
+    def changed(self, started: StartedSignature) -> Sequence[str]:
+        """Return the names of the buckets that differ from those that were written last; all if none were."""
+        if self._written is None:
+            return BUCKETS
+        before, after = self._written[1].digests, started.digests.digests
+        return [name for name in BUCKETS if before.get(name) != after.get(name)]
 
     def restart(self, started: StartedSignature, sequence: int, since: int) -> StartedSignature:
         """Return a signature for these sequences: what was started, if it is for them."""
@@ -81,23 +91,22 @@ class PublicationSigning:
         session: Session,
         started: StartedSignature,
         node: Node | None,
+        known: Mapping[str, Node | None] | None = None,
         *,
-        whole: bool,
         keeps_other: bool = False,
     ) -> SignedOperations:
         """Return the operations that write a signed publication.
 
-        ``node`` is the present statement's. All buckets are read if it is not the one that was written last, or if
-        ``whole``; otherwise only the buckets that change. ``keeps_other`` keeps a present signature of the same
-        statement, by whatever key.
+        ``node`` is the present statement's, ``known`` are the nodes of the buckets that changed, by name. All
+        buckets are read if the present statement is not the one that was written last. ``keeps_other`` keeps a
+        present signature of the same statement, by whatever key.
         """
-        names: Sequence[str] = BUCKETS
-        if self._written is not None and node is not None and not whole and node.data == self._written[0]:
-            before, after = self._written[1].digests, started.digests.digests
-            names = [name for name in BUCKETS if before.get(name) != after.get(name)]
-        nodes = session.get_many(map(paths.bucket_path, names)) if names else ()
+        nodes = known
+        if nodes is None or (node is not None and not self.has_written(node.data)):
+            read = session.get_many(map(paths.bucket_path, BUCKETS)) if node is not None else ()
+            nodes = dict(zip(BUCKETS, read, strict=True)) if read else dict.fromkeys(BUCKETS)
         buckets: list[Operation] = [] if node is not None else [Create(paths.SIGNED)]
-        for name, present in zip(names, nodes, strict=True):
+        for name, present in nodes.items():
             buckets += _bucket_operations(name, present, started.digests.data.get(name))
         text = started.statement.to_text()
         data = SignedStatement(text, started.wait()).to_data()

@@ -59,7 +59,7 @@ from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.planning.published_state import PublishedState
-from zkdeployment.signing.standing import StandingPublication
+from zkdeployment.signing.standing import coming_publication
 from zkdeployment.signing.statement import require_plausible
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.ports.publication import PublicationSigner
     from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.signing.standing import StandingPublication
 
 
 #: How many transactions of a publication are sent before the first of them is answered.
@@ -172,9 +173,10 @@ class ZooKeeperPublications:
 
     def publish(self, publication: Publication, intents: IntentsChange | None = None) -> None:
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
-        started = self._start_signing(publication)
+        started = None if self._signing is None else self._signing.start(coming_publication(publication))
         request = None if publication.request is None else carrying_out(self._session, publication.request)
-        snapshot = replace(read_stored(self._session, publication), request=request)
+        buckets = () if self._signing is None or started is None else self._signing.changed(started)
+        snapshot = replace(read_stored(self._session, publication, buckets), request=request)
         current = Cluster.from_properties(snapshot.hosts.properties)
         if current != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
@@ -197,6 +199,10 @@ class ZooKeeperPublications:
         deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
         remove_unused_locks(self._session, deployed)
 
+    def start_signing(self, coming: StandingPublication) -> None:
+        if self._signing is not None:
+            self._signing.start(coming)
+
     def has_signed(self, data: bytes | None) -> bool:
         return self._signing is not None and self._signing.has_written(data)
 
@@ -212,23 +218,11 @@ class ZooKeeperPublications:
         present = {path: node.data for path, node in zip(read, nodes, strict=True) if node is not None}
         if present != encode_targets(standing.targets, standing.targets):
             return False
-        operations = self._signing.operations(self._session, started, signed, whole=True, keeps_other=keeps_other)
+        operations = self._signing.operations(self._session, started, signed, keeps_other=keeps_other)
         check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
         for chunk in chunks([*operations.buckets, *operations.statement], self._session.acl_size):
             self._commit([[*check, *chunk]])
         return True
-
-    def _start_signing(self, publication: Publication) -> StartedSignature | None:
-        """Begin to sign a publication, for the sequences that it will most probably have."""
-        if self._signing is None:
-            return None
-        last, sequence = publication.published, publication.sequence
-        since = last.effective_since if publication.repeats and last is not None else sequence
-        return self._signing.start(
-            StandingPublication(
-                publication.revision, sequence, since, targets=publication.targets, strategy=publication.strategy
-            )
-        )
 
     def _signed(
         self, publication: Publication, snapshot: StoredPublication, started: StartedSignature | None
@@ -240,8 +234,8 @@ class ZooKeeperPublications:
         if publication.record is not None:
             require_plausible(sequence, publication.record.time)
         started = self._signing.restart(started, sequence, since)
-        whole = publication.touched is None
-        return self._signing.operations(self._session, started, snapshot.signed, whole=whole)
+        known = None if publication.touched is None else snapshot.buckets
+        return self._signing.operations(self._session, started, snapshot.signed, known)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
         """Commit transactions in order, each under the lock; send the next while the previous one is executed."""

@@ -1,0 +1,85 @@
+"""Compares publications that are signed with publications that are not, in turns on one ZooKeeper."""
+
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.baseline import delete_in_transactions
+from benchmarks.bench_publish import Side, running_server
+from benchmarks.fleets import FleetRepository, fleet_text
+from benchmarks.results import Result, Scale, best, seconds
+from support.publish_keys import make_key
+from support.zookeeper import connected
+from zkdeployment.adapters.publish_key import PublishKey
+from zkdeployment.model.tree import Tree
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer
+from zkdeployment.signing.statement import Statement
+from zkdeployment.tree.parse import parse_bytes
+
+#: The most that a signed publication may cost, as a multiple of one without a signature.
+_AT_MOST = 1.1
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    """Measure a tree of each size."""
+    for hosts in scale.hosts:
+        with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
+            yield from _measure(hosts, scale.rounds, Path(scratch), server)
+
+
+def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) -> Iterator[Result]:
+    tree = parse_bytes("fleet.zk", fleet_text(hosts).encode()).tree
+    size, against = f"{len(tree):,} nodes", "not signed"
+    key = PublishKey(make_key(scratch / "key"))
+    repository = FleetRepository(scratch / "repository", hosts)
+    repository.push()
+    sides: dict[bool, Side] = {}
+    imports: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(rounds):
+        for signed in (False, True) if number % 2 else (True, False):
+            if signed in sides:
+                _discard(sides[signed], tree)
+            signer = key if signed else None
+            sides[signed] = Side(server, f"side{number}{signed}", repository, scratch / f"{signed}", signer)
+            imports[signed].append(seconds(sides[signed].syncer.sync))
+    yield Result(
+        work="full import, signed",
+        size=size,
+        value=best(imports[True]),
+        against=against,
+        reference=best(imports[False]),
+        at_most=_AT_MOST,
+    )
+    changes: dict[bool, list[float]] = {False: [], True: []}
+    signatures: list[float] = []
+    statement = Statement(1, 1, "revision", None, {f"{number:02x}": "0" * 64 for number in range(256)}).to_text()
+    for number in range(rounds * 4):
+        repository.push()
+        for signed in (False, True) if number % 2 else (True, False):
+            changes[signed].append(sides[signed].publish(sides[signed].syncer))
+        signatures.append(seconds(partial(_sign, key, statement)))
+    yield Result(
+        work="one property changed, signed",
+        size=size,
+        value=best(changes[True]),
+        against=against,
+        reference=best(changes[False]),
+        at_most=_AT_MOST,
+    )
+    yield Result(work="one property changed: signature alone", size=size, value=best(signatures))
+    for side in sides.values():
+        side.session.close()
+
+
+def _sign(key: PublishKey, statement: str) -> None:
+    key.start(statement)()
+
+
+def _discard(side: Side, tree: Tree) -> None:
+    side.session.close()
+    with connected(side.session.connection) as client:
+        delete_in_transactions(client, tree)
+        for parent in ("/zkdeployment/targets", "/zkdeployment/signed"):
+            names = client.get_children(parent) if client.exists(parent) else []
+            delete_in_transactions(client, Tree({f"{parent}/{name}": {} for name in names}))
