@@ -1,0 +1,233 @@
+"""Agents with publishers: properties for scripts, what outlives a restart, keys that change, and mixed fleets."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import put_script
+from support.publish_keys import SIGNED, make_key, make_publishers
+from support.signed_fleet import STRATEGY, TREE, SignedFleet
+from support.strategies import EXAMPLE_FILE
+from support.waiting import wait_until
+from zkdeployment.cli.main import main
+from zkdeployment.model.publication import GuardOverrides
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kazoo.client import KazooClient
+
+    from support.agents import AgentHost
+
+#: A script that records the verified properties of its service in the journal.
+PROPERTIES_SCRIPT = """\
+#!/bin/sh
+echo "begun" >> "$ZKDEPLOYMENT_ROOT/../../journal"
+while [ -e "$ZKDEPLOYMENT_ROOT/block" ]; do sleep 0.02; done
+echo "$* $(cat "$ZKDEPLOYMENT_PROPERTIES" || echo none)" >> "$ZKDEPLOYMENT_ROOT/../../journal"
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, zookeeper: str, client: KazooClient) -> SignedFleet:
+    return SignedFleet(tmp_path, zookeeper, client)
+
+
+@pytest.fixture
+def host(world: SignedFleet) -> AgentHost:
+    return world.hosts[0]
+
+
+def colors(world: SignedFleet) -> list[object]:
+    """Return the colors that the first service's script found in its verified properties, in order."""
+    calls = [call for call in world.fleet.calls() if call.startswith("/who/web 0 {")]
+    return [json.loads(call.removeprefix("/who/web 0 "))["color"] for call in calls]
+
+
+def follow(world: SignedFleet, host: AgentHost) -> None:
+    wait_until(lambda: world.has_finished(host), f"{host.id} follows")
+
+
+def test_a_property_that_changes_between_plan_and_script_has_no_effect(world: SignedFleet, host: AgentHost):
+    world.publish()
+    with host.agent():
+        follow(world, host)
+        put_script(host.root, "foo", PROPERTIES_SCRIPT)
+        blocked = host.block()
+        world.publish(color="green")
+        wait_until(lambda: world.fleet.calls()[-1] == "begun", "the script has begun")
+        world.client.set("/colors", b'{"main": "evil"}')
+        blocked.unlink()
+        follow(world, host)
+        assert colors(world) == ["green"]
+        # The next plan reads the property again.
+        world.publish("2.0", color="green")
+        world.wait_for_refusal("the properties of /who/web are not those that were signed: expected SHA-256")
+        world.publishing.sync(force=True)
+        follow(world, host)
+    assert colors(world) == ["green"]
+    assert world.fleet.calls()[-1] == "h1 end /who/web 0"
+
+
+def test_the_commands_of_operators_name_the_refusal(world: SignedFleet, host: AgentHost, capsys):
+    def run(*argv: str) -> str:
+        with pytest.raises(SystemExit):
+            main([*argv, "-z", world.fleet.connection])
+        return capsys.readouterr().out
+
+    world.publish()
+    with host.agent():
+        follow(world, host)
+        world.fleet.set_version("evil")
+        world.wait_for_refusal("the cluster version")
+        for verb in (("status",), ("why", "h1"), ("monitor", "--cluster")):
+            said = " ".join(run(*verb).split())
+            assert "the signed publication is of another revision" in said, verb
+            assert "publish again with 'zkdeployment resume --latest'" in said, verb
+
+
+def test_what_was_verified_outlives_restarts_and_reboots(world: SignedFleet, host: AgentHost):
+    world.publish()
+    old = world.published_nodes()
+    world.publish("2.0")
+    with host.agent():
+        follow(world, host)
+    for file in host.run.iterdir():  # a reboot
+        if file.is_file():
+            file.unlink()
+    truth, version = world.published_nodes(), world.publishing.version
+    for path, data in old.items():
+        world.write(path, data)
+    world.fleet.set_version(json.loads(old[SIGNED].split(b"\n")[0])["revision"])
+    before = world.fleet.calls()
+    with host.agent():
+        world.wait_for_refusal("the store went back: expected publication")
+        assert world.fleet.calls() == before
+        world.restore_nodes(truth)
+        world.fleet.set_version(version)
+        follow(world, host)
+
+
+def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_what_is_older(
+    world: SignedFleet, host: AgentHost
+):
+    old = None
+    for version in ("1.0", "2.0"):
+        old = old or world.published_nodes()
+        world.publish(version)
+    with host.process(failpoints="after:remember-publication=kill") as process:
+        assert process.wait(30) != 0
+    assert world.fleet.calls() == []
+    with host.agent():
+        follow(world, host)
+    assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
+
+
+def test_properties_exist_as_long_as_the_host_runs_the_service(world: SignedFleet, host: AgentHost):
+    world.publish()
+    files = host.run / "properties"
+    with host.agent():
+        follow(world, host)
+        assert [file.name for file in files.iterdir()] == ["who:web.json"]
+        assert ((files / "who:web.json").stat().st_mode & 0o777, files.stat().st_mode & 0o777) == (0o600, 0o700)
+        world.publishing.push("/who\n  /other : bar\n    version = '1.0'\n    /deploy\n      /h2\n")
+        world.publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
+        follow(world, host)
+    assert [*files.iterdir()] == []
+    assert world.fleet.calls()[-2:] == ["h1 start -u /who/web 0", "h1 end -u /who/web 0"]
+
+
+def test_keys_are_changed_without_a_pause(world: SignedFleet):
+    new = make_key(world.key.with_name("new"))
+    world.publish()
+    with world.agents() as agents:
+        world.converge()
+        make_publishers(world.publishers, world.key, new)
+        for agent in agents:
+            agent.reload()
+        world.publishing.key = new
+        world.publishing.sync()  # signs the standing publication again
+        world.wake()
+        world.converge()
+        world.publish("2.0")
+        world.converge()
+        make_publishers(world.publishers, new)
+        world.wake()
+        world.publish("1.0")
+        world.converge()
+        assert world.publishing.get("/zkdeployment/stops") in (None, {})
+        assert not any(agent.ended for agent in agents)
+        # The old key is worth nothing any more.
+        world.sign(world.key)
+        world.wake()
+        world.wait_for_refusal("is not signed by one of the publishers of this host")
+
+
+def test_a_fleet_changes_to_signed_publications_host_by_host(world: SignedFleet, host: AgentHost):
+    old_agent = world.fleet.host("h2-old", host_name="h2")  # without publishers
+    world.publishing.key = None
+    world.publish()
+    with old_agent.agent(), host.agent():
+        world.wait_for_refusal("set publish-key in [sync] for every syncer, and publish again")
+        assert not [call for call in world.fleet.calls() if call.startswith("h1 ")]
+        world.publishing.key = world.key
+        world.publishing.sync(force=True)
+        for one in (host, old_agent):
+            follow(world, one)
+        world.publish("2.0")
+        for one in (host, old_agent):
+            follow(world, one)
+
+
+def test_a_publication_of_documents_alone_is_taken_over(world: SignedFleet, host: AgentHost):
+    world.publish()
+    with host.agent():
+        follow(world, host)
+        before = world.fleet.calls()
+        world.publishing.repository.commit({"README": "nothing for hosts"})
+        world.publishing.sync()
+        follow(world, host)
+        assert world.fleet.calls() == before
+
+
+def test_keys_that_cannot_be_read_concern_this_host_alone(world: SignedFleet, host: AgentHost):
+    world.publish()
+    keys = world.publishers.read_bytes()
+    world.publishers.unlink()
+    with host.agent():
+        host.wait_for_error()
+        assert f"cannot read publishers {world.publishers}" in host.node["error"]
+        assert world.publishing.version is not None
+        assert world.fleet.calls() == []
+        world.publishers.write_bytes(keys)
+        world.wake()
+        follow(world, host)
+
+
+def test_a_signed_strategy_holds_hosts_until_they_are_granted(world: SignedFleet, host: AgentHost):
+    world.publishing.push(TREE.format(version="1.0", color="red"), strategy_yaml=EXAMPLE_FILE.read_text())
+    world.publishing.sync()
+    with host.agent():
+        wait_until(lambda: "waits to prepare" in host.status, "the host waits for its rollout")
+    world.write(STRATEGY, b"")
+    with host.agent():
+        world.wait_for_refusal("ZooKeeper does not hold the strategy that was signed")
+    assert world.fleet.calls() == []
+
+
+def test_one_cycle_and_a_plan_verify_as_well(world: SignedFleet, host: AgentHost):
+    world.publish()
+    truth, version = world.published_nodes(), world.publishing.version
+    world.write(SIGNED, b"")
+    for option, status in (("--dry-run", 3), ("--run-once", 1)):
+        refused = host.command(option)
+        assert (refused.returncode, world.fleet.calls()) == (status, [])
+        assert "is not signed: expected a signature" in refused.stderr
+    world.restore_nodes(truth)
+    world.fleet.set_version(version)
+    put_script(host.root, "foo")
+    assert host.command("--run-once").returncode == 0
+    assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
