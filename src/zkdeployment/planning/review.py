@@ -161,9 +161,9 @@ def _linked_targets(linted: LintResult) -> Iterator[Problem]:
 
 def _misplaced(tree: Tree) -> Iterator[Problem]:
     """Yield a warning for each misplaced ``n`` and each node that is named like ``deploy`` but in capitals."""
-    for path, properties in tree.nodes.items():
+    for path in [path for path in tree.nodes if path[-7:].lower() == "/deploy"]:  # few are left
         name = path[-7:]
-        if name.lower() != "/deploy" or (name == "/deploy" and not properties):
+        if name == "/deploy" and not tree.nodes[path]:
             continue
         if not has_property(tree, parent_path(path), "type") or has_property(tree, path, "type"):
             continue

@@ -12,6 +12,8 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.stop import FailureOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 #: The largest number of hosts whose outputs are kept: of many hosts that fail in the same way, a few are enough.
@@ -47,10 +49,10 @@ def read_output(session: Session, host_id: str) -> FailureOutput | None:
     return None if node is None else FailureOutput.from_properties(host_id, node.properties)
 
 
-def remove_outputs(session: Session) -> None:
-    """Remove all outputs, which belong to an earlier publication now; errors are logged."""
+def remove_outputs(session: Session, names: Collection[str]) -> None:
+    """Remove the outputs in nodes of these names: they belong to an earlier publication. Errors are logged."""
     try:
-        if names := session.children(paths.OUTPUTS):
+        if names:
             session.commit(*(Delete(f"{paths.OUTPUTS}/{name}") for name in names))
     except ZkdeploymentError as error:
         get_logger().warning("outputs-not-removed", reason=str(error))

@@ -65,7 +65,9 @@ def recompile_targets(
     places = {f"{path}/deploy" for path in stale}
     compiler.read(path for path in tree.nodes if path in stale or path.rpartition("/")[0] in places)
     renewed = {
-        name for name, assignments in last.items() if any(assignment.path in stale for assignment in assignments)
+        name
+        for name, assignments in last.items()
+        if not stale.isdisjoint([assignment.path for assignment in assignments])
     }
     renewed |= compiler.targets.keys()
     targets = {name: assignments for name, assignments in last.items() if name not in renewed}

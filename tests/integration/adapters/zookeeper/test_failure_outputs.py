@@ -1,5 +1,6 @@
 """The kept ends of the outputs of failed scripts."""
 
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.failure_outputs import (
     OUTPUTS_LIMIT,
     read_output,
@@ -20,6 +21,6 @@ def test_the_output_of_a_host_replaces_its_earlier_one_and_at_most_twenty_hosts_
     assert write_output(session, output(3, "again\n"))
     assert read_output(session, "h/3") == output(3, "again\n")
     assert read_output(session, f"h/{OUTPUTS_LIMIT}") is None
-    remove_outputs(session)
+    remove_outputs(session, session.children(paths.OUTPUTS))
     assert read_output(session, "h/3") is None
     assert write_output(session, output(OUTPUTS_LIMIT))

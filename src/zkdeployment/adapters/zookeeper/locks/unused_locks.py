@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
-def remove_unused_locks(session: Session, deployed: Collection[str]) -> None:
-    """Remove the locks without contenders whose services are not in the tree.
+def remove_unused_locks(session: Session, names: Collection[str], deployed: Collection[str]) -> None:
+    """Remove those of the locks ``names`` that have no contenders and whose services are not in the tree.
 
     ``deployed`` are services that are known to be in the tree; for others the tree is read. An agent that needs a
     lock at the same time creates its node again.
     """
-    names = session.children(paths.AGENT_LOCKS) or ()
     services = {f"/{name.replace(',', '/')}": name for name in names}
     unknown = services.keys() - deployed
     for service in sorted(unknown - read_services(session, unknown)):

@@ -195,9 +195,10 @@ class ZooKeeperPublications:
         tidy(self._session, snapshot.recorded, limit=self._history)
         if publication.order or snapshot.order is not None:
             remove_old_orders(self._session, decode_published(self._session.get(paths.TARGETS)).effective_since)
-        remove_outputs(self._session)
+        outputs, locks = self._session.look((), [paths.OUTPUTS, paths.AGENT_LOCKS])[1]
+        remove_outputs(self._session, outputs or ())
         deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
-        remove_unused_locks(self._session, deployed)
+        remove_unused_locks(self._session, locks or (), deployed)
 
     def start_signing(self, coming: StandingPublication) -> None:
         if self._signing is not None:
