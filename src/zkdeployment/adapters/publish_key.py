@@ -26,39 +26,43 @@ _NAME = "publisher"
 
 
 class PublishKey:
-    """An SSH private key without a passphrase; raises ``ConfigurationError`` for any other file."""
+    """An SSH private key without a passphrase; raises ``ConfigurationError`` for any other file.
 
-    def __init__(self, file: Path) -> None:
+    ``namespace`` is that of the signatures, ``option`` the key in the configuration that names the file.
+    """
+
+    def __init__(self, file: Path, namespace: str = NAMESPACE, option: str = "publish-key") -> None:
         self._file = file
-        self._public = _public_key(file)
+        self._namespace = namespace
+        self._public = _public_key(file, option)
         self._threads = ThreadPoolExecutor(1, "publish-key")
 
     def start(self, text: str) -> Callable[[], str]:
-        return self._threads.submit(sign_text, self._file, NAMESPACE, text).result
+        return self._threads.submit(sign_text, self._file, self._namespace, text).result
 
     def made(self, statement: SignedStatement) -> bool:
         with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
             allowed = Path(directory) / "allowed"
             allowed.write_text(f"{_NAME} {self._public}\n", encoding="utf-8")
             try:
-                verify_text(allowed, NAMESPACE, statement.text, statement.signature)
+                verify_text(allowed, self._namespace, statement.text, statement.signature)
             except RefusedError:
                 return False
         return True
 
 
-def _public_key(file: Path) -> str:
+def _public_key(file: Path, option: str) -> str:
     """Return the public key of a private key; the empty passphrase keeps ssh-keygen from asking for one."""
     try:
         check_private(file)
         read = process.run(["ssh-keygen", "-y", "-P", "", "-f", str(file)], timeout=_TIMEOUT)
     except (OSError, ProgramError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(f"publish-key: cannot read {file}: {reason}") from error
+        raise ConfigurationError(f"{option}: cannot read {file}: {reason}") from error
     if read.status:
         reason = read.stderr.strip().rpartition("\n")[2]
         raise ConfigurationError(
-            f"publish-key: cannot use {file}: expected an SSH private key without a passphrase that only its owner"
+            f"{option}: cannot use {file}: expected an SSH private key without a passphrase that only its owner"
             f" can read, found another file ({reason}); make one with 'ssh-keygen -t ed25519 -N \"\" -f FILE'"
         )
     return read.stdout.strip()

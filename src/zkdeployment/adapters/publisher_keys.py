@@ -23,10 +23,13 @@ class PublisherKeysFile:
     """A file in the format of ``ssh-keygen``'s allowed signers. It is read for each verification.
 
     The last statement that was valid is remembered with the content of the file, and not verified again.
+    ``namespace`` and ``subject`` are those of what is verified.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, namespace: str = NAMESPACE, subject: str = "publication") -> None:
         self._file = file
+        self._namespace = namespace
+        self._subject = subject
         self._verified: tuple[bytes, SignedStatement] | None = None
 
     def verify(self, signed: SignedStatement) -> None:
@@ -39,16 +42,16 @@ class PublisherKeysFile:
         reasons = []
         for name in names:
             try:
-                verify_text_by(name, keys, NAMESPACE, signed.text, signed.signature)
+                verify_text_by(name, keys, self._namespace, signed.text, signed.signature)
             except RefusedError as error:
                 reasons.append(str(error))
             except ProgramError as error:
-                raise HostFilesError(f"cannot verify publications: {error}; install ssh-keygen") from error
+                raise HostFilesError(f"cannot verify signatures: {error}; install ssh-keygen") from error
             else:
                 self._verified = keys, signed
                 return
         raise UntrustedError(
-            f"the publication is not signed by one of the publishers of this host ({self._file}): {reasons[0]}"
+            f"the {self._subject} is not signed by one of the publishers of this host ({self._file}): {reasons[0]}"
         )
 
     def _read(self) -> bytes:

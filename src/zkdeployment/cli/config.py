@@ -17,7 +17,7 @@ from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.wiring.process import check_access
-from zkdeployment.wiring.publish_key import publication_signer
+from zkdeployment.wiring.publish_key import lease_signer, publication_signer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,7 @@ def check(config: Path, output: str) -> None:
     settings = load(config)
     check_access(settings)
     publication_signer(settings)
+    lease_signer(settings)
     url = "" if settings.sync is None else settings.sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
         echo(

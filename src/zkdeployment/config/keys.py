@@ -41,4 +41,4 @@ NAGIOS = (
     "interval",
 )
 
-POOLS = ("interval", "ssh-key", "ssh-config", "authorized-keys")
+POOLS = ("interval", "ssh-key", "ssh-config", "authorized-keys", "lease-key")

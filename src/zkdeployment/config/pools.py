@@ -24,6 +24,7 @@ def read_pools(section: Section) -> PoolsSettings:
         ssh_key=section.path("ssh-key"),
         ssh_config=section.path("ssh-config"),
         authorized_keys=section.text("authorized-keys") or PoolsSettings().authorized_keys,
+        lease_key=section.path("lease-key"),
     )
 
 

@@ -66,12 +66,14 @@ class PoolsSettings:
 
     It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
     ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
+    Leases are signed with the SSH key ``lease_key``.
     """
 
     interval: float = 300.0
     ssh_key: Path | None = None
     ssh_config: Path | None = None
     authorized_keys: str = "/root/.ssh/authorized_keys"
+    lease_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

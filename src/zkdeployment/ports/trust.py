@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.host import Identity
     from zkdeployment.model.tree import Properties
+    from zkdeployment.pools.signed_lease import SignedLease, VerifiedLease
     from zkdeployment.signing.snapshot import SignedSnapshot
     from zkdeployment.signing.statement import SignedStatement
 
@@ -21,6 +22,23 @@ class PublisherKeys(Protocol):
 
         Raises ``UntrustedError`` if none did, ``HostFilesError`` if the keys cannot be read.
         """
+
+
+class SignedLeases(Protocol):
+    """The leases in ZooKeeper with their signatures."""
+
+    def read(self, host_id: str) -> SignedLease | None:
+        """Read the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+
+
+class LeaseMemory(Protocol):
+    """The last verified lease, recorded durably. The methods raise ``HostFilesError``."""
+
+    def read_lease(self) -> VerifiedLease:
+        """Return the last verified lease."""
+
+    def write_lease(self, lease: VerifiedLease) -> None:
+        """Record a verified lease."""
 
 
 class SignedPublications(Protocol):

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.config.settings import Settings
+    from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
     from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.plan import Plan
@@ -109,8 +110,11 @@ def build_agent(
         tick = reporting.heartbeat.tick
         scripts = _scripts(settings, run, role=lambda: reporting.host.identity.role, verbose=verbose, tick=tick)
         packages = packages or _package_manager(settings, tick)
-        trusted = _trusted_publications(settings, session, run)
-        agent_adapters = _agent_adapters(settings, adapters, scripts, packages, trusted)
+        agent_adapters = replace(
+            _agent_adapters(settings, adapters, scripts, packages),
+            trusted=_trusted_publications(settings, session, run),
+            trusted_leases=_trusted_leases(settings, session),
+        )
         commands = HostCommands(settings.after, settings.after_failure)
         yield Agent(agent_adapters, reporting, control, commands=commands), control
     finally:
@@ -248,7 +252,11 @@ def preview_plan(settings: Settings, *, packages: PackageManager | None = None) 
             _reporting_adapters(settings, session, run),
             _scripts(settings, run),
             packages or _package_manager(settings),
-            _trusted_publications(settings, session, run),
+        )
+        adapters = replace(
+            adapters,
+            trusted=_trusted_publications(settings, session, run),
+            trusted_leases=_trusted_leases(settings, session),
         )
         return preview(adapters, settings.require_identity(), leasable=settings.leasable)
 
@@ -281,12 +289,20 @@ def _trusted_publications(settings: Settings, session: Session, run: RunDirector
     return trusted_publications(settings.publishers, session, root=settings.root, run=run.path)
 
 
+def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | None:
+    """Return the reader of signed leases for a host with publishers that can be leased."""
+    if settings.publishers is None or not settings.leasable:
+        return None
+    from zkdeployment.wiring.trust import trusted_leases  # noqa: PLC0415
+
+    return trusted_leases(settings.publishers, session, root=settings.root)
+
+
 def _agent_adapters(
     settings: Settings,
     reporting: ReportingAdapters,
     scripts: ScriptRunner,
     packages: PackageManager,
-    trusted: TrustedPublications | None,
 ) -> AgentAdapters:
     return AgentAdapters(
         connect=reporting.connect,
@@ -302,7 +318,6 @@ def _agent_adapters(
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
         access=AuthorizedKeys(settings.root),
-        trusted=trusted,
     )
 
 

@@ -24,6 +24,7 @@ from zkdeployment.daemons.pools.pool_worker import PoolWorker
 from zkdeployment.daemons.pools.task_runs import TaskRuns
 from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
 from zkdeployment.wiring.process import arm_failpoints
+from zkdeployment.wiring.publish_key import lease_signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,11 +46,17 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         control = Control(clock)
         session.on_change(control.wake)
         store = ZooKeeperPools(session)
+        leases = ZooKeeperLeases(session, lease_signer(settings), clock.now)
+
+        def connect() -> None:
+            session.open()
+            leases.sign_standing()
+
         playbooks = AnsiblePlaybooks(is_stopped=lambda: tasks.must_end)
         keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
         mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
             AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
-            RoleMechanism: RoleNodes(ZooKeeperLeases(session), clock, is_stopped=lambda: tasks.must_end),
+            RoleMechanism: RoleNodes(leases, clock, is_stopped=lambda: tasks.must_end),
         }
         runs = TaskRuns(mechanisms, clock)
         tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
@@ -62,7 +69,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
                 tasks,
                 control,
                 name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
-                connect=session.open,
+                connect=connect,
                 connection=lambda: session.link,
                 session_timeout=_SESSION,
                 interval=pools.interval,

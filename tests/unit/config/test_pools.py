@@ -22,12 +22,15 @@ def test_the_interval_is_a_duration_or_a_number_of_seconds(written, seconds):
 
 
 def test_the_worker_reaches_nodes_as_the_section_says():
-    values = dict(zip(POOLS, ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys"), strict=True))
+    values = dict(
+        zip(POOLS, ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys", "/etc/lease_key"), strict=True)
+    )
     assert read_pools(Section("pools", values)) == PoolsSettings(
         interval=60,
         ssh_key=Path("/etc/key"),
         ssh_config=Path("/etc/ssh_config"),
         authorized_keys="/home/ci/.ssh/keys",
+        lease_key=Path("/etc/lease_key"),
     )
 
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
     from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Inventory
+    from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts, TenantAccess
     from zkdeployment.ports.process import Clock, Mailer, Notifier
@@ -38,7 +41,7 @@ class AgentAdapters(ReportingAdapters):
     """All adapters of an agent: those for reports and those that change the host.
 
     ``outdated`` returns whether the program on disk differs from the running one. ``trusted`` reads publications
-    of a host with publishers; without it, the host believes ZooKeeper.
+    of a host with publishers, ``trusted_leases`` its lease; without them, the host believes ZooKeeper.
     """
 
     outdated: Callable[[], bool]
@@ -47,6 +50,16 @@ class AgentAdapters(ReportingAdapters):
     scripts: Scripts
     access: TenantAccess
     trusted: TrustedPublications | None = None
+    trusted_leases: TrustedLeases | None = None
+
+    def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
+        """Read the lease of this host, ``None`` if it has none; verify it if the host has publishers.
+
+        Raises ``TreeError`` for a malformed lease, and the errors of ``TrustedLeases.lease``.
+        """
+        if self.trusted_leases is None:
+            return self.fleet.lease(identity)
+        return self.trusted_leases.lease(identity, remembers=remembers)
 
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""

@@ -85,7 +85,7 @@ class LeaseFollower:
             self._record = first_record(self._adapters.files.read_lease(), host.idle_role, has_version=has_version)
             self._is_loaded = True
         self._changed.clear()
-        lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.lease(host.identity))
+        lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.lease(host.identity))
         self._lease = Lease(host.idle_role, 0) if lease is None else lease
         _check_number(self._lease, self._record)
         if self._record == LeaseRecord(self._lease, is_reached=True):

@@ -100,7 +100,7 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     version = adapters.files.read_version(identity)
     has_role = True
     if leasable and identity.role is not None:
-        lease = adapters.fleet.lease(identity) or Lease(identity.role, 0)
+        lease = adapters.lease(identity, remembers=False) or Lease(identity.role, 0)
         record = first_record(adapters.files.read_lease(), identity.role, has_version=version is not None)
         has_role = record.is_reached and record.lease.role == lease.role
         identity = replace(identity, role=lease.role)

@@ -1,0 +1,57 @@
+"""The text of a signed lease, and what a host accepts after what it verified before."""
+
+from dataclasses import replace
+
+import pytest
+
+from zkdeployment.errors import UntrustedError
+from zkdeployment.pools.lease import Lease
+from zkdeployment.pools.signed_lease import (
+    SignedLease,
+    VerifiedLease,
+    accepted_lease,
+    lease_text,
+    require_no_lease,
+    require_signature,
+)
+
+LEASE = Lease("ci", 5, ("ssh-ed25519 AAAA alice",))
+TEXT = lease_text("h1", LEASE)
+
+
+def test_the_text_binds_the_role_the_keys_and_the_number_to_the_host():
+    assert TEXT == (
+        '{"host":"h1","keys":["ssh-ed25519 AAAA alice"],"number":5,"role":"ci",'
+        '"schema":"zkdeployment/signed-lease/v1"}'
+    )
+    others = [lease_text("h2", LEASE), *(lease_text("h1", replace(LEASE, **change)) for change in CHANGES)]
+    assert len({TEXT, *others}) == len(others) + 1
+
+
+CHANGES = ({"role": "spare"}, {"number": 6}, {"keys": ()})
+
+
+def test_a_larger_number_and_the_same_lease_are_accepted():
+    known = accepted_lease(TEXT, LEASE, VerifiedLease())
+    assert known.number == 5
+    assert accepted_lease(TEXT, LEASE, known) == known
+    later = replace(LEASE, number=6)
+    assert accepted_lease(lease_text("h1", later), later, known).number == 6
+
+
+def test_an_old_lease_another_one_of_the_same_number_and_a_missing_one_are_refused():
+    known = accepted_lease(TEXT, LEASE, VerifiedLease())
+    old, other = replace(LEASE, number=4), replace(LEASE, role="spare")
+    with pytest.raises(UntrustedError, match="expected number 5 or a larger one, found 4"):
+        accepted_lease(lease_text("h1", old), old, known)
+    with pytest.raises(UntrustedError, match="has the number of another one"):
+        accepted_lease(lease_text("h1", other), other, known)
+    with pytest.raises(UntrustedError, match="is gone: expected lease 5"):
+        require_no_lease(known)
+    require_no_lease(VerifiedLease())
+
+
+def test_a_lease_without_a_signature_is_refused():
+    require_signature(SignedLease(LEASE, "x"))
+    with pytest.raises(UntrustedError, match="the lease of this host is not signed"):
+        require_signature(SignedLease(LEASE))
