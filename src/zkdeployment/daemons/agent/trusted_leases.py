@@ -44,7 +44,7 @@ class TrustedLeases:
         except UntrustedError as error:
             raise UntrustedError(
                 f"{error}; find out who changed the lease, check lease-key in [pools] of the workers, and give the"
-                " host a new lease: retire its session, or 'zkdeployment node deprovision' its node"
+                " host a new lease with 'zkdeployment session retire' or 'zkdeployment node drain'"
             ) from error
         if remembers and accepted != known:
             self._memory.write_lease(accepted)
