@@ -23,13 +23,18 @@ class PublisherKeysFile:
     """A file in the format of ``ssh-keygen``'s allowed signers. It is read for each verification.
 
     The last statement that was valid is remembered with the content of the file, and not verified again.
-    ``namespace`` and ``subject`` are those of what is verified.
+    ``namespace`` is that of the signatures, and ``refusal`` the message about a statement that no key signed.
     """
 
-    def __init__(self, file: Path, namespace: str = NAMESPACE, subject: str = "publication") -> None:
+    def __init__(
+        self,
+        file: Path,
+        namespace: str = NAMESPACE,
+        refusal: str = "the publication is not signed by one of the publishers of this host",
+    ) -> None:
         self._file = file
         self._namespace = namespace
-        self._subject = subject
+        self._refusal = refusal
         self._verified: tuple[bytes, SignedStatement] | None = None
 
     def verify(self, signed: SignedStatement) -> None:
@@ -50,9 +55,7 @@ class PublisherKeysFile:
             else:
                 self._verified = keys, signed
                 return
-        raise UntrustedError(
-            f"the {self._subject} is not signed by one of the publishers of this host ({self._file}): {reasons[0]}"
-        )
+        raise UntrustedError(f"{self._refusal} ({self._file}): {reasons[0]}")
 
     def _read(self) -> bytes:
         try:

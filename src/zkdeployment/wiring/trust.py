@@ -24,7 +24,9 @@ def trusted_leases(publishers: Path, session: Session, *, root: Path) -> Trusted
     """Return the reader of leases signed by ``publishers``, for the host with this root."""
     return TrustedLeases(
         ZooKeeperSignedLeases(session),
-        PublisherKeysFile(publishers, LEASES, "lease of this host"),
+        PublisherKeysFile(
+            publishers, LEASES, "the lease of this host is not signed by one of the publishers of this host"
+        ),
         VerifiedLeaseFile(root / "var" / "lib" / "zkdeployment" / "verified-lease"),
     )
 
