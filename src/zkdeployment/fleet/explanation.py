@@ -28,6 +28,7 @@ class Cause(Enum):
     LOCK = "lock"  # the host waits for a lock
     WORKING = "working"
     IDLE = "idle"  # the host is registered and has not begun
+    ORDER = "order"  # the host waits for other hosts to deploy a service
     ROLLOUT = "rollout"  # the rollout has not reached the host
 
 

@@ -1,6 +1,7 @@
 """Explains why a host is not at the cluster version, with the facts and the next action of an operator.
 
-Waits for a lock are explained in ``lock_explanation``, waits for a rollout in ``rollout_explanation``.
+Waits for a lock are explained in ``lock_explanation``, waits for a rollout in ``rollout_explanation``, and waits
+for other services in ``services.order_explanation``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from zkdeployment.fleet.ages import age, ago
 from zkdeployment.fleet.explanation import Cause, Explanation
 from zkdeployment.fleet.lock_explanation import explain_wait_for_lock
 from zkdeployment.fleet.rollout_explanation import explain_missing_grant, explain_rollout_failure
+from zkdeployment.fleet.services.order_explanation import explain_wait_for_service
 from zkdeployment.fleet.stops import describe_stops, stops_in_force
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.listing import listing
@@ -104,6 +106,7 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
         )
     return (
         explain_wait_for_lock(snapshot, locks, host, now)
+        or explain_wait_for_service(snapshot, host, now)
         or (_explain_following(host) if host.is_leasable else explain_missing_grant(snapshot, host.identity, now))
         or _explain_progress(snapshot, host, now)
     )
