@@ -178,19 +178,21 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     revision: Revision | None = None,
     since: int | None = None,
     selected: Collection[str] = (),
+    lasting: Collection[str] = (),
 ) -> Forecast:
     """Return what each host would do after ``change`` turned the ``live`` tree into one with these ``targets``.
 
     ``hosts`` are registered, ``known`` hosts have reported their inventory. Only documents change
     if ``since`` is given: then registered hosts that reached the publication with this sequence do nothing.
-    ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included.
+    ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included. ``lasting`` are
+    the services that hosts undeploy only after other hosts have gained them.
     """
     known_hosts = {host.identity.id: host for host in known}
     registered = {host.identity.id: host for host in hosts}
     absent = absent_hosts(known_hosts.values(), registered.values())
     after = apply_change(live, change) if change else live
     changed = _changed_services(live, change, after, targets)
-    future = _FutureTree(targets, services(after))
+    future = _FutureTree(targets, services(after), lasting)
     forecasts = [
         HostForecast(host.identity, Outlook.NOTHING)
         if since is not None and host.has_reached(since)
@@ -210,10 +212,11 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
 
 @dataclass(frozen=True, slots=True)
 class _FutureTree:
-    """The part of the tree that hosts read: its targets and the paths of its services."""
+    """The part of the tree that hosts read: its targets, the paths of its services and of those that move."""
 
     targets: Targets
     services: frozenset[str]
+    lasting: Collection[str]
 
 
 def _of_registered(
@@ -240,7 +243,9 @@ def _plan(
 
 def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, absent: bool) -> HostForecast:
     wanted = wanted_for(identity, future.targets)
-    steps = plan(wanted.assignments, inventory, wanted.controller, services=future.services)
+    steps = plan(
+        wanted.assignments, inventory, wanted.controller, services=future.services, lasting=future.lasting
+    )
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
     if not all(map(is_repetition, steps.steps)):
         outlook = Outlook.CHANGES

@@ -82,6 +82,7 @@ def predict(
         revision=revision,
         since=None if drafted.concerns_hosts else basis.since,
         selected=tuple(selected),
+        lasting=[path for path, entry in drafted.order.entries.items() if entry.gaining],
     )
     strategy = StrategyChange(basis.strategy, basis.strategy) if keeps_strategy else drafted.strategy
     after = strategy.after

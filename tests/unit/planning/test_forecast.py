@@ -267,3 +267,15 @@ def test_the_order_is_shown_of_the_hosts_that_were_asked_for():
         look(NODES, hosts, selected=["h2"]).with_strategy(StrategyChange(), turns).to_json()["order"]["groups"]
     )
     assert turn["hosts"] == ["h2"]
+
+
+def test_a_service_that_other_hosts_gain_is_undeployed_last():
+    nodes = {path: value for path, value in NODES.items() if path != "/who/foo/deploy/web"}
+    nodes |= {"/who/foo/deploy/h2": {}, "/who/bar": {"type": "bar", "version": "1"}, "/who/bar/deploy": {}}
+    nodes["/who/bar/deploy/web"] = {}
+    for lasting, first in (((), True), (["/who/foo"], False)):
+        (seen,) = look(nodes, lasting=lasting, selected=["h1"]).hosts
+        steps = [step["step"] for step in seen.to_json()["steps"]]
+        assert (steps[0] == "undeploy") is first
+        assert (steps.index("undeploy") < steps.index("deploy")) is first
+        assert steps[-1] == "remove software"

@@ -196,3 +196,18 @@ def test_packages_that_are_installed_again_are_named():
     assert describe(Plan((again,)))[0]["reinstall"] == ["foo"]
     undeploy = Undeploy(MYFOO, "foo", None, (), "not wanted any more", package="foo")
     assert action(undeploy, None).startswith("runs zookeeper-deploy -u /who/myfoo 0;")
+
+
+def test_steps_that_wait_for_other_hosts_say_for_what():
+    waiting = replace(DEPLOY, assignment=replace(DEPLOY.assignment, after=("/shop/db", "/shop/mail")))
+    assert action(waiting, None).endswith(
+        "under the lock of /who/myfoo, after all hosts have deployed /shop/db, /shop/mail"
+    )
+    last = replace(UNDEPLOY, locked=True, last=True)
+    controller = Assignment("/roles/web", 1, "ctl", "ctl", version="1")
+    assert "under the lock of /who/myfoo, after the hosts that gain the service have it" in action(
+        last, controller
+    )
+    first, second = describe(Plan((waiting, last)))
+    assert first["after"] == ["/shop/db", "/shop/mail"]
+    assert (second["last"], second["lock"]) == (True, "who,myfoo")

@@ -9,7 +9,14 @@ from zkdeployment.model.history import ForcedBy, PublicationRecord
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import LiveTree, PublicationRequest, Published, SyncOptions, TreeChange
+from zkdeployment.model.publication import (
+    LiveTree,
+    OrderEntry,
+    PublicationRequest,
+    Published,
+    SyncOptions,
+    TreeChange,
+)
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.published_state import PublicationSnapshot
@@ -360,3 +367,17 @@ def test_a_draft_repeats_the_publication_before_it_only_if_that_is_known_to_be_c
     # The live tree equals the new text already, by hand; hosts have deployed the old text.
     by_hand = Baseline.of_live_tree(LiveTree(changed.linted.tree), None, PublishedDocuments())
     assert not is_repetition_of(last, changed, draft(changed, by_hand, published, revision="r2"), published)
+
+
+def test_the_order_between_services_is_part_of_the_publication():
+    before = "/who\n  /db : shop\n    version = '1'\n    undeploy = 'last'\n    /deploy\n      /h1\n"
+    after = before.replace("/h1", "/h2") + "  /web : shop\n    version = '1'\n    deploy_after = ['/who/db']\n"
+    after += "    /deploy\n      /h1\n"
+    live = LiveTree(reviewed(before).linted.tree)
+    hosts = (host("h1", "r1"), host("h2", "r1"))
+    made = drafted(after, live, hosts)
+    assert made.order.entries == {"/who/db": OrderEntry(("h2",), ("h2",))}
+    assert made.order.waiting == {"/who/db": {("h1", "/who/db"), ("h1", "/who/web")}}
+    prepared = PreparedPublication(made, PublicationSnapshot(Cluster("r1"), hosts=hosts))
+    publication = prepared.build(SyncOptions(), Origin("a", "b", 0.0), sequence=7, now=7.0)
+    assert publication.order == made.order.entries

@@ -270,3 +270,48 @@ data: {network-intents: {vlan12: [/net/vlan12]}, state: Applied}
     assert review([alone]).problems == ()
     with_tree = review([alone, SourceFile("a.zk", b"/net\n")]).problems
     assert [str(problem).split(": ", 1)[0] for problem in with_tree] == ["c.yaml:3:35"]
+
+
+ORDERED = """\
+/shop
+  /db : shop
+    version = '1.0'
+    /deploy
+      /db1.example.com
+  /web : shop
+    version = '1.0'
+    deploy_after = ['/shop/db']
+    /deploy
+      /app1.example.com
+"""
+
+
+def test_waits_that_never_end_are_errors_at_their_service():
+    assert look(a_zk=ORDERED).errors == ()
+    (unknown,) = look(a_zk=ORDERED.replace("['/shop/db']", "['/shop/mail']")).errors
+    assert (unknown.line, unknown.message.partition(",")[0]) == (6, "deploy_after names /shop/mail")
+    (circle,) = look(a_zk=ORDERED.replace("['/shop/db']", "['/shop/web']")).errors
+    assert (circle.line, circle.path) == (6, "/shop/web")
+
+
+def test_a_strategy_that_puts_an_awaited_host_into_a_later_group_is_an_error_of_the_tree():
+    strategy = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata:
+  schema: metadata/Document/v1
+  name: deployment-strategy
+  layeringDefinition: {abstract: false, layer: global}
+  storagePolicy: cleartext
+data:
+  groups:
+    - {name: first, critical: true, depends_on: [], selectors: [{node_names: [FIRST]}]}
+    - {name: second, critical: true, depends_on: [first], selectors: [{node_names: [SECOND]}]}
+"""
+
+    def errors(first, second):
+        return look(a_zk=ORDERED, s_yaml=strategy.replace("FIRST", first).replace("SECOND", second)).errors
+
+    assert errors("db1.example.com", "app1.example.com") == ()
+    (error,) = errors("app1.example.com", "db1.example.com")
+    assert (error.file, error.line) == ("a.zk", 6)
+    assert "its group second comes after the group first" in error.message

@@ -1,0 +1,39 @@
+from zkdeployment.fleet.explanation import Cause
+from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.snapshot import FleetSnapshot
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Host, Identity
+
+NOW = 10_000.0
+WAITING = Host(
+    Identity("h1", "app1"),
+    version="r1",
+    deploying="r2",
+    step="waits for /shop/db on app3 and 2 other hosts",
+    since=NOW - 30,
+)
+
+
+def explain(*others):
+    snapshot = FleetSnapshot(cluster=Cluster("r2"), published="r2", changed=NOW - 60, hosts=(WAITING, *others))
+    return explain_host(snapshot, (), "h1", now=NOW)
+
+
+def app3(**fields):
+    return Host(Identity("h3", "app3"), version="r1", **fields)
+
+
+def test_a_host_that_waits_for_a_service_names_it_and_what_the_awaited_host_is_doing():
+    explanation = explain(app3(deploying="r2", step="deploy /shop/db 0", since=NOW - 20))
+    assert explanation.cause is Cause.ORDER
+    assert explanation.sentence == (
+        "app1 (h1) waits for /shop/db on app3 and 2 other hosts (last change 30 s ago)."
+    )
+    assert explanation.facts[0] == "app3 (h3) is at: deploy /shop/db 0, last change 20 s ago"
+    assert "'zkdeployment why app3' explains the state of that host" in explanation.advice
+
+
+def test_an_awaited_host_that_has_failed_has_not_begun_or_is_absent_is_said_to():
+    assert explain(app3(error="boom")).facts[0] == "app3 (h3) failed: boom"
+    assert explain(app3()).facts[0] == "app3 (h3) has not begun to deploy"
+    assert explain().facts[0].startswith("app3 is not registered; it is to gain /shop/db")
