@@ -150,6 +150,24 @@ def test_properties_are_read_through_links(run):
     assert "/shop/web has no property colour" in err
 
 
+@pytest.mark.usefixtures("imported")
+def test_a_script_reads_the_verified_properties_of_its_service(run, tmp_path, monkeypatch):
+    file = tmp_path / "shop:web.json"
+    file.write_text('{"size": 9}')
+    monkeypatch.setenv("ZKDEPLOYMENT_PROPERTIES", str(file))
+    assert run("get", "/shop/web") == (0, '{\n  "size": 9\n}\n', "")
+    assert run("get", "/shop/web/", "size") == (0, "9\n", "")
+    assert "/shop/web has no property version" in run("get", "/shop/web", "version")[2]
+    code, out, err = run("get", "/databases/main")
+    assert (code, json.loads(out)) == (0, {"size": 7})
+    assert err == "warning: /databases/main is not the service of this script: its properties are not verified\n"
+    for content in ("[]", "{"):
+        file.write_text(content)
+        assert "does not hold verified properties" in run("get", "/shop/web")[2]
+    file.unlink()
+    assert "a script that undeploys a service must not read its properties" in run("get", "/shop/web")[2]
+
+
 def test_an_import_trims_nodes_missing_in_zk_files_and_layers_zkx_files(run, files, client):
     client.ensure_path("/foreign/kept")
     assert run("import", files)[0] == 0

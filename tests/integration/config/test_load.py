@@ -115,6 +115,7 @@ def test_all_keys_are_read(file: Path):
         "lock-delay = 0\n"
         "stop-timeout = 90\n"
         "packages = none\n"
+        "publishers = /etc/publishers\n"
         "repositories = /etc/yum.repos.d https://rpms.example.com/x extra\n"
         "[sync]\n"
         "url = https://user:secret@git.example.com/tree.git\n"
@@ -143,6 +144,7 @@ def test_all_keys_are_read(file: Path):
         lock_delay=0,
         stop_timeout=90,
         packages="none",
+        publishers=Path("/etc/publishers"),
         repositories=("/etc/yum.repos.d", "https://rpms.example.com/x", "extra"),
         sync=SyncSettings(
             url="https://user:secret@git.example.com/tree.git",

@@ -1,0 +1,90 @@
+"""Which signatures the list of publishers accepts: one process for a publication, and changes without a reload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from support.publish_keys import make_key, make_publishers
+from zkdeployment.adapters import process
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
+from zkdeployment.adapters.ssh_signatures import sign_text
+from zkdeployment.errors import HostFilesError, UntrustedError
+from zkdeployment.signing.statement import NAMESPACE, SignedStatement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_key(tmp_path_factory.mktemp("keys") / "one")
+
+
+@pytest.fixture(scope="module")
+def signed(key: Path) -> SignedStatement:
+    return SignedStatement("text", sign_text(key, NAMESPACE, "text"))
+
+
+@pytest.fixture
+def publishers(tmp_path: Path, key: Path) -> Path:
+    return make_publishers(tmp_path / "publishers", key)
+
+
+def test_a_statement_is_verified_once_with_one_process(publishers: Path, signed: SignedStatement):
+    keys = PublisherKeysFile(publishers)
+    with mock.patch.object(process, "run", wraps=process.run) as run:
+        keys.verify(signed)
+        keys.verify(signed)
+        assert run.call_count == 1
+        PublisherKeysFile(publishers).verify(signed)
+        assert run.call_count == 2
+
+
+def test_a_change_of_the_list_takes_effect_at_once(publishers: Path, signed: SignedStatement, tmp_path: Path):
+    keys = PublisherKeysFile(publishers)
+    keys.verify(signed)
+    make_publishers(publishers, make_key(tmp_path / "two"))
+    with pytest.raises(UntrustedError, match="is not signed by one of the publishers of this host"):
+        keys.verify(signed)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "one {key}",
+        "# comment\n\n  one,two {key}",
+        '"the syncer,other" {key}',
+        "*@example.com,!old@example.com {key}",
+        f'one namespaces="{NAMESPACE},git" {{key}}',
+        "other ssh-ed25519 AAAA\none {key}",
+    ],
+)
+def test_every_form_of_a_line_is_understood(line: str, publishers: Path, key: Path, signed: SignedStatement):
+    publishers.write_text(line.format(key=key.with_suffix(".pub").read_text()))
+    PublisherKeysFile(publishers).verify(signed)
+
+
+@pytest.mark.parametrize("line", ['one namespaces="git" {key}', 'one valid-before="20200101" {key}'])
+def test_the_limits_of_a_key_hold(line: str, publishers: Path, key: Path, signed: SignedStatement):
+    publishers.write_text(line.format(key=key.with_suffix(".pub").read_text()))
+    with pytest.raises(UntrustedError, match="its signature is not valid"):
+        PublisherKeysFile(publishers).verify(signed)
+
+
+def test_a_list_that_cannot_be_used_is_an_error_of_the_host(publishers: Path, signed: SignedStatement):
+    for change, message in (
+        (lambda: publishers.write_text("# none\n"), "has no keys: expected lines NAME KEYTYPE KEY"),
+        (publishers.unlink, "cannot read publishers"),
+    ):
+        change()
+        with pytest.raises(HostFilesError, match=message):
+            PublisherKeysFile(publishers).verify(signed)
+
+
+def test_no_text_is_taken_for_a_signature(publishers: Path):
+    for signature in ("", "x" * 100_000, "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"):
+        with pytest.raises(UntrustedError):
+            PublisherKeysFile(publishers).verify(SignedStatement("text", signature))
