@@ -27,6 +27,7 @@ NAMES = (
     "rollout",
     "locks",
     "packages",
+    "repositories",
     "service",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -120,9 +121,7 @@ def command(  # noqa: PLR0917  options are arguments
     )
     for warning in predicted.warnings:
         echo(warning, err=True)
-    refused = bool(refusals) or not _can_install(
-        predicted, basis, repositories, notes=output == "table" and not short
-    )
+    refused = bool(refusals) or not _can_install(predicted, basis, repositories)
     _print(predicted.forecast, output, short=short, every=bool(hosts))
     if refused or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
@@ -135,15 +134,15 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
     return configured_revision(_config(), name)
 
 
-def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str], *, notes: bool) -> bool:
+def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> bool:
     """Print the findings about packages; return whether the syncer would accept them.
 
-    ``notes``: say so if there are no repositories. All known hosts are considered, selected or not: the syncer
-    refuses a publication for all.
+    All known hosts are considered, selected or not: the syncer refuses a publication for all. A person at a
+    terminal learns that there are no repositories; comments on merge requests need not repeat it.
     """
     repositories = chosen_repositories(given, _config())
     if not repositories:
-        if notes:
+        if sys.stderr is not None and sys.stderr.isatty():
             echo(f"the packages are not checked: {MISSING}", err=True)
         return True
 

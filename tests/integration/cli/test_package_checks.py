@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -108,7 +109,7 @@ def test_lint_since_a_revision_asks_for_what_the_change_wants_anew(
 
 
 def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
-    run, publishing: Publishing, paper_repository: PaperRepository, tmp_path: Path
+    run, publishing: Publishing, paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     config = tmp_path / "x.cfg"
     config.write_text(
@@ -131,6 +132,10 @@ def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
 
     publishing.push(TREE.format("1.0", []))
     assert run("plan", "--config", str(config))[::2] == (4, "")
+    config.write_text(config.read_text().replace("repositories = ", "# "))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run("plan", "--config", str(config))[::2] == (4, f"the packages are not checked: {NO_REPOSITORIES}\n")
+    config.write_text(config.read_text().replace("# ", "repositories = "))
     paper_repository.leave()
     code, _, err = run("plan", "--config", str(config), "--short")
     assert (code, "cannot be reached" in err) == (4, True)
