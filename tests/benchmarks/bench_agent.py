@@ -32,6 +32,7 @@ _PATIENCE = 60
 #: Seconds of a round in which idle processes are watched, and milliseconds an agent may take longer than a watch.
 _IDLE = 3
 _MORE = 20
+_PRIVATE = "idle agent's memory that no other process shares"
 
 #: A process that only holds a session.
 _BARE = """
@@ -41,6 +42,9 @@ KazooClient(sys.argv[1], timeout=30).start()
 print("connected", flush=True)
 threading.Event().wait()
 """
+
+#: The same with the libraries that the agent needs: the least that its private memory can be.
+_WITH_LIBRARIES = f"import click, configparser, subprocess, tempfile, tenacity, zkdeployment.log.lines\n{_BARE}"
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -54,10 +58,15 @@ def measure(scale: Scale) -> Iterator[Result]:
             fleet = Fleet(Path(scratch), f"{server.address}/agent", client)
             fleet.set_version("first")
             host = fleet.host("host1")
-            with host.process() as agent, _bare(fleet.connection) as bare:
+            with (
+                host.process() as agent,
+                _bare(_BARE, fleet.connection) as bare,
+                _bare(_WITH_LIBRARIES, fleet.connection) as libraries,
+            ):
                 wait_until(lambda: host.has_finished("first"), "the agent is at the first version", _PATIENCE)
                 yield _acting(host, scale.rounds * 10)
                 yield from _idling(psutil.Process(agent.pid), psutil.Process(bare.pid), scale.rounds)
+                yield _private_memory(psutil.Process(agent.pid), psutil.Process(libraries.pid))
 
 
 def _reading(server: ZooKeeperServer, hosts: int, rounds: int) -> Result:
@@ -88,8 +97,8 @@ def _reading(server: ZooKeeperServer, hosts: int, rounds: int) -> Result:
 
 
 @contextmanager
-def _bare(connection: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", _BARE, connection], stdout=subprocess.PIPE) as process:
+def _bare(program: str, connection: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", program, connection], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
@@ -108,7 +117,7 @@ def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterato
     against = "process with a bare client"
     for work, value, reference, at_most in (
         ("idle agent's memory", ours.rss, floor.rss, 1.8),
-        ("idle agent's memory that no other process shares", ours.uss, floor.uss, 1.8),
+        (_PRIVATE, ours.uss, floor.uss, 1.8),
     ):
         yield Result(
             work=work,
@@ -126,6 +135,19 @@ def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterato
         unit="",
         against=against,
         reference=(after[1] - before[1]) / minutes,
+    )
+
+
+def _private_memory(agent: psutil.Process, libraries: psutil.Process) -> Result:
+    """Compare the memory that no other process shares with that of a client that has imported the libraries."""
+    return Result(
+        work=_PRIVATE,
+        size="1 agent",
+        value=agent.memory_full_info().uss / 2**20,
+        unit="MB",
+        against="bare client with the libraries",
+        reference=libraries.memory_full_info().uss / 2**20,
+        at_most=1.5,
     )
 
 

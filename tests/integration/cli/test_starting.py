@@ -68,7 +68,11 @@ def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, c
     assert not modules & HEAVY
     assert not modules & {
         "zkdeployment.adapters.zookeeper.operator.fleet_reader",
+        "zkdeployment.config.nagios",
+        "zkdeployment.config.pools",
+        "zkdeployment.config.server",
         "zkdeployment.fleet.status",
+        "zkdeployment.model.user",
         "zkdeployment.model.strategy",
     }
 
