@@ -103,6 +103,9 @@ class LiveTreeStore(Protocol):
     def lookup(self) -> Lookup:
         """Return the function with which ``tree.links`` follows links."""
 
+    def is_signed(self) -> bool:
+        """Whether the last publication is signed."""
+
     def import_tree(
         self,
         change: TreeChange,

@@ -193,6 +193,18 @@ def test_a_dry_run_changes_nothing(run, files, client):
     assert client.get_children("/") == []
 
 
+def test_a_change_by_hand_of_a_signed_fleet_is_made_with_a_warning(run, files, client):
+    assert "signed" not in run("import", "--dry-run", files)[2]
+    client.create("/zkdeployment/signed", b"a statement", makepath=True)
+    for option in (("--dry-run",), ()):
+        code, _, err = run("import", *option, files)
+        assert code == 0
+        assert "hosts with publishers deploy nothing from a live tree that was changed by hand" in err
+    assert "signed" not in run("import", files)[2]  # nothing changes
+    client.set("/zkdeployment/signed", b"")
+    assert "signed" not in run("rm", "/shop/web")[2]
+
+
 @pytest.mark.parametrize(
     "text", ["/hosts\n  version = 'x'\n", "/zkdeployment\n", "/role-locks\n  /web\n    x = 1\n"]
 )

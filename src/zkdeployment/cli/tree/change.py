@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
     from zkdeployment.ports.operator import OperatorAdapters
 
+_SIGNED = (
+    "warning: the publications of this fleet are signed: hosts with publishers deploy nothing from a live tree"
+    " that was changed by hand, until the next publication"
+)
+
 _dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Print the changes without making them.")
 
 
@@ -94,6 +99,8 @@ def _apply(
     operator: OperatorAdapters, live: LiveTree, change: TreeChange, *, dry_run: bool, roles: Collection[str] = ()
 ) -> None:
     """Print a change of the live tree, and make it unless this is a dry run."""
+    if change and operator.tree.is_signed():
+        echo(_SIGNED, err=True)
     for line in describe_change(change, live.tree):
         echo(line)
     if not dry_run:

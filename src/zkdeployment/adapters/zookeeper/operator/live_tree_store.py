@@ -39,6 +39,10 @@ class ZooKeeperLiveTree:
     def lookup(self) -> Lookup:
         return lookup(self._session)
 
+    def is_signed(self) -> bool:
+        node = self._session.get(paths.SIGNED)
+        return node is not None and node.data != b""
+
     def import_tree(
         self,
         change: TreeChange,
