@@ -1,0 +1,251 @@
+"""The invariants of a fleet, checked at each step of a simulation and at its end.
+
+The checks see the machines, the leader of ZooKeeper and the repository from outside. They use the pure compiler of
+targets, but nothing that the daemons remember.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulation.green import Process
+    from simulation.machine import Machine, ScriptCall
+    from simulation.repository import Commit
+    from simulation.server_tree import Change
+    from simulation.world import World
+
+#: Seconds that an agent may take from its last look at the cluster version to the start of a script.
+GRACE = 20.0
+
+_FAILURE = re.compile(rb"boom-([0-9]+)-")
+
+
+class Checks:
+    """The checks of one world. ``violations`` are sentences; a simulation ends with the first."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.violations: list[str] = []
+        self.scripts = self.commits = 0
+        self._active: dict[str, ScriptCall] = {}
+        self._stopped_since: float | None = None
+        self._unreported: dict[int, tuple[Machine, Process, float]] = {}
+        self._failures = 0
+
+    def fail(self, sentence: str) -> None:
+        """Record a violation."""
+        self._world.trace(f"VIOLATION: {sentence}")
+        self.violations.append(sentence)
+
+    # Scripts
+
+    def script_started(self, call: ScriptCall) -> None:
+        """Check a script that starts: alone under its lock, wanted, and not after a stop."""
+        self._world.trace(f"script starts: {call}")
+        self.scripts += 1
+        machine = call.machine
+        if machine.recorded_version is not None:
+            self.fail(f"{machine.name} runs {call} while its file says version {machine.recorded_version}")
+        self._check_wanted(call)
+        self._check_stop(call)
+        lock = self._lock_of(call)
+        if lock is not None:
+            other = self._active.get(lock)
+            if other is not None:
+                self.fail(f"two hosts in {lock}: {other.machine.name} runs {other}, {machine.name} starts {call}")
+            self._active[lock] = call
+
+    def script_ended(self, call: ScriptCall) -> None:
+        """Note that a script has ended."""
+        self._world.trace(f"script ends{' with a failure' if call.fails else ''}: {call} on {call.machine.name}")
+        for lock, active in list(self._active.items()):
+            if active is call:
+                del self._active[lock]
+
+    def failure_seen(self, call: ScriptCall) -> str:
+        """Return the message with which an agent hears of a failure, which has to be reported from now on."""
+        self._failures += 1
+        process = call.machine.process()
+        self._unreported[self._failures] = (call.machine, process, self._world.now)
+        return f"boom-{self._failures}- {call} failed"
+
+    def agent_killed(self, process: Process) -> None:
+        """Forget failures that an agent could not keep before it was killed: its successor tries again."""
+        for number, (machine, owner, _) in list(self._unreported.items()):
+            kept = machine.disk.files.get("failure", b"")
+            if owner is process and f"boom-{number}-".encode() not in kept:
+                del self._unreported[number]
+
+    def machine_left(self, machine: Machine) -> None:
+        """Forget the failures of a machine that was switched off for good."""
+        self._unreported = {
+            number: entry for number, entry in self._unreported.items() if entry[0] is not machine
+        }
+
+    # Machines
+
+    def machine_changes(self, machine: Machine, what: str) -> None:
+        """Check a change that begins: the machine's file must not claim a version any more."""
+        if machine.recorded_version is not None:
+            self.fail(f"{machine.name} changes its {what} while its file says version {machine.recorded_version}")
+
+    def machine_changed(self, machine: Machine, what: str) -> None:
+        """Check what a machine's file claims after a change."""
+        version = machine.recorded_version
+        if version is not None:
+            self.version_recorded(machine, version, f"its file, after a change of its {what},")
+
+    def version_recorded(self, machine: Machine, version: object, where: str) -> None:
+        """Check that a machine has everything of the version that it claims, and nothing else."""
+        problems = self.problems(machine, version)
+        if problems:
+            self.fail(f"{machine.name}: {where} says version {version}, but {'; '.join(problems)}")
+
+    def problems(self, machine: Machine, version: object) -> list[str]:
+        """Return what a machine lacks of a version."""
+        commit = self._world.repository.commits.get(str(version))
+        if commit is None:
+            return []
+        try:
+            wanted = commit.wanted(machine.identity)
+        except TreeError:
+            return ["its tree is not valid"]
+        problems = []
+        deployments = {
+            (deployment.path, deployment.number): assignment
+            for assignment in wanted.assignments
+            for deployment in assignment.deployments
+        }
+        left = {application for application, deployment in machine.markers if self._is_left(deployment.path, commit)}
+        marked = {
+            (deployment.path, deployment.number)
+            for _, deployment in machine.markers
+            if not self._is_left(deployment.path, commit)
+        }
+        problems += [f"{path} {number} has no marker" for path, number in deployments.keys() - marked]
+        problems += [f"{path} {number} is still marked" for path, number in marked - deployments.keys()]
+        needed = {assignment.package: assignment.version for assignment in wanted.assignments}
+        if wanted.controller is not None:
+            needed[wanted.controller.package] = wanted.controller.version
+        for package, exact in needed.items():
+            if machine.version_of(package) != exact:
+                problems.append(f"{package} is {machine.version_of(package)}, not {exact}")
+        problems += [f"{name} is still installed" for name in machine.packages.installed() if name not in {*needed, *left}]
+        for key, assignment in deployments.items():
+            if machine.instances.get(key) != assignment.version:
+                problems.append(f"{key[0]} {key[1]} runs {machine.instances.get(key)}, not {assignment.version}")
+        return sorted(problems)
+
+    def _is_left(self, path: str, commit: Commit) -> bool:
+        """Whether a service was published, and then its file was removed: it stays as it is."""
+        top = "/" + path.split("/")[1]
+        return top not in commit.tops and top in self._world.repository.published_tops
+
+    # ZooKeeper
+
+    def committed(self, _zxid: int, changes: Sequence[Change]) -> None:
+        """Check a transaction of any client."""
+        self.commits += 1
+        judged = False
+        for change in changes:
+            if change.path.startswith(paths.HOSTS):
+                self._host_written(change)
+                judged |= change.path == paths.HOSTS
+            elif change.path.startswith(paths.STOPS):
+                judged = True
+            elif change.path == paths.TARGETS:
+                commit = self._world.repository.commits.get(str(_properties(change.data).get("version")))
+                if commit is not None:
+                    self._world.repository.published_tops |= commit.tops
+            if b"boom-" in change.data and not change.path.startswith(f"{paths.OUTPUTS}/"):
+                for number in _FAILURE.findall(change.data):
+                    self._unreported.pop(int(number), None)
+        if judged:
+            self._check_stops()
+
+    def _host_written(self, change: Change) -> None:
+        if change.kind == "delete" or change.path == paths.HOSTS:
+            return
+        machine = self._world.machines.get(change.path.rpartition("/")[2])
+        version = _properties(change.data).get("version")
+        if machine is not None and version is not None:
+            self.version_recorded(machine, version, "its node")
+
+    def _check_stops(self) -> None:
+        """Check that a recorded stop stops the fleet."""
+        nodes = self._world.network.ensemble.leader.nodes
+        hosts, stops = nodes.get(paths.HOSTS), nodes.get(paths.STOPS)
+        version = None if hosts is None else _properties(hosts.data).get("version")
+        is_stopped = hosts is not None and version is None
+        if is_stopped != (self._stopped_since is not None):
+            self._stopped_since = self._world.now if is_stopped else None
+            self._world.trace(f"the cluster version is {version}")
+        if stops is not None and stops.children and isinstance(version, str):
+            self.fail(f"a stop is on record ({', '.join(stops.children)}), but the fleet runs at {version}")
+
+    # The end
+
+    def check_end(self) -> None:
+        """Check what must have happened by the end of the simulation."""
+        for number, (machine, _, time) in self._unreported.items():
+            self.fail(f"the failure boom-{number}- of {machine.name} at {time:.0f} was never reported")
+
+    def _check_wanted(self, call: ScriptCall) -> None:
+        commit = self._world.repository.commits.get(str(call.revision))
+        if commit is None or call.is_bracket or self._is_left(call.path, commit):
+            return
+        wanted = commit.wanted(call.machine.identity)
+        assignment = next((entry for entry in wanted.assignments if entry.path == call.path), None)
+        is_wanted = assignment is not None and call.number < assignment.n
+        if call.undeploys == is_wanted:
+            self.fail(
+                f"{call.machine.name} runs {call} for {call.revision}, whose tree"
+                f" {'wants' if is_wanted else 'does not want'} this instance there"
+            )
+        elif assignment is not None and not call.undeploys:
+            have = call.machine.version_of(assignment.package)
+            if have != assignment.version:
+                self.fail(f"{call.machine.name} runs {call} with version {have}, expected {assignment.version}")
+
+    def _check_stop(self, call: ScriptCall) -> None:
+        if self._stopped_since is None or call.is_bracket or self._controller_of(call) is not None:
+            return  # a stop does not interrupt the work under a role's lock
+        process = call.machine.process()
+        since = max(self._stopped_since, process.frozen_until)
+        if self._world.now - since > GRACE:
+            self.fail(
+                f"{call.machine.name} starts {call} {self._world.now - self._stopped_since:.0f} s after the stop"
+            )
+
+    def _lock_of(self, call: ScriptCall) -> str | None:
+        """Return the lock under which a script has to run; ``None`` if it needs none."""
+        controller = self._controller_of(call)
+        commit = self._world.repository.commits.get(str(call.revision))
+        if not call.is_bracket and commit is not None:
+            known = any(entry.path == call.path for entries in commit.targets.values() for entry in entries)
+            if call.undeploys and not known:
+                return None  # a service that is gone from the tree
+        return f"service {call.path}" if controller is None else f"role {controller}"
+
+    def _controller_of(self, call: ScriptCall) -> str | None:
+        role = call.machine.identity.role
+        commit = self._world.repository.commits.get(str(call.revision))
+        if role is None or commit is None:
+            return None
+        return role if commit.wanted(call.machine.identity).controller is not None else None
+
+
+def _properties(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,197 @@
+"""Runs the daemons as they are composed in ``wiring``, with the adapters of the machine replaced."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from simulation.machine import MachineFiles, MachineRunDirectory
+from simulation.memory_files import Disk, MemoryPath, memory_files
+from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.config.settings import Settings, SyncSettings
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.log import get_logger
+from zkdeployment.wiring import agent as agent_wiring
+from zkdeployment.wiring import coordinator as coordinator_wiring
+from zkdeployment.wiring import syncer as syncer_wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simulation.green import Process
+    from simulation.machine import Machine
+    from simulation.world import World
+
+_SERVERS = "zk1:2181,zk2:2181,zk3:2181"
+
+#: Seconds until the supervisor starts a daemon again that ended.
+_RESTART = 5.0
+
+
+class Daemon:
+    """A daemon under a supervisor, which starts it again until it is ``retired``."""
+
+    def __init__(self, world: World, name: str, main: Callable[[], None]) -> None:
+        self._world = world
+        self.name = name
+        self._main = main
+        self.process: Process | None = None
+        self.wanted = False
+
+    def start(self) -> None:
+        """Start the daemon."""
+        self.wanted = True
+        self._launch()
+
+    def retire(self) -> None:
+        """Kill the daemon for good."""
+        self.wanted = False
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the daemon; the supervisor starts it again."""
+        if self.process is not None and self.process.alive:
+            self._world.trace(f"{self.name} is killed")
+            self._world.network.scheduler.kill(self.process)
+
+    def _launch(self) -> None:
+        if not self.wanted or (self.process is not None and self.process.alive):
+            return
+        process = self.process = self._world.new_process(self.name)
+        process.on_end.append(lambda: self._ended(process))
+        self._world.network.scheduler.spawn(process, self._run)
+
+    def _run(self) -> None:
+        process = self._world.network.scheduler.process
+        assert process is not None
+        try:
+            self._main()
+        except ZkdeploymentError as error:
+            self._world.trace(f"{self.name} ends: {error}")
+        process.clock_offset = 0.0
+        self._world.ended_by_itself.add(process)
+        self._world.network.scheduler.kill(process)
+
+    def _ended(self, process: Process) -> None:
+        if process not in self._world.ended_by_itself:
+            self._world.checks.agent_killed(process)
+        self._world.network.scheduler.after(_RESTART, self._launch)
+
+
+def agent_daemon(world: World, machine: Machine) -> Daemon:
+    """Return the agent of a machine."""
+    settings = Settings(
+        source=Path("agent.cfg"),
+        zookeeper=_SERVERS,
+        root=Path("/simulated") / machine.name,
+        identity=machine.identity,
+        named=True,
+        run_directory=Path("/simulated") / machine.name,
+        lock_delay=world.options.lock_delay,
+        **machine.facts,
+    )
+
+    def main() -> None:
+        with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, _):
+            agent.run()
+
+    return Daemon(world, machine.name, main)
+
+
+def syncer_daemon(world: World, name: str) -> Daemon:
+    """Return a syncer, whose memory is on a disk of its own."""
+    disk = Disk(lambda _point: world.syncer_point())
+    sync = SyncSettings(url="simulated", tree_directory=MemoryPath(disk, "tree"), history=20)  # type: ignore[arg-type]
+    settings = Settings(source=Path("sync.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), sync=sync)
+
+    def main() -> None:
+        with syncer_wiring.build_follower(settings) as (follower, _):
+            follower.run(30.0)
+
+    return Daemon(world, name, main)
+
+
+def coordinator_daemon(world: World, name: str) -> Daemon:
+    """Return a coordinator."""
+    settings = Settings(source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"))
+
+    def main() -> None:
+        with coordinator_wiring.build_coordinator(settings) as (coordinator, _):
+            coordinator.run()
+
+    return Daemon(world, name, main)
+
+
+class _Access:
+    """The access of tenants: none."""
+
+    def __init__(self, _root: object) -> None:
+        pass
+
+    def admitted(self) -> tuple[str, ...]:
+        """Return no keys."""
+        return ()
+
+    def admit(self, _keys: object) -> None:
+        """Do nothing."""
+
+
+class _Nothing:
+    """An adapter that is not used."""
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        pass
+
+    def outdated(self) -> bool:
+        """Return that the program is the one on disk."""
+        return False
+
+    def recover(self) -> None:
+        """Do nothing."""
+
+    def send(self, *_args: object, **_options: object) -> None:
+        """Do nothing."""
+
+
+@contextlib.contextmanager
+def simulated_machines(world: World) -> Iterator[None]:
+    """Let ``wiring`` build daemons on the machines of a world during the block."""
+
+    def run_directory(path: Path) -> MachineRunDirectory:
+        return MachineRunDirectory(MemoryPath(world.machines[path.name].disk, "run"))
+
+    def files(root: Path, run: MachineRunDirectory) -> MachineFiles:
+        return MachineFiles(world.machines[root.name], run)
+
+    def scripts(*, environment: dict[str, str], **_options: Any) -> Any:
+        return world.machines[environment["ZKDEPLOYMENT_HOST_ID"]].scripts
+
+    replaced: dict[str, Any] = {
+        "wiring.agent.RunDirectory": run_directory,
+        "wiring.agent.Filesystem": files,
+        "wiring.agent.ScriptRunner": scripts,
+        "wiring.agent.AuthorizedKeys": _Access,
+        "wiring.agent.Program": _Nothing,
+        "wiring.agent.CheckoutPlaces": _Nothing,
+        "wiring.agent.SmtpMailer": _Nothing,
+        "wiring.agent._home": lambda: "/root",
+        "wiring.agent.arm_failpoints": lambda _settings: None,
+        "wiring.agent.SystemdNotifier": _no_supervisor,
+        "wiring.syncer.SystemdNotifier": _no_supervisor,
+        "wiring.coordinator.SystemdNotifier": _no_supervisor,
+        "wiring.syncer.open_source": lambda *_args, **_options: world.repository,
+        "wiring.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
+        "daemons.failpoints.reach": world.reach,
+        "daemons.agent.rollout_gate.reach": world.reach,
+    }
+    with memory_files(), contextlib.ExitStack() as stack:
+        for name, value in replaced.items():
+            stack.enter_context(mock.patch(f"zkdeployment.{name}", value))
+        yield
+
+
+def _no_supervisor() -> SystemdNotifier:
+    return SystemdNotifier({})

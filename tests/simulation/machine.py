@@ -1,0 +1,347 @@
+"""A simulated machine: its packages, scripts and files, which survive the kill of its agent.
+
+Packages come from the fake package manager that passes the contract of package managers. The files of the run
+directory are written by the agent's own code, to memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simulation.green import Event, Killed
+from simulation.memory_files import Disk, MemoryPath
+from support.fake_packages import Crash, FakePackageManager
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
+from zkdeployment.errors import ScriptError
+from zkdeployment.model.inventory import Inventory, Marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from simulation.world import World
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.inventory import Packages
+    from zkdeployment.model.plan import PackageChange
+    from zkdeployment.ports.host import Transaction
+
+
+class MachinePackages(FakePackageManager):
+    """The packages of a machine: changes take time, and a killed agent leaves a transaction half done."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine.world.repository.packages)
+        self._machine = machine
+
+    def prepare(self, change: PackageChange) -> Any:
+        """Resolve a change."""
+        self._machine.world.take_time(0.2, 2.0)
+        return super().prepare(change)
+
+    def commit(self, transaction: Transaction) -> None:
+        """Execute a transaction."""
+        machine = self._machine
+        machine.point("commit")
+        machine.world.take_time(0.5, 4.0)
+        machine.before_change("packages")
+        self.crash = machine.is_fatal_moment()
+        try:
+            super().commit(transaction)
+        except Crash:
+            self.crash = False
+            machine.world.network.scheduler.kill(machine.process())
+            raise Killed from None
+        machine.after_change("packages")
+        machine.point("committed")
+
+    def recover(self) -> None:
+        """Roll back what a killed agent left."""
+        self._machine.process().check()
+        super().recover()
+
+
+class ScriptCall:
+    """A call of a script, which goes on when its agent is killed."""
+
+    def __init__(self, machine: Machine, argv: Sequence[str], revision: Revision, *, fails: bool) -> None:
+        self.machine = machine
+        self.script = argv[0]
+        self.arguments = tuple(argv[1:])
+        self.revision = revision
+        self.fails = fails
+        self.ended = Event(machine.world.network.scheduler)
+
+    @property
+    def package(self) -> str:
+        """The package of the script."""
+        return self.script.split("/")[2]
+
+    @property
+    def is_bracket(self) -> bool:
+        """Whether this is the script of a role controller."""
+        return self.script.endswith("-deployments")
+
+    @property
+    def undeploys(self) -> bool:
+        """Whether the script removes an instance."""
+        return self.arguments[0] == "-u"
+
+    @property
+    def path(self) -> str:
+        """The path of the service, or of the controller."""
+        return self.arguments[0] if self.is_bracket else self.arguments[-2]
+
+    @property
+    def number(self) -> int:
+        """The number of the instance."""
+        return int(self.arguments[-1])
+
+    def __str__(self) -> str:
+        return f"{self.script.rpartition('/')[2]} {' '.join(self.arguments)}"
+
+
+class MachineScripts:
+    """Runs scripts: they take time and fail when the world says so (implements ``ports.Scripts``)."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        revision: Revision,
+        directory: str | None = None,
+        facts: Mapping[str, str] | None = None,
+        **_more: Any,
+    ) -> None:
+        """Run a script to its end; ``name``, ``directory`` and ``facts`` have no effect."""
+        del name, directory, facts
+        machine, world = self._machine, self._machine.world
+        machine.point("script")
+        call = ScriptCall(machine, argv, revision, fails=world.script_fails(machine))
+        machine.running = call
+        world.checks.script_started(call)
+        world.network.scheduler.after(world.script_seconds(), lambda: self._end(call))
+        call.ended.wait()
+        if call.fails:
+            raise ScriptError(world.checks.failure_seen(call))
+
+    def cap_outputs(self) -> None:
+        """Do nothing."""
+
+    def wait_for_predecessor(self) -> None:
+        """Wait for the script of a killed agent."""
+        if self._machine.running is not None:
+            self._machine.running.ended.wait()
+
+    def _end(self, call: ScriptCall) -> None:
+        machine = self._machine
+        if machine.running is not call:
+            return  # the machine was switched off
+        machine.running = None
+        if not call.fails and not call.is_bracket:
+            if call.undeploys:
+                machine.instances.pop((call.path, call.number), None)
+            else:
+                machine.instances[call.path, call.number] = machine.version_of(call.package)
+        machine.world.checks.script_ended(call)
+        call.ended.set()
+
+
+class MachineFiles:
+    """The software, markers and registries of a machine; the run directory has its own code."""
+
+    def __init__(self, machine: Machine, run: RunDirectory) -> None:
+        self._machine = machine
+        self._run = run
+        machine.files = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)
+
+    def inventory(self, packages: Packages) -> Inventory:
+        """Return what is on the machine."""
+        machine = self._machine
+        names = {name for name in packages if name.startswith(("app", "ctl"))}
+        controllers = frozenset(name for name in names if name.startswith("ctl"))
+        markers = tuple(machine.markers[key] for key in sorted(machine.markers))
+        known = {*machine.managed.values(), *(marker.application for marker in markers)}
+        return Inventory(
+            packages=packages,
+            scripts={name: _script(name) for name in sorted(names - controllers)},
+            directories=frozenset(names),
+            markers=markers,
+            managed=dict(machine.managed),
+            originals=dict(machine.originals),
+            applications=frozenset(machine.etc & known),
+            controllers=controllers,
+        )
+
+    def script(self, package: str) -> str:
+        """Return the path of a deploy script."""
+        if not self._machine.version_of(package):
+            raise ScriptError(f"{_script(package)} does not exist")
+        return _script(package)
+
+    def controller_script(self, package: str, name: str) -> str:
+        """Return the path of a controller's script."""
+        return f"/opt/{package}/bin/{name}"
+
+    def make_application_directory(self, application: str) -> None:
+        """Make ``/etc/APPLICATION``."""
+        self._write(lambda: self._machine.etc.add(application))
+
+    def write_marker(self, marker: Marker) -> None:
+        """Write a marker."""
+        key = (marker.application, marker.deployment)
+        self._change(lambda: self._machine.markers.__setitem__(key, marker))
+
+    def remove_marker(self, application: str, deployment: Deployment, _files: Collection[str]) -> None:
+        """Remove a marker."""
+        self._change(lambda: self._machine.markers.pop((application, deployment), None))
+
+    def clear_software(self, _packages: Collection[str], applications: Collection[str]) -> None:
+        """Remove empty directories."""
+        self._write(lambda: self._machine.etc.difference_update(applications))
+
+    def add_managed(self, applications: Mapping[str, str]) -> None:
+        """Register packages."""
+        self._write(lambda: self._machine.managed.update(applications))
+
+    def drop_managed(self, packages: Collection[str]) -> None:
+        """Remove packages from the registry."""
+        self._write(lambda: [self._machine.managed.pop(name, None) for name in packages])
+
+    def add_originals(self, versions: Mapping[str, str]) -> None:
+        """Record original versions."""
+        self._write(lambda: self._machine.originals.update(versions))
+
+    def drop_originals(self, packages: Collection[str]) -> None:
+        """Forget original versions."""
+        self._write(lambda: [self._machine.originals.pop(name, None) for name in packages])
+
+    @property
+    def failure(self) -> Any:
+        """The kept failure."""
+        return self._run.failure
+
+    def read_failure(self) -> Any:
+        """Return the kept failure."""
+        return self._run.failure.read()
+
+    def write_failure(self, failure: Any) -> None:
+        """Keep a failure."""
+        self._run.failure.write(failure)
+
+    def clear_failure(self) -> None:
+        """Forget the kept failure."""
+        self._run.failure.clear()
+
+    def write_version(self, revision: Revision, sequence: int = 0) -> None:
+        """Record the version."""
+        self._machine.world.checks.version_recorded(self._machine, revision, "its file")
+        self._run.write_version(revision, sequence)
+
+    def _change(self, act: Callable[[], object]) -> None:
+        self._machine.before_change("marker")
+        self._write(act)
+        self._machine.after_change("marker")
+
+    def _write(self, act: Callable[[], object]) -> None:
+        self._machine.point("write")
+        act()
+        self._machine.point("wrote")
+
+
+class MachineRunDirectory(RunDirectory):
+    """The agent's run directory on a machine's disk."""
+
+    def __init__(self, path: MemoryPath) -> None:
+        super().__init__(path)  # type: ignore[arg-type]
+
+    def acquire(self) -> None:
+        """Do nothing: a machine runs one agent."""
+
+    def release(self) -> None:
+        """Do nothing."""
+
+
+class Machine:
+    """One machine of the fleet."""
+
+    def __init__(self, world: World, identity: Identity, **facts: Any) -> None:
+        self.world = world
+        self.identity = identity
+        self.facts = facts
+        self.disk = Disk(self.point)
+        self.packages = MachinePackages(self)
+        self.scripts = MachineScripts(self)
+        self.files: MachineFiles | None = None
+        self.markers: dict[tuple[str, Deployment], Marker] = {}
+        self.etc: set[str] = set()
+        self.managed: dict[str, str] = {}
+        self.originals: dict[str, str] = {}
+        self.instances: dict[tuple[str, int], str | None] = {}
+        self.running: ScriptCall | None = None
+        self.present = False
+
+    @property
+    def name(self) -> str:
+        """The machine's host id."""
+        return self.identity.id
+
+    @property
+    def recorded_version(self) -> object:
+        """The version in the agent's file; ``None`` if there is none."""
+        import json  # noqa: PLC0415
+
+        content = self.disk.files.get("host_version")
+        return None if content is None else json.loads(content)
+
+    def version_of(self, package: str) -> str | None:
+        """Return the version of an installed package."""
+        have = self.packages.installed().get(package, ())
+        return have[0].version if have else None
+
+    def process(self) -> Any:
+        """Return the running process, which has to be this machine's agent."""
+        process = self.world.network.scheduler.process
+        assert process is not None
+        return process
+
+    def is_fatal_moment(self) -> bool:
+        """Decide whether the agent is killed at this point."""
+        crashes = self.world.network.crashes
+        return crashes > 0 and self.world.network.chance.random() < crashes
+
+    def point(self, name: str) -> None:
+        """Reach a point at which the agent may be killed; nothing is written after the agent's death."""
+        process = self.process()
+        process.check()
+        if self.is_fatal_moment():
+            self.world.trace(f"killed at {name!r}")
+            self.world.network.scheduler.kill(process)
+            raise Killed
+
+    def before_change(self, what: str) -> None:
+        """Check that the machine's record allows a change."""
+        self.process().check()
+        self.world.checks.machine_changes(self, what)
+
+    def after_change(self, what: str) -> None:
+        """Check that the machine's record is true after a change."""
+        self.world.checks.machine_changed(self, what)
+
+    def switch_off(self) -> None:
+        """End the script that runs, if any, without effect."""
+        call, self.running = self.running, None
+        if call is not None:
+            call.fails = True
+            self.world.checks.script_ended(call)
+
+
+def _script(package: str) -> str:
+    return f"/opt/{package}/bin/zookeeper-deploy"

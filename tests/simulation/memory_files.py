@@ -1,0 +1,88 @@
+"""Small files in memory that survive the kill of a process, behind the interface of ``adapters.durable``."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_USERS = ("run_directory", "version_file", "failure_file", "identity_file", "published_file")
+
+
+class Disk:
+    """The files of one machine; ``point`` is called before and after each write, and may kill the process."""
+
+    def __init__(self, point: Callable[[str], None]) -> None:
+        self.files: dict[str, bytes] = {}
+        self.point = point
+
+    def write(self, name: str, content: bytes | None) -> None:
+        """Replace a file, or remove it."""
+        self.point(f"write {name}")
+        if content is None:
+            self.files.pop(name, None)
+        else:
+            self.files[name] = content
+        self.point(f"wrote {name}")
+
+
+class MemoryPath:
+    """The path of a file on a disk, as far as the run directory uses paths."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.disk = disk
+        self.name = name
+
+    def __truediv__(self, name: str) -> MemoryPath:
+        return MemoryPath(self.disk, name)
+
+    def with_name(self, name: str) -> MemoryPath:
+        """Return the path of a file beside this one."""
+        return MemoryPath(self.disk, name)
+
+    @property
+    def parent(self) -> MemoryPath:
+        """The directory."""
+        return self
+
+    def mkdir(self, **_options: Any) -> None:
+        """Do nothing: the directory exists."""
+
+    def exists(self) -> bool:
+        """Whether the file exists."""
+        return self.name in self.disk.files
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MemoryDurable:
+    """The module ``adapters.durable``."""
+
+    @staticmethod
+    def replace(file: MemoryPath, content: bytes, **_options: Any) -> None:
+        """Replace a file."""
+        file.disk.write(file.name, content)
+
+    @staticmethod
+    def remove(file: MemoryPath) -> None:
+        """Remove a file if it exists."""
+        file.disk.write(file.name, None)
+
+    @staticmethod
+    def read(file: MemoryPath, limit: int) -> bytes | None:
+        """Return the content of a file."""
+        content = file.disk.files.get(file.name)
+        return None if content is None else content[:limit]
+
+
+@contextlib.contextmanager
+def memory_files() -> Iterator[None]:
+    """Let the run directory keep its files in memory during the block."""
+    with contextlib.ExitStack() as stack:
+        for user in _USERS:
+            stack.enter_context(mock.patch(f"zkdeployment.adapters.host_files.{user}.durable", MemoryDurable))
+        yield

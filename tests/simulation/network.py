@@ -1,0 +1,148 @@
+"""The network between processes and the servers, and the faults of both."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from simulation.ensemble import Ensemble
+from simulation.green import Killed, Scheduler
+from simulation.machine_time import SimulatedModules
+from simulation.requests import is_write
+from simulation.simulated_client import SimulatedClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+    from simulation.ensemble import Server
+    from simulation.green import Process
+
+
+class Network:
+    """Connects clients with servers.
+
+    ``lost`` is the share of writes whose request or answer is lost with the connection, ``crashes`` the share of
+    writes at which the client's process is killed; both are 0 until a test or the faults set them.
+    """
+
+    def __init__(self, chance: Random, *, servers: int = 3) -> None:
+        self.chance = chance
+        self.scheduler = Scheduler(chance)
+        self.modules = SimulatedModules(self.scheduler, chance)
+        self.ensemble = Ensemble(self.scheduler, chance, servers=servers)
+        self.clients: dict[SimulatedClient, None] = {}
+        self.lost = 0.0
+        self.crashes = 0.0
+        self.unreachable: dict[Process, float] = {}
+        self.slowness: dict[Server, float] = {}
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let the code under test use this network and its time during the block."""
+        connection = "zkdeployment.adapters.zookeeper.client.connection"
+        with (
+            self.modules.installed(),
+            mock.patch(f"{connection}.KazooClient", self.make_client),
+            mock.patch(f"{connection}.probe", lambda *_args, **_options: None),
+        ):
+            yield
+
+    def make_client(self, **options: Any) -> SimulatedClient:
+        """Return a new client of the running process."""
+        process = self.scheduler.process
+        assert process is not None, "only green threads make clients"
+        process.check()
+        return SimulatedClient(self, process, **options)
+
+    def latency(self, server: Server | None = None) -> float:
+        """Return the seconds that a message takes."""
+        slow = 0.0 if server is None else self.slowness.get(server, 0.0)
+        return self.chance.uniform(0.0002, 0.002) + (slow and self.chance.uniform(0, slow))
+
+    def reachable(self, process: Process) -> bool:
+        """Whether a process can reach the servers."""
+        return self.unreachable.get(process, 0.0) <= self.scheduler.now
+
+    def choose_server(self, process: Process) -> Server | None:
+        """Return the server to which a process connects; ``None`` if it can reach none."""
+        up = [server for server in self.ensemble.servers if not server.down]
+        return self.chance.choice(up) if up and self.reachable(process) else None
+
+    def before_write(self, client: SimulatedClient, _request: Any) -> None:
+        """Kill the client's process now and then, before it sends a write."""
+        if self.crashes and client.process.crash_countdown is not None and self.chance.random() < self.crashes:
+            self.scheduler.kill(client.process)
+            raise Killed
+
+    def fate_of(self, client: SimulatedClient, request: Any) -> str:
+        """Decide whether a request or its answer is lost, or whether its process dies before the answer."""
+        if not is_write(request):
+            return "arrive"
+        if self.lost and self.chance.random() < self.lost:
+            return self.chance.choice(["lose-request", "lose-answer"])
+        if self.crashes and client.process.crash_countdown is not None and self.chance.random() < self.crashes:
+            self.scheduler.kill(client.process)
+            return "outlive"
+        return "outlive" if self.chance.random() < 0.5 else "arrive"  # if the connection breaks meanwhile
+
+    # Faults
+
+    def partition(self, process: Process, seconds: float) -> None:
+        """Separate a process from all servers for some time; nobody notices at once."""
+        until = self.scheduler.now + seconds
+        self.unreachable[process] = max(until, self.unreachable.get(process, 0.0))
+        for client in self._clients_of(process):
+            client.block(seconds)
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """Stop a process for some time."""
+        self.scheduler.freeze(process, seconds)
+        for client in self._clients_of(process):
+            client.block(seconds)
+
+    def drop(self, process: Process) -> None:
+        """Break the connections of a process, which may connect again at once."""
+        for client in self._clients_of(process):
+            client.lose_connection()
+
+    def expire(self, process: Process) -> None:
+        """End the sessions of a process."""
+        for client in self._clients_of(process):
+            if client.server_session is not None:
+                self.ensemble.end_session(client.server_session)
+
+    def take_down(self, server: Server, seconds: float) -> None:
+        """Stop a server that does not lead for some time; its clients connect to others."""
+        assert not server.leads
+        server.down = True
+        for client in list(self.clients):
+            if client.connected_to is server:
+                client.lose_connection()
+
+        def start() -> None:
+            server.down = False
+
+        self.scheduler.after(seconds, start)
+
+    def slow_down(self, server: Server, seconds: float, lag: float) -> None:
+        """Let a server follow the leader late, and answer late, for some time."""
+        server.lag = self.slowness[server] = lag
+
+        def recover() -> None:
+            server.lag = self.slowness[server] = 0.0
+
+        self.scheduler.after(seconds, recover)
+
+    def heal(self) -> None:
+        """End all faults that are set here; those that last for a time end by themselves."""
+        self.lost = self.crashes = 0.0
+        for process in list(self.unreachable):
+            self.unreachable[process] = min(self.unreachable[process], self.scheduler.now)
+        for server in self.ensemble.servers:
+            server.down = False
+            server.lag = self.slowness[server] = 0.0
+
+    def _clients_of(self, process: Process) -> list[SimulatedClient]:
+        return [client for client in self.clients if client.process is process]

@@ -1,0 +1,165 @@
+"""The tree's repository in memory (implements ``ports.TreeSource``), and the trees that a seed makes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from support.available_packages import AvailablePackage
+from zkdeployment.errors import TreeError
+from zkdeployment.model.origin import Origin
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.wanted import wanted_for
+from zkdeployment.tree.layers import merge
+from zkdeployment.tree.parse import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zkdeployment.model.deployment import DesiredState
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.publication import Targets
+
+#: The versions of packages that the packages' repository has.
+VERSIONS = ("1.0", "2.0", "3.0")
+
+#: A version that it does not have.
+MISSING_VERSION = "9.9"
+
+
+#: Services whose top-level node is written only while they are planned, or once it was published.
+EXTRA = 3
+
+
+@dataclass
+class ServicePlan:
+    """A service as a tree has it: its version, and the number of instances by target."""
+
+    version: str
+    targets: dict[str, int]
+    text: str = ""
+
+
+@dataclass
+class TreePlan:
+    """What a tree says: services by number, the version of each role's controller, and the strategy's document."""
+
+    services: dict[int, ServicePlan] = field(default_factory=dict)
+    controllers: dict[str, str] = field(default_factory=dict)
+    strategy: str | None = None
+
+    def copy(self) -> TreePlan:
+        """Return an independent copy."""
+        services = {
+            number: ServicePlan(service.version, dict(service.targets), service.text)
+            for number, service in self.services.items()
+        }
+        return TreePlan(services, dict(self.controllers), self.strategy)
+
+    def render(self, empty: Iterable[int]) -> str:
+        """Return the tree's text: each service has a top-level node of its own.
+
+        ``empty`` are the services whose node is written even if they are not planned: what is in no file stays.
+        """
+        lines: list[str] = []
+        for number in sorted({*self.services, *empty}):
+            lines.append(f"/s{number}")
+            service = self.services.get(number)
+            if service is None:
+                continue
+            lines += [f"  /app : app{number}", f"    version = '{service.version}'"]
+            if service.text:
+                lines.append(f"    text = '{service.text}'")
+            lines.append("    /deploy")
+            for target, count in sorted(service.targets.items()):
+                lines += [f"      /{target}", f"        n = {count}"]
+        lines.append("/roles")
+        for role, version in sorted(self.controllers.items()):
+            lines += [f"  /{role} : ctl-{role}", f"    version = '{version}'"]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A revision."""
+
+    revision: str
+    text: str
+    strategy: str | None
+    number: int
+    parents: frozenset[str]
+    time: float
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The targets of the tree; raises ``TreeError`` if the tree is invalid."""
+        targets, problems = compile_targets(merge([parse("a.zk", self.text)]).tree)
+        if problems:
+            raise TreeError("; ".join(map(str, problems)))
+        return targets
+
+    @cached_property
+    def tops(self) -> frozenset[str]:
+        """The top-level nodes of the text."""
+        return frozenset(line for line in self.text.splitlines() if line.startswith("/"))
+
+    def wanted(self, identity: Identity) -> DesiredState:
+        """Return what a host is to run."""
+        return wanted_for(identity, self.targets)
+
+
+class SimulatedRepository:
+    """Commits and the branch's tip, which may be set back. ``take_time`` lets the caller wait."""
+
+    def __init__(self, services: int, roles: Sequence[str], now: Callable[[], float]) -> None:
+        self.commits: dict[str, Commit] = {}
+        self.tip: Commit | None = None
+        self._now = now
+        self._services = services
+        self.published_tops: set[str] = set()
+        names = [*(f"app{number}" for number in range(services + EXTRA)), *(f"ctl-{role}" for role in roles)]
+        self.packages = [AvailablePackage(name=name, version=version) for name in names for version in VERSIONS]
+
+    def push(self, plan: TreePlan, *, rewritten: bool = False) -> Commit:
+        """Commit a tree on the tip, or as a new history."""
+        number = len(self.commits) + 1
+        if rewritten:
+            self.tip = None
+        published = (int(top[2:]) for top in self.published_tops if top.startswith("/s"))
+        text = plan.render([*range(self._services), *published])
+        revision = hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
+        above = frozenset() if self.tip is None else self.tip.parents | {self.tip.revision}
+        self.tip = Commit(revision, text, plan.strategy, number, above, self._now())
+        self.commits[revision] = self.tip
+        return self.tip
+
+    def rewind(self, commit: Commit) -> None:
+        """Set the branch back to a commit."""
+        self.tip = commit
+
+    # ports.TreeSource
+
+    def fetch(self) -> str:
+        """Return the tip."""
+        assert self.tip is not None
+        return self.tip.revision
+
+    def files(self, revision: str) -> Sequence[SourceFile]:
+        """Return the files of a revision."""
+        commit = self.commits[revision]
+        files = [SourceFile("a.zk", commit.text.encode())]
+        if commit.strategy is not None:
+            files.append(SourceFile("strategy.yaml", commit.strategy.encode()))
+        return files
+
+    def origin(self, revision: str) -> Origin:
+        """Return who made a revision."""
+        commit = self.commits[revision]
+        return Origin("ann <ann@example.com>", f"revision {commit.number}", commit.time)
+
+    def descends(self, revision: str, ancestor: str) -> bool:
+        """Return whether a revision is another one or descends from it."""
+        return revision == ancestor or ancestor in self.commits[revision].parents

@@ -1,0 +1,131 @@
+"""Executes the requests of kazoo, and those that zkdeployment builds itself, on a simulated server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kazoo import exceptions
+from kazoo.protocol import serialization
+from kazoo.protocol.serialization import MultiHeader, int_struct, read_acl, read_buffer, read_string
+
+from simulation.server_tree import Write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulation.ensemble import Server
+
+_WRITES = frozenset(
+    {
+        serialization.Create.type,
+        serialization.SetData.type,
+        serialization.Delete.type,
+        serialization.Transaction.type,
+        serialization.Sync.type,
+    }
+)
+_MULTI_READ = 22
+
+
+def is_write(request: Any) -> bool:
+    """Return whether a request goes through the leader."""
+    return request.type in _WRITES
+
+
+def writes_of(request: Any) -> list[Write]:
+    """Return the writes of a request; none for ``sync``."""
+    if request.type == serialization.Sync.type:
+        return []
+    if request.type == serialization.Transaction.type:
+        return _decode(bytes(request.serialize()))
+    return [_write(request)]
+
+
+def _write(request: Any) -> Write:
+    match request:
+        case serialization.Create(path, data, _, flags):
+            return Write("create", path, data, ephemeral=bool(flags & 1), sequential=bool(flags & 2))
+        case serialization.SetData(path, data, version):
+            return Write("set", path, data, version)
+        case serialization.Delete(path, version):
+            return Write("delete", path, b"", version)
+    raise NotImplementedError(f"the simulated ZooKeeper does not know {request}")
+
+
+def answer_write(request: Any, paths: Sequence[str], failures: list[Any] | None, server: Server) -> Any:
+    """Return the answer to a write, which may be an exception."""
+    if request.type == serialization.Sync.type:
+        return request.path
+    if request.type == serialization.Transaction.type:
+        return failures or []
+    if failures is not None:
+        return failures[0]
+    if isinstance(request, serialization.Create):
+        return paths[0]
+    return True if isinstance(request, serialization.Delete) else server.tree.nodes[request.path].stat
+
+
+def answer_read(request: Any, server: Server, watcher: Any) -> Any:
+    """Return the answer to a read, which may be an exception, and set its watch."""
+    if request.type == _MULTI_READ:
+        return [_read(read, server) for read in request.requests]
+    answer = _read(request, server)
+    if getattr(request, "watcher", None):
+        _watch(request, server, watcher, missing=isinstance(answer, Exception))
+    if isinstance(request, serialization.Exists) and isinstance(answer, exceptions.NoNodeError):
+        return None
+    return answer
+
+
+def _read(request: Any, server: Server) -> Any:
+    node = server.tree.nodes.get(request.path)
+    if node is None:
+        return exceptions.NoNodeError()
+    match request:
+        case serialization.GetData():
+            return node.data, node.stat
+        case serialization.GetChildren():
+            return list(node.children)
+        case serialization.Exists():
+            return node.stat
+    raise NotImplementedError(f"the simulated ZooKeeper does not know {request}")
+
+
+def _watch(request: Any, server: Server, watcher: Any, *, missing: bool) -> None:
+    if missing and not isinstance(request, serialization.Exists):
+        return
+    watches = server.child_watches if isinstance(request, serialization.GetChildren) else server.data_watches
+    watches.setdefault(request.path, {})[watcher] = None
+
+
+def _decode(body: bytes) -> list[Write]:
+    """Decode a transaction as it is sent."""
+    writes = []
+    header, offset = MultiHeader.deserialize(body, 0)
+    while not header.done:
+        path, offset = read_string(body, offset)
+        if header.type == serialization.Create.type:
+            data, offset = read_buffer(body, offset)
+            (entries,) = int_struct.unpack_from(body, offset)
+            offset += int_struct.size
+            for _ in range(entries):
+                _, offset = read_acl(body, offset)
+            (flags,) = int_struct.unpack_from(body, offset)
+            offset += int_struct.size
+            writes.append(Write("create", path, data, ephemeral=bool(flags & 1), sequential=bool(flags & 2)))
+        else:
+            data = b""
+            if header.type == serialization.SetData.type:
+                data, offset = read_buffer(body, offset)
+            (version,) = int_struct.unpack_from(body, offset)
+            offset += int_struct.size
+            writes.append(Write(_KINDS[header.type], path, data or b"", version))
+        header, offset = MultiHeader.deserialize(body, offset)
+    return writes
+
+
+_KINDS = {
+    serialization.SetData.type: "set",
+    serialization.Delete.type: "delete",
+    serialization.CheckVersion.type: "check",
+}

@@ -1,0 +1,200 @@
+"""One simulation: a fleet, its operators and the faults of one seed, from the first commit to convergence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from simulation.checks import Checks
+from simulation.daemon_processes import (
+    Daemon,
+    agent_daemon,
+    coordinator_daemon,
+    simulated_machines,
+    syncer_daemon,
+)
+from simulation.faults import Faults
+from simulation.green import Killed, Process
+from simulation.machine import Machine
+from simulation.network import Network
+from simulation.operators import Operators
+from simulation.repository import SimulatedRepository
+from simulation.traces import trace_of_logs
+from zkdeployment.model.host import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Virtual seconds for the fleet to converge after the last fault.
+PATIENCE = 4 * 3600.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The size of a simulation. ``faults`` is the number of virtual seconds with faults, 0 for none."""
+
+    seed: int
+    hosts: int = 6
+    services: int = 4
+    faults: float = 900.0
+    lock_delay: float = 60.0
+    calm: bool = False
+
+
+@dataclass
+class Result:
+    """The outcome of a simulation: ``violations`` is empty if all invariants held."""
+
+    options: Options
+    violations: list[str]
+    virtual: float
+    scripts: int
+    requests: int
+    trace: list[str] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in one line."""
+        outcome = self.violations[0] if self.violations else "all invariants held"
+        return (
+            f"seed {self.options.seed}: {self.options.hosts} hosts, {self.virtual:.0f} s, {self.scripts} scripts,"
+            f" {self.requests} requests: {outcome}"
+        )
+
+
+class World:
+    """The parts of one simulation."""
+
+    def __init__(self, options: Options, watch: Callable[[str], None] | None = None) -> None:
+        self.options = options
+        self.chance = Random(options.seed)
+        self._watch = watch
+        self.network = Network(self.chance, servers=3 if options.hosts <= 100 else 1)
+        self.roles = ("web", "db")
+        self.role_of = [None, *(self.chance.choice([None, None, None, *self.roles]) for _ in range(2 * options.hosts))]
+        self.repository = SimulatedRepository(options.services, self.roles, lambda: self.now)
+        self.checks = Checks(self)
+        self.network.ensemble.on_commit.append(self.checks.committed)
+        self.machines: dict[str, Machine] = {}
+        self.daemons: dict[str, Daemon] = {}
+        self.processes: list[Process] = []
+        self.ended_by_itself: set[Process] = set()
+        self.script_failures = 0.0
+        self.operators = Operators(self)
+        self.faults = Faults(self)
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds."""
+        return self.network.scheduler.now
+
+    def run(self) -> Result:
+        """Run the simulation."""
+        with self.network.installed(), simulated_machines(self), trace_of_logs(self.trace if self._watch else None):
+            try:
+                self._start()
+                self.network.scheduler.run(self.now + self.options.faults + PATIENCE, self._is_over)
+                self._judge()
+            finally:
+                self.network.scheduler.end_all(self.processes)
+        return Result(
+            self.options,
+            self.checks.violations,
+            self.now - 1000.0,
+            self.checks.scripts,
+            self.network.ensemble.requests,
+        )
+
+    def new_process(self, name: str) -> Process:
+        """Return a process, which is killed at the end of the simulation at the latest."""
+        process = Process(name)
+        process.crash_countdown = 0 if name in self.daemons else None
+        self.processes.append(process)
+        return process
+
+    def add_machine(self, number: int) -> Machine:
+        """Add a machine and start its agent."""
+        name, role = f"h{number}", self.role_of[number]
+        facts = {"tags": ("canary",)} if number == 0 else {}
+        machine = Machine(self, Identity(name, f"{name}.example.com", role), **facts)
+        self.machines[name] = machine
+        machine.present = True
+        self.daemons[name] = agent_daemon(self, machine)
+        self.daemons[name].start()
+        return machine
+
+    def remove_machine(self, machine: Machine) -> None:
+        """Switch a machine off for good."""
+        self.trace(f"{machine.name} is switched off for good")
+        machine.present = False
+        self.checks.machine_left(machine)
+        self.daemons[machine.name].retire()
+        machine.switch_off()
+
+    def present_machines(self) -> list[Machine]:
+        """Return the machines that are not switched off."""
+        return [machine for machine in self.machines.values() if machine.present]
+
+    # What machines and daemons ask
+
+    def take_time(self, least: float, most: float) -> None:
+        """Let the running thread wait for some time."""
+        self.network.scheduler.sleep(self.chance.uniform(least, most))
+
+    def script_seconds(self) -> float:
+        """Return how long a script takes: never longer than the lock delay."""
+        return self.chance.choice([0.5, 2.0, 8.0, 0.5 * self.options.lock_delay])
+
+    def script_fails(self, _machine: Machine) -> bool:
+        """Decide whether a script fails."""
+        return self.script_failures > 0 and self.chance.random() < self.script_failures
+
+    def reach(self, name: str) -> None:
+        """Reach a failpoint of a daemon, which may kill it."""
+        process = self.network.scheduler.process
+        if process is None or process.crash_countdown is None:
+            return
+        process.check()
+        if self.network.crashes and self.chance.random() < self.network.crashes:
+            self.trace(f"killed at {name}")
+            self.network.scheduler.kill(process)
+            raise Killed
+
+    def syncer_point(self) -> None:
+        """Reach a write of a syncer to its disk."""
+        self.reach("a write of the syncer's memory")
+
+    def trace(self, text: str) -> None:
+        """Show a line of the trace."""
+        if self._watch is not None:
+            process = self.network.scheduler.process
+            self._watch(f"{self.now - 1000:10.3f} {'-' if process is None else process.name:<12} {text}")
+
+    # Inside
+
+    def _start(self) -> None:
+        self.operators.push_first()
+        for name in ("syncer1", "syncer2"):
+            self.daemons[name] = syncer_daemon(self, name)
+        for name in ("coordinator1", "coordinator2"):
+            self.daemons[name] = coordinator_daemon(self, name)
+        for name in ("syncer1", "syncer2", "coordinator1", "coordinator2"):
+            self.daemons[name].start()
+        for number in range(self.options.hosts):
+            self.add_machine(number)
+        self.network.scheduler.spawn(self.new_process("operators"), self.operators.work)
+        if self.options.faults:
+            self.network.scheduler.spawn(self.new_process("faults"), self.faults.work)
+
+    def _is_over(self) -> bool:
+        return bool(self.checks.violations) or self.operators.converged
+
+    def _judge(self) -> None:
+        for process, error in self.network.scheduler.errors:
+            self.checks.fail(f"{process.name} ended with {type(error).__name__}: {error}")
+        if not self.checks.violations and not self.operators.converged:
+            self.checks.fail(f"the fleet did not converge: {self.operators.obstacle}")
+        if not self.checks.violations:
+            self.checks.check_end()
+
