@@ -10,7 +10,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from simulation.live_trees import LiveTrees
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.publication.assignments import read_wanted
 from zkdeployment.errors import TreeError
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from simulation.repository import Commit
     from simulation.server_tree import Change
     from simulation.world import World
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.deployment import DesiredState
+    from zkdeployment.model.host import Identity
 
 #: Seconds that an agent may take from its last look at the cluster version to the start of a script.
 GRACE = 20.0
@@ -29,12 +34,17 @@ _FAILURE = re.compile(rb"boom-([0-9]+)-")
 
 
 class Checks:
-    """The checks of one world. ``violations`` are sentences; a simulation ends with the first."""
+    """The checks of one world. ``violations`` are sentences; a simulation ends with the first.
+
+    ``imported`` are the revisions over which a tree was imported by hand: what they want is not known any more.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.violations: list[str] = []
         self.scripts = self.commits = 0
+        self.imported: set[str] = set()
+        self._trees = LiveTrees()
         self._active: dict[str, ScriptCall] = {}
         self._stopped_since: float | None = None
         self._unreported: dict[int, tuple[Machine, Process, float]] = {}
@@ -86,9 +96,7 @@ class Checks:
 
     def machine_left(self, machine: Machine) -> None:
         """Forget the failures of a machine that was switched off for good."""
-        self._unreported = {
-            number: entry for number, entry in self._unreported.items() if entry[0] is not machine
-        }
+        self._unreported = {number: entry for number, entry in self._unreported.items() if entry[0] is not machine}
 
     # Machines
 
@@ -111,7 +119,7 @@ class Checks:
 
     def problems(self, machine: Machine, version: object) -> list[str]:
         """Return what a machine lacks of a version."""
-        commit = self._world.repository.commits.get(str(version))
+        commit = self._commit(version)
         if commit is None:
             return []
         try:
@@ -124,7 +132,9 @@ class Checks:
             for assignment in wanted.assignments
             for deployment in assignment.deployments
         }
-        left = {application for application, deployment in machine.markers if self._is_left(deployment.path, commit)}
+        left = {
+            application for application, deployment in machine.markers if self._is_left(deployment.path, commit)
+        }
         marked = {
             (deployment.path, deployment.number)
             for _, deployment in machine.markers
@@ -138,11 +148,17 @@ class Checks:
         for package, exact in needed.items():
             if machine.version_of(package) != exact:
                 problems.append(f"{package} is {machine.version_of(package)}, not {exact}")
-        problems += [f"{name} is still installed" for name in machine.packages.installed() if name not in {*needed, *left}]
+        problems += [
+            f"{name} is still installed" for name in machine.packages.installed() if name not in {*needed, *left}
+        ]
         for key, assignment in deployments.items():
             if machine.instances.get(key) != assignment.version:
                 problems.append(f"{key[0]} {key[1]} runs {machine.instances.get(key)}, not {assignment.version}")
         return sorted(problems)
+
+    def _commit(self, revision: object) -> Commit | None:
+        """Return the commit of a revision; ``None`` for a version set by hand."""
+        return None if str(revision) in self.imported else self._world.repository.commits.get(str(revision))
 
     def _is_left(self, path: str, commit: Commit) -> bool:
         """Whether a service was published, and then its file was removed: it stays as it is."""
@@ -162,14 +178,30 @@ class Checks:
             elif change.path.startswith(paths.STOPS):
                 judged = True
             elif change.path == paths.TARGETS:
-                commit = self._world.repository.commits.get(str(_properties(change.data).get("version")))
-                if commit is not None:
-                    self._world.repository.published_tops |= commit.tops
+                self._targets_written(_properties(change.data).get("version"))
             if b"boom-" in change.data and not change.path.startswith(f"{paths.OUTPUTS}/"):
                 for number in _FAILURE.findall(change.data):
                     self._unreported.pop(int(number), None)
         if judged:
             self._check_stops()
+        self._trees.note(self._world.network.ensemble.leader.nodes, changes)
+
+    def read_wanted(self, session: Session, identity: Identity, revision: object) -> DesiredState:
+        """Read what a host is to run, as agents do, and check that it comes from one whole tree."""
+        wanted = read_wanted(session, identity, revision)
+        if str(revision) not in self._world.repository.commits and not self._trees.had(identity, wanted):
+            self.fail(f"{identity.id} reads for {revision} what no tree wanted: {wanted}")
+        return wanted
+
+    def _targets_written(self, version: object) -> None:
+        commit = self._world.repository.commits.get(str(version))
+        if commit is not None:
+            self._world.repository.published_tops |= commit.tops
+            return
+        hosts = self._world.network.ensemble.leader.nodes.get(paths.HOSTS)
+        running = {} if hosts is None else _properties(hosts.data)
+        if "importing" not in running and isinstance(running.get("version"), str):
+            self.imported.add(running["version"])
 
     def _host_written(self, change: Change) -> None:
         if change.kind == "delete" or change.path == paths.HOSTS:
@@ -188,7 +220,9 @@ class Checks:
         if is_stopped != (self._stopped_since is not None):
             self._stopped_since = self._world.now if is_stopped else None
             self._world.trace(f"the cluster version is {version}")
-        if stops is not None and stops.children and isinstance(version, str):
+            if is_stopped:
+                self._world.operators.stopped()
+        if stops is not None and stops.children and version in self._world.repository.commits:
             self.fail(f"a stop is on record ({', '.join(stops.children)}), but the fleet runs at {version}")
 
     # The end
@@ -199,7 +233,7 @@ class Checks:
             self.fail(f"the failure boom-{number}- of {machine.name} at {time:.0f} was never reported")
 
     def _check_wanted(self, call: ScriptCall) -> None:
-        commit = self._world.repository.commits.get(str(call.revision))
+        commit = self._commit(call.revision)
         if commit is None or call.is_bracket or self._is_left(call.path, commit):
             return
         wanted = commit.wanted(call.machine.identity)
@@ -228,18 +262,23 @@ class Checks:
     def _lock_of(self, call: ScriptCall) -> str | None:
         """Return the lock under which a script has to run; ``None`` if it needs none."""
         controller = self._controller_of(call)
-        commit = self._world.repository.commits.get(str(call.revision))
-        if not call.is_bracket and commit is not None:
-            known = any(entry.path == call.path for entries in commit.targets.values() for entry in entries)
-            if call.undeploys and not known:
+        commit = self._commit(call.revision)
+        if not call.is_bracket and call.undeploys:
+            if commit is None:
+                known = f"{call.path}/deploy" in self._world.network.ensemble.leader.nodes
+            else:
+                known = any(entry.path == call.path for entries in commit.targets.values() for entry in entries)
+            if not known:
                 return None  # a service that is gone from the tree
         return f"service {call.path}" if controller is None else f"role {controller}"
 
     def _controller_of(self, call: ScriptCall) -> str | None:
         role = call.machine.identity.role
-        commit = self._world.repository.commits.get(str(call.revision))
-        if role is None or commit is None:
+        commit = self._commit(call.revision)
+        if role is None:
             return None
+        if commit is None:
+            return role if call.machine.version_of(f"ctl-{role}") is not None else None
         return role if commit.wanted(call.machine.identity).controller is not None else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -11,9 +10,8 @@ from unittest import mock
 from simulation.machine import MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.config.settings import Settings, SyncSettings
+from zkdeployment.config.settings import CheckSettings, Settings, SyncSettings
 from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.log import get_logger
 from zkdeployment.wiring import agent as agent_wiring
 from zkdeployment.wiring import coordinator as coordinator_wiring
 from zkdeployment.wiring import syncer as syncer_wiring
@@ -29,6 +27,9 @@ _SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 
 #: Seconds until the supervisor starts a daemon again that ended.
 _RESTART = 5.0
+
+#: Seconds between two turns of the life cycle of checks, of which a simulated fleet has none.
+_CHECKS = 1200.0
 
 
 class Daemon:
@@ -116,7 +117,8 @@ def syncer_daemon(world: World, name: str) -> Daemon:
 
 def coordinator_daemon(world: World, name: str) -> Daemon:
     """Return a coordinator."""
-    settings = Settings(source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"))
+    checks = CheckSettings(interval=_CHECKS)
+    settings = Settings(source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), checks=checks)
 
     def main() -> None:
         with coordinator_wiring.build_coordinator(settings) as (coordinator, _):

@@ -1,7 +1,7 @@
 """A simulated ZooKeeper: a leader that orders all writes, servers that follow it, sessions and watches.
 
-Clients reach a server through ``simulated_client``. Each answer comes after what the server has applied by then, so
-that a slow server shows old data. The leader never changes.
+Clients reach a server through ``simulated_client``. Each answer comes after what the server has applied by then,
+so that a slow server shows old data. The leader never changes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Server:
                 self._fire_all(watchers, EventType.DELETED, path)
                 self._fire_all(self.child_watches.pop(parent(path), ()), EventType.CHILD, parent(path))
 
-    def _fire_all(self, watchers: Sequence[Watcher] | dict[Watcher, None] | tuple[()], kind: str, path: str) -> None:
+    def _fire_all(
+        self, watchers: Sequence[Watcher] | dict[Watcher, None] | tuple[()], kind: str, path: str
+    ) -> None:
         for watcher in list(watchers):
             watcher.fire(kind, path)
 

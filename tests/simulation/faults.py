@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulation.themes import FAULTS
+
 if TYPE_CHECKING:
     from simulation.daemon_processes import Daemon
+    from simulation.ensemble import Server
+    from simulation.green import Process
     from simulation.world import World
-
-#: Kinds of faults and how often they come.
-_WEIGHTS = {
-    "kill": 8,
-    "reboot": 3,
-    "drop": 4,
-    "expire": 6,
-    "partition": 6,
-    "long partition": 2,
-    "outage": 1,
-    "freeze": 4,
-    "slow server": 3,
-    "server down": 2,
-    "clock step": 2,
-    "lossy network": 3,
-    "crashes": 4,
-    "failing scripts": 4,
-}
 
 
 class Faults:
@@ -32,17 +18,32 @@ class Faults:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._network, self._chance = world.network, world.chance
         self._ended = False
+
+    @property
+    def are_active(self) -> bool:
+        """Whether there are faults."""
+        return not self._ended and self._world.options.faults > 0
 
     def work(self) -> None:
         """Bring one fault after another."""
         world = self._world
         pace = world.chance.choice([3.0, 15.0, 60.0])
+        weights = {**FAULTS, **world.theme.faults}
         while not self._ended:
             world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
             if not self._ended:
-                kind = world.chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
-                self.bring(kind, world.chance.choice([*world.daemons.values()]))
+                kind = world.chance.choices(list(weights), list(weights.values()))[0]
+                self.bring(kind, self._victim())
+
+    def _victim(self) -> Daemon:
+        """Return any daemon, or often the agent of a machine whose script runs."""
+        world = self._world
+        working = [world.daemons[machine.name] for machine in world.present_machines() if machine.running]
+        if working and world.chance.random() < 0.4:
+            return world.chance.choice(working)
+        return world.chance.choice([*world.daemons.values()])
 
     def end(self) -> None:
         """End all faults."""
@@ -53,43 +54,63 @@ class Faults:
 
     def bring(self, kind: str, daemon: Daemon) -> None:
         """Bring a fault, to a daemon where it concerns one."""
-        world, network, chance = self._world, self._world.network, self._world.chance
         process = daemon.process
-        if process is None or not process.alive:
-            return
-        followers = [server for server in network.ensemble.servers if not server.leads]
-        world.trace(f"fault: {kind} ({daemon.name})")
-        match kind:
-            case "kill":
-                daemon.kill()
-            case "reboot":
-                daemon.kill()
-                if daemon.name in world.machines:
-                    world.machines[daemon.name].switch_off()
-            case "drop":
-                network.drop(process)
-            case "expire":
-                network.expire(process)
-            case "partition":
-                network.partition(process, chance.uniform(1, 60))
-            case "long partition":
-                network.partition(process, chance.uniform(60, 1500))
-            case "outage":
-                seconds = chance.choice([20.0, 120.0, 900.0])
-                for other in world.daemons.values():
-                    if other.process is not None and other.process.alive:
-                        network.partition(other.process, seconds)
-            case "freeze":
-                network.freeze(process, chance.uniform(0.5, 90))
-            case "slow server" if followers:
-                network.slow_down(chance.choice(followers), chance.uniform(5, 60), chance.uniform(0.1, 8))
-            case "server down" if followers:
-                network.take_down(chance.choice(followers), chance.uniform(5, 60))
-            case "clock step":
-                process.clock_offset += chance.choice([-86_400.0, -60.0, 60.0, 86_400.0])
-            case "lossy network":
-                network.lost = chance.choice([0.0, 0.01, 0.05])
-            case "crashes":
-                network.crashes = chance.choice([0.0, 0.001, 0.005])
-            case "failing scripts":
-                world.script_failures = chance.choice([0.0, 0.05, 0.3])
+        if process is not None and process.alive:
+            self._world.trace(f"fault: {kind} ({daemon.name})")
+            getattr(self, f"_{kind.replace(' ', '_')}")(daemon, process)
+
+    # One method for each kind
+
+    def _kill(self, daemon: Daemon, _process: Process) -> None:
+        daemon.kill()
+
+    def _reboot(self, daemon: Daemon, _process: Process) -> None:
+        daemon.kill()
+        if daemon.name in self._world.machines:
+            self._world.machines[daemon.name].switch_off()
+
+    def _drop(self, _daemon: Daemon, process: Process) -> None:
+        self._network.drop(process)
+
+    def _expire(self, _daemon: Daemon, process: Process) -> None:
+        self._network.expire(process)
+
+    def _partition(self, _daemon: Daemon, process: Process) -> None:
+        self._network.partition(process, self._chance.uniform(1, 60))
+
+    def _long_partition(self, _daemon: Daemon, process: Process) -> None:
+        self._network.partition(process, self._chance.uniform(60, 1500))
+
+    def _outage(self, _daemon: Daemon, _process: Process) -> None:
+        seconds = self._chance.choice([20.0, 120.0, 900.0])
+        for other in self._world.daemons.values():
+            if other.process is not None and other.process.alive:
+                self._network.partition(other.process, seconds)
+
+    def _freeze(self, _daemon: Daemon, process: Process) -> None:
+        self._network.freeze(process, self._chance.uniform(0.5, 90))
+
+    def _slow_server(self, _daemon: Daemon, _process: Process) -> None:
+        for server in self._follower():
+            self._network.slow_down(server, self._chance.uniform(5, 60), self._chance.uniform(0.1, 8))
+
+    def _server_down(self, _daemon: Daemon, _process: Process) -> None:
+        for server in self._follower():
+            self._network.take_down(server, self._chance.uniform(5, 60))
+
+    def _clock_step(self, _daemon: Daemon, process: Process) -> None:
+        process.clock_offset += self._chance.choice([-86_400.0, -60.0, 60.0, 86_400.0])
+
+    def _lossy_network(self, _daemon: Daemon, _process: Process) -> None:
+        self._network.lost = self._chance.choice([0.0, 0.01, 0.05])
+
+    def _crashes(self, _daemon: Daemon, _process: Process) -> None:
+        self._network.crashes = self._chance.choice([0.0, 0.001, 0.005])
+
+    def _failing_scripts(self, _daemon: Daemon, _process: Process) -> None:
+        self._world.script_failures = self._chance.choice([self._world.theme.failing, 0.05, 0.3])
+
+    def _follower(self) -> list[Server]:
+        """Return a server that does not lead, if there is one."""
+        followers = [server for server in self._network.ensemble.servers if not server.leads]
+        return [self._chance.choice(followers)] if followers else []

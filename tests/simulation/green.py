@@ -1,7 +1,7 @@
 """Green threads in virtual time: a scheduler, and processes that can be killed, frozen and started again.
 
-Only one green thread runs at a time, and another one runs only when that one waits. Nothing here knows ZooKeeper or
-zkdeployment.
+Only one green thread runs at a time, and another one runs only when that one waits. Nothing here knows ZooKeeper
+or zkdeployment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Killed(BaseException):
 class Process:
     """A simulated process: its threads end together; its wall clock may differ from that of others.
 
-    Everything a killed process still tries, such as writes in ``finally`` blocks, raises ``Killed`` without effect.
+    What a killed process still tries, such as writes in ``finally`` blocks, raises ``Killed`` without effect.
     """
 
     def __init__(self, name: str) -> None:
@@ -138,7 +138,7 @@ class Scheduler:
         return Wait(thread)
 
     def block(self, wait: Wait, timeout: float | None) -> bool:
-        """Let the running thread wait until ``end`` or for ``timeout`` seconds; return whether ``end`` was called."""
+        """Let the running thread wait until ``end`` or for ``timeout`` seconds; return whether it ended."""
         if timeout is not None:
             self.at(self.now + timeout, lambda: self._resume(wait, woken=False))
         wait.thread.wait = wait
@@ -253,7 +253,7 @@ class Lock:
         self._depth = 0
         self._waits: deque[Wait] = deque()
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002  threading's
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Acquire the lock."""
         me = self._scheduler.current
         while self._owner is not None and (me is None or self._owner is not me) and not self._owner.dead:

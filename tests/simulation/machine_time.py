@@ -1,6 +1,6 @@
-"""The modules ``time``, ``threading``, ``queue`` and ``random`` of a simulation, and their place in the code under test.
+"""The modules ``time``, ``threading``, ``queue``, ``random`` and ``uuid`` of a simulation.
 
-The daemons and the adapters of ZooKeeper use these modules of Python. While a simulation runs, the modules' names in
+The daemons and the adapters of ZooKeeper use these modules of Python. While a simulation runs, their names in
 zkdeployment, kazoo's recipes and tenacity stand for the objects here. No code is changed otherwise.
 """
 
@@ -107,7 +107,7 @@ class SimulatedQueue:
         self._items.append(item)
         self._filled.set()
 
-    def get(self, block: bool = True, timeout: float | None = None) -> object:  # noqa: FBT001, FBT002  queue's
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
         """Return the next item; raise ``queue.Empty`` if there is none in time."""
         if not self._items and block and timeout != 0:
             self._filled.clear()

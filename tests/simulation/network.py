@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Network:
     """Connects clients with servers.
 
-    ``lost`` is the share of writes whose request or answer is lost with the connection, ``crashes`` the share of
-    writes at which the client's process is killed; both are 0 until a test or the faults set them.
+    ``distance`` multiplies the time that messages take. ``lost`` is the share of writes whose request or answer is
+    lost with the connection, ``crashes`` the share of writes at which the client's process is killed.
     """
 
     def __init__(self, chance: Random, *, servers: int = 3) -> None:
@@ -33,6 +33,7 @@ class Network:
         self.modules = SimulatedModules(self.scheduler, chance)
         self.ensemble = Ensemble(self.scheduler, chance, servers=servers)
         self.clients: dict[SimulatedClient, None] = {}
+        self.distance = 1.0
         self.lost = 0.0
         self.crashes = 0.0
         self.unreachable: dict[Process, float] = {}
@@ -45,7 +46,7 @@ class Network:
         with (
             self.modules.installed(),
             mock.patch(f"{connection}.KazooClient", self.make_client),
-            mock.patch(f"{connection}.probe", lambda *_args, **_options: None),
+            mock.patch(f"{connection}.probe"),
         ):
             yield
 
@@ -59,7 +60,7 @@ class Network:
     def latency(self, server: Server | None = None) -> float:
         """Return the seconds that a message takes."""
         slow = 0.0 if server is None else self.slowness.get(server, 0.0)
-        return self.chance.uniform(0.0002, 0.002) + (slow and self.chance.uniform(0, slow))
+        return self.distance * self.chance.uniform(0.0002, 0.002) + (slow and self.chance.uniform(0, slow))
 
     def reachable(self, process: Process) -> bool:
         """Whether a process can reach the servers."""

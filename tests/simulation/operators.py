@@ -6,11 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
+from simulation.themes import ACTS
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publication import GuardOverrides, TreeChange
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import operator_adapters
 
@@ -39,21 +42,6 @@ data:
       success_criteria: {{maximum_failed_nodes: {tolerated}}}
 """
 
-#: Kinds of acts and how often they come.
-_WEIGHTS = {
-    "change": 40,
-    "missing version": 5,
-    "strategy": 8,
-    "rewind": 6,
-    "stop": 5,
-    "hold": 2,
-    "resume": 16,
-    "resume latest": 10,
-    "direct": 6,
-    "join": 4,
-    "leave": 3,
-}
-
 #: Seconds between two looks at the fleet after the last fault.
 _LOOK = 30.0
 
@@ -80,24 +68,30 @@ class Operators:
         chance, options = self._world.chance, self._world.options
         for number in range(options.services):
             self._plan.services[number] = ServicePlan(chance.choice(VERSIONS), self._targets())
-        if chance.random() < 0.5:
-            self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
-        if chance.random() < 0.3:
+        if self._world.theme.tolerant:
+            self._plan.controllers = {"web": chance.choice(VERSIONS)}
+            self._plan.services[0].targets = {"web": 1}
             self._choose_strategy()
+        else:
+            if chance.random() < 0.5:
+                self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
+            if chance.random() < 0.3:
+                self._choose_strategy()
         self._push()
 
     def work(self) -> None:
         """Act at random while there are faults; then repair until the fleet has converged."""
         world = self._world
         with Session("zk1:2181", session_timeout=10.0, create_chroot=True) as session:
-            self._adapters = operator_adapters(session)
+            self._session, self._adapters = session, operator_adapters(session)
             end = world.now + world.options.faults
             pace = world.chance.choice([10.0, 40.0, 120.0])
             while world.now < end and not world.options.calm:
                 world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
                 self._attempt(self._act)
             world.faults.end()
-            if world.options.faults:
+            is_pushed = world.chance.random() < 0.5 and not world.theme.tolerant
+            if world.options.faults and (self._lacks_package() or is_pushed):
                 self._change()
                 self._push()
             while not self.converged:
@@ -116,50 +110,66 @@ class Operators:
 
     def _act(self) -> None:
         world, chance = self._world, self._world.chance
-        kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        weights = {**ACTS, **world.theme.acts}
+        kind = chance.choices(list(weights), list(weights.values()))[0]
         world.trace(f"act: {kind}")
-        match kind:
-            case "change":
-                self._change()
-                self._push()
-            case "missing version":
-                chance.choice(list(self._plan.services.values())).version = MISSING_VERSION
-                self._push()
-            case "strategy":
-                self._choose_strategy()
-                self._push()
-            case "rewind":
-                commit = chance.choice(list(world.repository.commits.values()))
-                self._plan = self._plans[commit.revision].copy()
-                if world.repository.published_tops <= commit.tops:
-                    world.repository.rewind(commit)
-                else:
-                    self._push(rewritten=True)
-                self._resume_latest()
-            case "stop":
-                self._acts.cluster.stop(self._act_of("stop"))
-            case "hold":
-                self._acts.cluster.hold(self._act_of("hold"))
-            case "resume":
-                self._acts.cluster.resume(self._act_of("resume"))
-            case "resume latest":
-                self._resume_latest()
-            case "direct":
-                directive = chance.choice(list(Directive))
-                self._acts.rollouts.direct(directive, self._act_of("rollout"), "rest")
-            case "join" if len(world.machines) < 2 * world.options.hosts:
-                world.add_machine(len(world.machines))
-            case "leave" if len(world.present_machines()) > 2:
-                world.remove_machine(chance.choice(world.present_machines()[1:]))
+        getattr(self, f"_{kind.replace(' ', '_')}")()
+
+    # One method for each kind of act
+
+    def _push_change(self) -> None:
+        self._change()
+        self._push()
+
+    def _missing_version(self) -> None:
+        self._world.chance.choice(list(self._plan.services.values())).version = MISSING_VERSION
+        self._push()
+
+    def _strategy(self) -> None:
+        self._choose_strategy()
+        self._push()
+
+    def _rewind(self) -> None:
+        repository = self._world.repository
+        commit = self._world.chance.choice(list(repository.commits.values()))
+        self._plan = self._plans[commit.revision].copy()
+        if repository.published_tops <= commit.tops:
+            repository.rewind(commit)
+        else:
+            self._push(rewritten=True)
+        self._resume_latest()
+
+    def _stop(self) -> None:
+        self._acts.cluster.stop(self._act_of("stop"))
+
+    def _hold(self) -> None:
+        self._acts.cluster.hold(self._act_of("hold"))
+
+    def _resume(self) -> None:
+        self._acts.cluster.resume(self._act_of("resume"))
+
+    def _direct(self) -> None:
+        self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), "rest")
+
+    def _join(self) -> None:
+        if len(self._world.machines) < 2 * self._world.options.hosts:
+            self._world.add_machine(len(self._world.machines))
+
+    def _leave(self) -> None:
+        if len(self._world.present_machines()) > 2:
+            self._world.remove_machine(self._world.chance.choice(self._world.present_machines()[1:]))
+
+    # What people do
 
     def _change(self) -> None:
         """Change the planned tree a little; nothing of it is missing afterwards."""
         chance, plan = self._world.chance, self._plan
-        for service in plan.services.values():
-            if service.version == MISSING_VERSION:
-                service.version = VERSIONS[0]
+        for broken in [service for service in plan.services.values() if service.version == MISSING_VERSION]:
+            broken.version = VERSIONS[0]
         for _ in range(chance.choice([1, 1, 2, 3])):
             number = chance.randrange(self._world.options.services + EXTRA)
+            if self._world.theme.fatal_commits and chance.random() < 0.5:
+                number = self._world.options.services + chance.randrange(EXTRA)
             kind = chance.choice(["version", "version", "targets", "text", "remove", "controller"])
             if kind == "controller":
                 role = chance.choice(self._world.roles)
@@ -167,14 +177,67 @@ class Operators:
                     plan.controllers[role] = chance.choice(VERSIONS)
             elif number not in plan.services:
                 plan.services[number] = ServicePlan(chance.choice(VERSIONS), self._targets())
-            elif kind == "version":
-                plan.services[number].version = chance.choice(VERSIONS)
-            elif kind == "targets":
-                plan.services[number].targets = self._targets()
-            elif kind == "text":
-                plan.services[number].text = str(chance.randrange(1000))
+            elif kind != "remove":
+                self._change_service(plan.services[number], kind)
             elif len(plan.services) > 1:
                 del plan.services[number]
+
+    def _change_service(self, service: ServicePlan, kind: str) -> None:
+        if kind == "version":
+            service.version = self._world.chance.choice(VERSIONS)
+        elif kind == "targets":
+            service.targets = self._targets()
+        else:
+            service.text = str(self._world.chance.randrange(1000))
+
+    def _lacks_package(self) -> bool:
+        tip = self._world.repository.tip
+        return tip is None or MISSING_VERSION in tip.text or tip.revision in self._world.checks.imported
+
+    def _by_hand(self) -> None:
+        """Set a version by hand, and import a change of the tree at about that time."""
+        session, chance = self._session, self._world.chance
+        live = self._acts.tree.live_tree()
+        services = [
+            path for path, found in live.tree.nodes.items() if "version" in found and path.endswith("/app")
+        ]
+        update = {path: {**live.tree.nodes[path], "version": chance.choice(VERSIONS)} for path in services}
+        hosts = session.get(paths.HOSTS)
+        if hosts is None or not services:
+            return
+        if chance.random() < 0.7:
+            session.commit(Set(paths.HOSTS, encode({"version": f"by-hand-{self._world.now:.0f}"}), hosts.version))
+            self._world.take_time(0.0, 8 * self._world.network.latency())
+        self._acts.tree.import_tree(TreeChange(update=update), roles=(), versions=live.versions)
+
+    def resume_at_once(self) -> None:
+        """Resume at about the time of a stop, while other hosts may still record theirs."""
+        with Session("zk1:2181", session_timeout=10.0) as session:
+            self._world.take_time(0.0, 1.0)
+            self._attempt(lambda: operator_adapters(session).cluster.resume(self._act_of("resume")))
+
+    def stopped(self) -> None:
+        """Hear of a stop."""
+        world = self._world
+        if world.faults.are_active and world.chance.random() < world.theme.hasty:
+            world.network.scheduler.spawn(world.new_process("hasty"), self.resume_at_once)
+
+    def take_back(self) -> None:
+        """Take the last push back, at about the time at which a syncer died while it published it."""
+        repository = self._world.repository
+        known = [commit for commit in repository.commits.values() if repository.published_tops <= commit.tops]
+        if not known or not self._world.faults.are_active:
+            return
+        commit = known[-1] if known[-1] is not repository.tip or len(known) < 2 else known[-2]
+        self._world.trace(f"the branch goes back to revision {commit.number}")
+        self._plan = self._plans[commit.revision].copy()
+        repository.rewind(commit)
+        with Session("zk1:2181", session_timeout=10.0) as session:
+            self._attempt(
+                lambda: operator_adapters(session).cluster.resume_latest(
+                    self._act_of("resume"), timeout=60.0, overrides=GuardOverrides(rewind=True, mass_removal=True)
+                )
+            )
 
     def _targets(self) -> dict[str, int]:
         chance, world = self._world.chance, self._world
@@ -186,12 +249,13 @@ class Operators:
     def _choose_strategy(self) -> None:
         chance = self._world.chance
         self._plan.strategy = None
-        if chance.random() < 0.7:
+        tolerant = self._world.theme.tolerant
+        if tolerant or chance.random() < 0.7:
             self._plan.strategy = _STRATEGY.format(
                 bake=chance.choice(["1s", "30s"]),
                 critical=chance.choice(["true", "false"]),
                 parallel=chance.choice([1, 2, 5]),
-                tolerated=chance.choice([0, 1, 2, 9]),
+                tolerated=9 if tolerant else chance.choice([0, 1, 2, 9]),
             )
 
     def _push(self, *, rewritten: bool = False) -> None:
@@ -233,13 +297,20 @@ class Operators:
             if holder is not None and holder.host_id in gone:
                 self._acts.locks.release(holder.node, self._act_of("locks release"))
         rollout = self._acts.rollouts.rollout()
-        if rollout is not None and rollout.paused:
+        if rollout is not None and rollout.paused and rollout.ending is None:
             self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))
         nodes = world.network.ensemble.leader.nodes
         running = _value(nodes, paths.HOSTS, "version") == world.repository.fetch()
-        if not running and world.now - self._last_repair > 4 * _LOOK:
+        over = rollout is not None and rollout.ending is not None
+        if world.now - self._last_repair < 4 * _LOOK:
+            return
+        if not running:
             self._last_repair = world.now
             self._resume_latest()
+        elif over:  # a host whose failure was tolerated tries again with the next change
+            self._last_repair = world.now
+            self._change()
+            self._push()
 
 
 def _value(nodes: dict, path: str, name: str) -> object:

@@ -31,7 +31,7 @@ MISSING_VERSION = "9.9"
 
 
 #: Services whose top-level node is written only while they are planned, or once it was published.
-EXTRA = 3
+EXTRA = 6
 
 
 @dataclass

@@ -49,7 +49,7 @@ class Answer:
         self.exception, self._ready = exception, True
         self._wake()
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002  kazoo's
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Return the value or raise the exception, when there is one."""
         if not self._ready and block:
             wait = self._scheduler.begin_wait()
@@ -171,7 +171,10 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     def _reset_watchers(self) -> None:
         watchers = [
-            watch for of in (self._child_watchers, self._data_watchers) for watches in of.values() for watch in watches
+            watch
+            for of in (self._child_watchers, self._data_watchers)
+            for watches in of.values()
+            for watch in watches
         ]
         self._child_watchers = defaultdict(_Ordered)
         self._data_watchers = defaultdict(_Ordered)

@@ -11,6 +11,7 @@ import structlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+
 @contextlib.contextmanager
 def trace_of_logs(show: Callable[[str], None] | None) -> Iterator[None]:
     """Pass each line of the log to ``show`` during the block; without it nothing is logged, which is faster."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from simulation.checks import Checks
 from simulation.daemon_processes import (
@@ -20,6 +21,7 @@ from simulation.machine import Machine
 from simulation.network import Network
 from simulation.operators import Operators
 from simulation.repository import SimulatedRepository
+from simulation.themes import THEMES
 from simulation.traces import trace_of_logs
 from zkdeployment.model.host import Identity
 
@@ -32,7 +34,11 @@ PATIENCE = 4 * 3600.0
 
 @dataclass(frozen=True)
 class Options:
-    """The size of a simulation. ``faults`` is the number of virtual seconds with faults, 0 for none."""
+    """The size of a simulation.
+
+    ``faults`` is the number of virtual seconds with faults, 0 for none. A ``calm`` fleet has operators who only
+    push once. The seed chooses a ``theme`` unless one is given.
+    """
 
     seed: int
     hosts: int = 6
@@ -40,6 +46,7 @@ class Options:
     faults: float = 900.0
     lock_delay: float = 60.0
     calm: bool = False
+    theme: str | None = None
 
 
 @dataclass
@@ -51,15 +58,15 @@ class Result:
     virtual: float
     scripts: int
     requests: int
-    trace: list[str] = field(default_factory=list)
+    theme: str
 
     @property
     def sentence(self) -> str:
         """The outcome in one line."""
         outcome = self.violations[0] if self.violations else "all invariants held"
         return (
-            f"seed {self.options.seed}: {self.options.hosts} hosts, {self.virtual:.0f} s, {self.scripts} scripts,"
-            f" {self.requests} requests: {outcome}"
+            f"seed {self.options.seed} ({self.theme}): {self.options.hosts} hosts, {self.virtual:.0f} s,"
+            f" {self.scripts} scripts, {self.requests} requests: {outcome}"
         )
 
 
@@ -72,7 +79,11 @@ class World:
         self._watch = watch
         self.network = Network(self.chance, servers=3 if options.hosts <= 100 else 1)
         self.roles = ("web", "db")
-        self.role_of = [None, *(self.chance.choice([None, None, None, *self.roles]) for _ in range(2 * options.hosts))]
+        chosen = self.chance.choice(list(THEMES))
+        self.theme_name = "mixed" if options.calm else options.theme or chosen
+        self.theme = THEMES[self.theme_name]
+        roles = [None, "web", "web"] if self.theme.tolerant else [None, None, None, *self.roles]
+        self.role_of = [None, *(self.chance.choice(roles) for _ in range(2 * options.hosts))]
         self.repository = SimulatedRepository(options.services, self.roles, lambda: self.now)
         self.checks = Checks(self)
         self.network.ensemble.on_commit.append(self.checks.committed)
@@ -80,7 +91,12 @@ class World:
         self.daemons: dict[str, Daemon] = {}
         self.processes: list[Process] = []
         self.ended_by_itself: set[Process] = set()
-        self.script_failures = 0.0
+        self.script_failures = self.theme.failing if options.faults else 0.0
+        if options.faults:
+            self.network.distance = self.chance.choice(self.theme.distances)
+        self.operations = (
+            12 if self.theme.small_transactions or (options.faults and self.chance.random() < 0.3) else 2000
+        )
         self.operators = Operators(self)
         self.faults = Faults(self)
 
@@ -91,7 +107,13 @@ class World:
 
     def run(self) -> Result:
         """Run the simulation."""
-        with self.network.installed(), simulated_machines(self), trace_of_logs(self.trace if self._watch else None):
+        with (
+            self.network.installed(),
+            simulated_machines(self),
+            trace_of_logs(self.trace if self._watch else None),
+            mock.patch("zkdeployment.adapters.zookeeper.publication.builder.OPERATIONS_LIMIT", self.operations),
+            mock.patch("zkdeployment.adapters.zookeeper.fleet.read_wanted", self.checks.read_wanted),
+        ):
             try:
                 self._start()
                 self.network.scheduler.run(self.now + self.options.faults + PATIENCE, self._is_over)
@@ -104,6 +126,7 @@ class World:
             self.now - 1000.0,
             self.checks.scripts,
             self.network.ensemble.requests,
+            self.theme_name,
         )
 
     def new_process(self, name: str) -> Process:
@@ -156,6 +179,12 @@ class World:
         if process is None or process.crash_countdown is None:
             return
         process.check()
+        if name.endswith(":commit") and self.faults.are_active and self.chance.random() < self.theme.fatal_commits:
+            self.trace(f"killed at {name}")
+            self.network.scheduler.kill(process)
+            if self.chance.random() < 0.7:
+                self.network.scheduler.spawn(self.new_process("author"), self.operators.take_back)
+            raise Killed
         if self.network.crashes and self.chance.random() < self.network.crashes:
             self.trace(f"killed at {name}")
             self.network.scheduler.kill(process)
@@ -197,4 +226,3 @@ class World:
             self.checks.fail(f"the fleet did not converge: {self.operators.obstacle}")
         if not self.checks.violations:
             self.checks.check_end()
-

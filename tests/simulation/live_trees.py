@@ -1,0 +1,56 @@
+"""The trees that were live in a simulated ZooKeeper, and what each host was to run by them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.errors import TreeError
+from zkdeployment.model.tree import Tree
+from zkdeployment.planning.targets.wanted import wanted_from_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simulation.server_tree import Change, ZNode
+    from zkdeployment.model.deployment import DesiredState
+    from zkdeployment.model.host import Identity
+
+_RESERVED = ("/hosts", "/agent-locks", "/role-locks", "/zkdeployment", "/zookeeper")
+
+#: How many trees are kept: no reader is slower.
+_KEPT = 40
+
+
+class LiveTrees:
+    """The last whole trees; those in the middle of a large publication are not whole."""
+
+    def __init__(self) -> None:
+        self._trees: list[Tree] = []
+        self._stale = True
+
+    def note(self, nodes: Mapping[str, ZNode], changes: Sequence[Change]) -> None:
+        """Keep the tree after a transaction, if that changed it."""
+        self._stale |= any(not change.path.startswith(_RESERVED) for change in changes)
+        hosts = nodes.get(paths.HOSTS)
+        if not self._stale or hosts is None or b'"importing"' in hosts.data:
+            return
+        self._stale = False
+        found = {
+            path: json.loads(node.data) if node.data else {}
+            for path, node in nodes.items()
+            if path != "/" and not path.startswith(_RESERVED)
+        }
+        self._trees = [*self._trees[-_KEPT:], Tree(found)]
+
+    def had(self, identity: Identity, wanted: DesiredState) -> bool:
+        """Whether one of the trees wanted exactly this of a host."""
+        return any(_wanted(identity, tree) == wanted for tree in reversed(self._trees))
+
+
+def _wanted(identity: Identity, tree: Tree) -> DesiredState | None:
+    try:
+        return wanted_from_tree(identity, tree)
+    except TreeError:
+        return None

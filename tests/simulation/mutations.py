@@ -1,0 +1,142 @@
+"""Mechanisms taken out, and old defects put back: what the invariants have to find.
+
+Each mutation is a context manager that changes the code under test during the block. ``MUTATIONS`` take out a
+mechanism of safety; ``DEFECTS`` restore a behaviour that was mended, as a small patch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from zkdeployment.adapters.zookeeper.client import session as session_module
+from zkdeployment.adapters.zookeeper.client.transactions import Check, Delete, Set
+from zkdeployment.adapters.zookeeper.operator import stops
+from zkdeployment.adapters.zookeeper.publication import builder
+from zkdeployment.daemons.agent.deployment_run import DeploymentRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LOCK = "zkdeployment.adapters.zookeeper.locks.service_locks.ZooKeeperServiceLock"
+_SUPERVISION = "zkdeployment.daemons.agent.supervision.Supervision"
+
+
+def no_lock_check() -> contextlib.AbstractContextManager[Any]:
+    """Start scripts without a look at the lock, and leave no record of the work under it."""
+    return mock.patch.multiple(_LOCK, begin=lambda _self, _step: None, check_lease=lambda _self: None)
+
+
+def _check_control(supervision: Any, *, midway: bool = False) -> None:
+    del midway
+    supervision._control.check()
+
+
+def no_stop_check() -> contextlib.AbstractContextManager[Any]:
+    """Continue a deployment whatever the cluster version says."""
+    return mock.patch(f"{_SUPERVISION}._check_cluster", _check_control)
+
+
+@contextlib.contextmanager
+def no_compare_and_set() -> Iterator[None]:
+    """Write whatever others wrote meanwhile."""
+    send = session_module.send
+
+    def blind(client: Any, operations: Any) -> Any:
+        loose = [
+            replace(operation, version=-1) if isinstance(operation, Set | Delete) else operation
+            for operation in operations
+            if not isinstance(operation, Check)
+        ]
+        return send(client, loose)
+
+    with mock.patch.object(session_module, "send", blind):
+        yield
+
+
+@contextlib.contextmanager
+def version_recorded_early() -> Iterator[None]:
+    """Record the version before the steps."""
+    run = DeploymentRun.run
+
+    def early(self: Any) -> bool:
+        self._reporting.deployment.succeed(self._supervision.revision, self._supervision.sequence)
+        return run(self)
+
+    with mock.patch.object(DeploymentRun, "run", early):
+        yield
+
+
+def version_not_given_up() -> contextlib.AbstractContextManager[Any]:
+    """Let the recorded version stand while the host changes: after a rewind, half a host counts as whole."""
+    return mock.patch(
+        "zkdeployment.daemons.agent.reporting.deployment_status.DeploymentStatus.give_up_version",
+        return_value=None,
+    )
+
+
+def role_lock_kept() -> contextlib.AbstractContextManager[Any]:
+    """Let a host whose failure is tolerated keep its role's lock, and set no deadline for phases."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(
+        mock.patch("zkdeployment.daemons.agent.rollout_gate.RolloutGate._hand_on_role", return_value=None)
+    )
+    stack.enter_context(mock.patch("zkdeployment.rollout.timekeeping.PROGRESS_DEADLINE", float("inf")))
+    return stack
+
+
+def new_tops_not_listed() -> contextlib.AbstractContextManager[Any]:
+    """Begin a large publication without a list of its new top-level nodes."""
+    return mock.patch.object(builder, "made_tops", return_value=frozenset())
+
+
+def imports_unseen() -> contextlib.AbstractContextManager[Any]:
+    """Read the tree for a version set by hand without a look at imports that come between."""
+    module = "zkdeployment.adapters.zookeeper.publication.assignments"
+    return mock.patch(f"{module}._changed", return_value=None)
+
+
+def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
+    """Keep a failure in memory only, until ZooKeeper has it."""
+    module = "zkdeployment.daemons.agent.reporting.failure_reporter.FailureReporter"
+    return mock.patch.multiple(module, _keep=lambda _self, _failure: None, restore=lambda _self: None)
+
+
+@contextlib.contextmanager
+def stops_uncompared() -> Iterator[None]:
+    """Forget the stops of a fleet that is resumed without a look at stops recorded meanwhile."""
+    forgetting = stops.forgetting_stops
+
+    def loose(recorded: Any) -> list[Any]:
+        return [operation for operation in forgetting(recorded) if isinstance(operation, Delete)]
+
+    control = "zkdeployment.adapters.zookeeper.operator.cluster_control.forgetting_stops"
+    with mock.patch(control, loose), mock.patch.object(builder, "forgetting_stops", loose):
+        yield
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change of the code under test, and the theme of the seeds that find it."""
+
+    change: Callable[[], contextlib.AbstractContextManager[Any]]
+    theme: str
+
+
+MUTATIONS = {
+    "no lock check": Mutation(no_lock_check, "outages"),
+    "no stop check": Mutation(no_stop_check, "mixed"),
+    "no compare-and-set": Mutation(no_compare_and_set, "stops"),
+    "version recorded early": Mutation(version_recorded_early, "mixed"),
+}
+
+DEFECTS = {
+    "the version stands while the host changes": Mutation(version_not_given_up, "mixed"),
+    "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies"),
+    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications"),
+    "an import mixes two trees": Mutation(imports_unseen, "imports"),
+    "a failure is lost during an outage": Mutation(failure_not_kept, "outages"),
+    "a stop survives a resume": Mutation(stops_uncompared, "stops"),
+}

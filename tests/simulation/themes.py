@@ -1,0 +1,79 @@
+"""What a seed is mostly about: one theme brings some faults and acts together more often than chance would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Kinds of faults and how often they come.
+FAULTS = {
+    "kill": 8,
+    "reboot": 3,
+    "drop": 4,
+    "expire": 6,
+    "partition": 6,
+    "long partition": 2,
+    "outage": 1,
+    "freeze": 4,
+    "slow server": 3,
+    "server down": 2,
+    "clock step": 2,
+    "lossy network": 3,
+    "crashes": 4,
+    "failing scripts": 4,
+}
+
+#: Kinds of acts and how often they come.
+ACTS = {
+    "push change": 40,
+    "missing version": 5,
+    "strategy": 8,
+    "rewind": 6,
+    "stop": 5,
+    "hold": 2,
+    "resume": 16,
+    "resume latest": 10,
+    "direct": 6,
+    "by hand": 4,
+    "join": 4,
+    "leave": 3,
+}
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Weights that replace those of ``FAULTS`` and ``ACTS``, and further habits.
+
+    ``distances`` multiply the time of messages. ``hasty`` is how often somebody resumes right after a stop,
+    ``failing`` the share of scripts that fail all the time. ``small_transactions`` splits publications;
+    ``fatal_commits`` is how often a syncer dies beside such a transaction, whereupon its push is taken back.
+    ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller.
+    """
+
+    faults: Mapping[str, int] = field(default_factory=dict)
+    acts: Mapping[str, int] = field(default_factory=dict)
+    distances: tuple[float, ...] = (1.0, 1.0, 20.0, 100.0)
+    hasty: float = 0.3
+    failing: float = 0.0
+    small_transactions: bool = False
+    fatal_commits: float = 0.0
+    tolerant: bool = False
+
+
+THEMES = {
+    "mixed": Theme(),
+    "stops": Theme(
+        acts={"missing version": 40, "resume": 40, "stop": 20}, distances=(100.0, 300.0), hasty=1.0, failing=0.1
+    ),
+    "outages": Theme(
+        faults={"partition": 10, "long partition": 30, "outage": 4, "expire": 15}, distances=(1.0,), failing=0.2
+    ),
+    "imports": Theme(acts={"by hand": 60}, distances=(20.0, 100.0)),
+    "publications": Theme(
+        acts={"missing version": 0, "by hand": 0, "leave": 0}, small_transactions=True, fatal_commits=0.15
+    ),
+    "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
+}
