@@ -33,13 +33,15 @@ def main(arguments: Sequence[str]) -> int:
         result = World(_options(wanted, wanted.seed), _say).run()
         _say(result.sentence)
         return 1 if result.violations else 0
-    return _run_mutations(wanted) if wanted.mutations else _run_many(wanted)
+    return _run_mutations(wanted) if wanted.mutations is not None else _run_many(wanted)
 
 
 def _run_mutations(wanted: argparse.Namespace) -> int:
     """Show for each mutation the first seed that finds it; return 1 if one is not found."""
     missed = 0
     for name, mutation in {**MUTATIONS, **DEFECTS}.items():
+        if wanted.mutations and name not in wanted.mutations:
+            continue
         for seed in range(wanted.first, wanted.first + wanted.seeds):
             with mutation.change():
                 result = World(replace(_options(wanted, seed), theme=mutation.theme)).run()
@@ -127,7 +129,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--mutations",
-        action="store_true",
+        nargs="*",
+        metavar="NAME",
         help="take out each mechanism of safety, put back each old defect, and show the first seed that finds it",
     )
     parser.add_argument("--calm", action="store_true", help="one publication without faults")

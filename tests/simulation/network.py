@@ -137,10 +137,8 @@ class Network:
         self.scheduler.after(seconds, recover)
 
     def heal(self) -> None:
-        """End all faults that are set here; those that last for a time end by themselves."""
+        """End the faults that have no end of their own, and those of servers; partitions end by themselves."""
         self.lost = self.crashes = 0.0
-        for process in list(self.unreachable):
-            self.unreachable[process] = min(self.unreachable[process], self.scheduler.now)
         for server in self.ensemble.servers:
             server.down = False
             server.lag = self.slowness[server] = 0.0

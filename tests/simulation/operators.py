@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.themes import ACTS
@@ -198,16 +198,18 @@ class Operators:
         """Set a version by hand, and import a change of the tree at about that time."""
         session, chance = self._session, self._world.chance
         live = self._acts.tree.live_tree()
-        services = [
-            path for path, found in live.tree.nodes.items() if "version" in found and path.endswith("/app")
-        ]
-        update = {path: {**live.tree.nodes[path], "version": chance.choice(VERSIONS)} for path in services}
+        update: dict[str, dict[str, Any]] = {}
+        for path, properties in live.tree.nodes.items():
+            if path.endswith("/app"):
+                update[path] = {**properties, "version": chance.choice(VERSIONS)}
+            elif path.rpartition("/")[0].endswith("/deploy"):
+                update[path] = {"n": chance.choice([1, 2])}
         hosts = session.get(paths.HOSTS)
-        if hosts is None or not services:
+        if hosts is None or not update:
             return
         if chance.random() < 0.7:
             session.commit(Set(paths.HOSTS, encode({"version": f"by-hand-{self._world.now:.0f}"}), hosts.version))
-            self._world.take_time(0.0, 8 * self._world.network.latency())
+            self._world.take_time(0.0, 20 * self._world.network.latency())
         self._acts.tree.import_tree(TreeChange(update=update), roles=(), versions=live.versions)
 
     def resume_at_once(self) -> None:
