@@ -47,6 +47,7 @@ class Network:
             self.modules.installed(),
             mock.patch(f"{connection}.KazooClient", self.make_client),
             mock.patch(f"{connection}.probe"),
+            mock.patch(f"{connection}.ThreadHandler"),
         ):
             yield
 
@@ -55,6 +56,7 @@ class Network:
         process = self.scheduler.process
         assert process is not None, "only green threads make clients"
         process.check()
+        options.pop("handler", None)  # that of threads
         return SimulatedClient(self, process, **options)
 
     def latency(self, server: Server | None = None) -> float:
