@@ -43,13 +43,16 @@ is_current() {
 
 # Runs a step and shows what it printed only if it failed.
 quietly() {
-    local what=$1
-    shift
-    say "setting up: $what"
-    if ! "$@" </dev/null >build/setup.log 2>&1; then
+    if ! attempt "$@"; then
         tail -n 40 build/setup.log >&2
-        fail "could not set up: $what (the whole output is in $PWD/build/setup.log)"
+        fail "could not set up: $1 (the whole output is in $PWD/build/setup.log)"
     fi
+}
+
+# Runs a step that may fail.
+attempt() {
+    say "setting up: $1"
+    "${@:2}" </dev/null >build/setup.log 2>&1
 }
 
 make_environment() {
@@ -102,6 +105,9 @@ install_debian() {
     [ "$1" != test ] || has sshd || wanted+=(openssh-server)
     [ "$1" != test ] || has svnadmin || wanted+=(subversion)
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
+    [ "$1" != test ] || has systemd-nspawn || wanted+=(systemd-container)
+    [ "$1" != test ] || has mmdebstrap || wanted+=(mmdebstrap)
+    [ "$1" != test ] || has ip || wanted+=(iproute2)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     [ "$1" != test ] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
@@ -113,6 +119,7 @@ install_debian() {
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
+    [ "$1" != test ] || make_machine
 }
 
 install_fedora() {
@@ -216,3 +223,36 @@ fetch_axe() {
     npm install --prefix build/axe --no-package-lock --ignore-scripts --no-audit --no-fund --prefer-offline \
         "axe-core@$axe_version"
 }
+
+# The packages of the machine that tests boot: systemd, and what a host needs besides zkdeployment.
+machine_packages=systemd-sysv,dbus,rpm,dnf,createrepo-c,python3,git,openssh-client
+
+has_machine() {
+    grep -qxF "$machine_packages" build/machine/made-of 2>/dev/null
+}
+
+# Without it only the tests of booted machines fail, and say what is missing: a restricted container cannot make it.
+make_machine() {
+    has_machine || attempt "a machine that boots systemd" fetch_machine ||
+        say "could not make build/machine, which tests/system/test_booted.py boots; the output is in $PWD/build/setup.log"
+}
+
+# The root directory of the distribution that runs here. Each boot gives it a name and an id. Like other distributions of
+# RPM, and unlike Debian's rpm, it has one database of packages for all users.
+fetch_machine() (
+    # shellcheck source=/dev/null
+    . /etc/os-release
+    components=main
+    [ "$ID" = debian ] || components=main,universe
+    rm -rf build/machine build/machine.new
+    mmdebstrap --variant=minbase --mode=root --components="$components" --include="$machine_packages" \
+        --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' \
+        "$VERSION_CODENAME" build/machine.new || exit
+    rm -f build/machine.new/etc/{hostname,resolv.conf}
+    : >build/machine.new/etc/machine-id
+    mkdir -p build/machine.new/etc/rpm
+    echo "%_dbpath /var/lib/rpm" >build/machine.new/etc/rpm/macros
+    echo "$machine_packages" >build/machine.new/made-of
+    mv build/machine.new build/machine
+)

@@ -9,6 +9,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from support.browser import axe_source, browser
+from support.built_rpms import built_rpms
 from support.host_repositories import built_packages, paper_repository
 from support.rpm_hosts import rpm_repository
 from support.zookeeper import (
@@ -26,6 +27,7 @@ __all__ = [
     "axe_source",
     "browser",
     "built_packages",
+    "built_rpms",
     "client",
     "own_zookeeper_server",
     "paper_repository",

@@ -18,12 +18,14 @@ class Proxy:
     partition, a stopped server). ``lose()``: what goes one way, or both, is swallowed. ``delay()``: all arrives
     late. ``heal()``: forwarding goes on.
 
-    ``accepted`` counts the connections that were taken.
+    ``accepted`` counts the connections that were taken. The proxy listens on the port ``listen`` (0: a free one)
+    of the address ``interface``.
     """
 
-    def __init__(self, host: str, port: int, *, listen: int = 0) -> None:
+    def __init__(self, host: str, port: int, *, listen: int = 0, interface: str = "127.0.0.1") -> None:
         self._target = (host, port)
-        self._listener = socket.create_server(("127.0.0.1", listen))
+        self._interface = interface
+        self._listener = socket.create_server((interface, listen))
         self.port: int = self._listener.getsockname()[1]
         self.accepted = 0
         self._frozen = False
@@ -44,7 +46,7 @@ class Proxy:
     @property
     def address(self) -> str:
         """The address of the proxy, ``HOST:PORT``."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self._interface}:{self.port}"
 
     def cut(self) -> None:
         """Close all present and future connections."""

@@ -3,16 +3,15 @@
 import configparser
 import gzip
 import json
-import os
 import re
 import subprocess
-import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from support.built_rpms import interpreter
 from support.waiting import wait_until
 from zkdeployment.sandbox.rpms import RpmRepository
 from zkdeployment.sandbox.zookeeper import free_port
@@ -88,8 +87,6 @@ PLAYBOOK = """\
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
-PYTHON = os.path.realpath(sys.executable)
-
 # Building the RPM is slow, because it contains everything that a host gets.
 pytestmark = pytest.mark.timeout(400)
 
@@ -101,19 +98,16 @@ def run(*argv, **options):
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory):
+def repository(built_rpms, tmp_path_factory):
     """Return a repository with the built packages, an older version and a provider of the requirements."""
     place = tmp_path_factory.mktemp("rpm")
-    for number, text in enumerate((SURROUNDINGS.format(python=PYTHON), OLDER)):
+    for number, text in enumerate((SURROUNDINGS.format(python=interpreter()), OLDER)):
         spec = place / f"{number}.spec"
         spec.write_text(text)
         run("rpmbuild", "-bb", "--define", f"_topdir {place}", "--define", f"_rpmdir {place}", spec)
-    tools = {"PYTHON": PYTHON, "PIP": f"{sys.executable} -m pip", "PAYLOAD": "w1.gzdio"}
-    unmeasured = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    run(HERE / "rpm" / "build", place, env={**unmeasured, **tools}, cwd=place)
     found = RpmRepository(place / "repository")
     found.create()
-    found.add(sorted(place.rglob("*.rpm")))
+    found.add(sorted([*place.rglob("*.rpm"), *built_rpms.glob("*.rpm")]))
     return found
 
 
@@ -297,8 +291,8 @@ def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repos
     assert [path for path in files if any(place in path.read_bytes() for place in places)] == []
 
 
-def test_rpmlint_finds_only_documented_exceptions(repository):
-    packages = sorted(repository.directory.parent.glob("zkdeployment-*0.1.0-*.rpm"))
+def test_rpmlint_finds_only_documented_exceptions(built_rpms):
+    packages = sorted(built_rpms.glob("*.rpm"))
     assert len(packages) == 4
     run("rpmlint", "--config", HERE / "rpm" / "rpmlint.toml", *packages)
 

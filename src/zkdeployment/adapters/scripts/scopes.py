@@ -3,6 +3,9 @@
 systemd stops a service by killing all processes of its control group. On a machine with systemd, a program that
 has to outlive the agent therefore runs in a scope: a unit with its own control group, in which the program stays a
 child of the agent. Without systemd, such a program only has its own session and process group.
+
+When the machine shuts down, systemd stops the agent before its scopes. Otherwise systemd would terminate a script
+at once, and the agent would report the end of the script as a failure, which stops the fleet.
 """
 
 from __future__ import annotations
@@ -32,6 +35,12 @@ _SLICE = "system-zkdeployment.slice"
 
 _PATIENCE = 20.0  # time limit in seconds for systemd to deliver a signal
 
+#: The control groups of this process, one line for each hierarchy; see cgroups(7).
+_CONTROL_GROUPS = Path("/proc/self/cgroup")
+
+#: The line of the hierarchy that systemd uses, for a process of a service.
+_SERVICE = re.compile(r"^(?:0:|\d+:name=systemd):/(?:\S+/)?([^/\s]+\.service)(?:/|$)", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -47,7 +56,9 @@ class Scope:
         if self.unit is None:
             return list(argv)
         options = ["--scope", "--quiet", "--collect", f"--unit={self.unit}", f"--slice={_SLICE}"]
-        return ["systemd-run", *options, "--", *argv]
+        # systemd stops units in the reverse order of their start.
+        order = [] if (service := _own_service()) is None else [f"--property=Before={service}"]
+        return ["systemd-run", *options, *order, "--", *argv]
 
     def signal(self, group: int, number: Signals) -> None:
         """Send a signal to all processes of this scope; without one, to the process group ``group``."""
@@ -71,3 +82,9 @@ def new_scope(name: str) -> Scope:
         return Scope()
     label = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:100]
     return Scope(f"zkdeployment-{label}-{uuid4().hex}.scope")
+
+
+def _own_service() -> str | None:
+    """Return the service that this process belongs to, if systemd started it."""
+    service = _SERVICE.search(_CONTROL_GROUPS.read_text(encoding="utf-8"))
+    return None if service is None else service[1]

@@ -20,7 +20,7 @@ from zkdeployment.adapters.scripts.scopes import Scope, new_scope
 from zkdeployment.errors import ScriptError
 
 NEEDED = {
-    "systemd-run": ("--scope", "--quiet", "--collect", "--unit", "--slice"),
+    "systemd-run": ("--scope", "--quiet", "--collect", "--unit", "--slice", "--property"),
     "systemctl": ("--signal", "kill"),
 }
 
@@ -65,6 +65,25 @@ def test_a_script_in_a_scope_stays_a_child_of_the_agent(tmp_path, make, machine)
     assert command[command.index("--") + 1 :] == [path, "/a b", "0"]
     assert re.fullmatch(r"--unit=zkdeployment-deploy-a-b-0-[0-9a-f]{32}\.scope", unit)
     assert slice_option == "--slice=system-zkdeployment.slice"
+
+
+@pytest.mark.parametrize(
+    ("control_groups", "order"),
+    [
+        ("0::/system.slice/zkdeployment-agent.service\n", ["--property=Before=zkdeployment-agent.service"]),
+        (
+            "9:name=systemd:/system.slice/system-agent.slice/agent@1.service\n8:pids:/system.slice/other.service\n0::/\n",
+            ["--property=Before=agent@1.service"],
+        ),
+        ("0::/user.slice/user-0.slice/session-3.scope\n", []),
+    ],
+)
+@pytest.mark.usefixtures("machine")
+def test_systemd_stops_a_scope_after_the_service_that_made_it(tmp_path, monkeypatch, control_groups, order):
+    (tmp_path / "cgroup").write_text(control_groups)
+    monkeypatch.setattr(scopes, "_CONTROL_GROUPS", tmp_path / "cgroup")
+    wrapped = new_scope("x").wrap(["/bin/true"])
+    assert wrapped[6:] == [*order, "--", "/bin/true"]
 
 
 @pytest.mark.usefixtures("machine")

@@ -1,0 +1,259 @@
+"""Hosts with a booted systemd: the RPM, its units and its upgrade, reboots and power failures at bad moments."""
+
+import re
+from contextlib import contextmanager
+
+import pytest
+
+from support.booted_fleet import BootedFleet
+from support.booted_machine import SHARED
+from support.built_rpms import later_release
+from support.waiting import wait_until
+
+UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "server", "syncer")
+
+#: The sections of the machine that runs everything. Nagios is tested elsewhere: here its bridge has none.
+CENTRAL = """\
+[sync]
+url = {url}
+interval = 1
+tree-directory = /var/lib/zkdeployment/syncer/tree
+[nagios]
+server = http://127.0.0.1:8420
+user = nagios1
+key-file = /etc/zkdeployment/nagios.key
+objects = /etc/nagios/zkdeployment
+verify = /bin/true
+reload = /bin/true
+"""
+
+#: Scripts note when they begin and end; those of a host whose name is on hold do not end.
+SCRIPT = f"""\
+#!/bin/sh
+note() {{ echo "$ZKDEPLOYMENT_HOST_ID ${{0##*/}} $*" >>{SHARED}/journal; }}
+note begins "$@"
+while [ -e "{SHARED}/hold-$ZKDEPLOYMENT_HOST_ID" ]; do sleep 0.05; done
+note ends "$@"
+"""
+
+TREE = """\
+/shop : shop
+  version = '{version}'
+  {patches}
+  /deploy
+    /app
+/roles
+  /app : bracket
+    version = '1.0'
+"""
+
+HOSTS = ("app1", "app2", "app3")
+
+# Building the RPM takes most of a minute.
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory, built_rpms):
+    with BootedFleet(tmp_path_factory.mktemp("booted"), built_rpms) as made:
+        made.offer("shop", "1.0", SCRIPT)
+        made.offer("shop", "2.0", SCRIPT)
+        made.offer("bracket", "1.0", SCRIPT, ("bin/starting-deployments", "bin/ending-deployments"))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def installed(fleet):
+    """Return a machine, switched off again, on which dnf installed what every host has."""
+    machine = fleet.machine("installed")
+    machine.run("dnf", "--assumeyes", "--quiet", "install", "zkdeployment")
+    machine.stop()
+    return machine
+
+
+@pytest.fixture(scope="module")
+def central(fleet, installed):
+    """Return the machine that runs everything."""
+    machine = fleet.machine("central", above=installed)
+    more = ("zkdeployment-server", "zkdeployment-pools", "zkdeployment-nagios")
+    machine.run("dnf", "--assumeyes", "--quiet", "install", *more)
+    fleet.configure(machine, more=CENTRAL.format(url=fleet.tree_url))
+    as_user = ("runuser", "-u", "zkdeployment", "--")
+    added = machine.run(*as_user, "zkdeployment", "user", "add", "nagios1", "--role", "monitoring").stdout
+    machine.run("useradd", "--system", "nagios")
+    key = machine.path("/etc/zkdeployment/nagios.key")
+    key.write_text(re.search(r"[0-9a-f-]{36}", added)[0])
+    machine.run("chown", "nagios", "/etc/zkdeployment/nagios.key")
+    machine.run("chmod", "600", "/etc/zkdeployment/nagios.key")
+    machine.run("install", "-d", "-o", "nagios", "/etc/nagios/zkdeployment")
+    machine.path("/etc/zkdeployment/filters").mkdir()
+    machine.path("/etc/zkdeployment/filters/web.conf").write_text("INPUT=/web/providers\nOUTPUT=/in-service/web\n")
+    return machine
+
+
+@pytest.fixture(scope="module")
+def hosts(fleet, central, installed):
+    """Return three machines with agents that deploy one after the other."""
+    assert central
+    machines = {}
+    for name in HOSTS:
+        machines[name] = fleet.machine(name, above=installed)
+        fleet.configure(machines[name], role="app")
+        machines[name].run("systemctl", "enable", "--now", "zkdeployment-agent")
+    return machines
+
+
+class Journal:
+    """What scripts noted since the object was made."""
+
+    def __init__(self, fleet) -> None:
+        self._file = fleet.shared / "journal"
+        self._file.touch()
+        self._start = len(self._lines)
+
+    @property
+    def _lines(self):
+        return self._file.read_text().splitlines()
+
+    def noted(self, host=None):
+        return [line for line in self._lines[self._start :] if host is None or line.startswith(f"{host} ")]
+
+
+def deployed(host):
+    """Return what the scripts of a host note in one deployment."""
+    calls = (
+        ("starting-deployments", "/roles/app"),
+        ("zookeeper-deploy", "/shop 0"),
+        ("ending-deployments", "/roles/app"),
+    )
+    return [f"{host} {script} {word} {rest}" for script, rest in calls for word in ("begins", "ends")]
+
+
+def assert_one_after_the_other(noted):
+    """Check that no host began before another one, which had begun, ended its deployments."""
+    order = list(dict.fromkeys(line.split()[0] for line in noted))
+    by_host = [[line for line in noted if line.startswith(f"{host} ")] for host in order]
+    assert noted == [line for lines in by_host for line in lines]
+    assert sorted(order) == sorted(HOSTS)
+
+
+@contextmanager
+def changing_packages(fleet, host):
+    """Keep package transactions of a host from ending while the context is open."""
+    (fleet.shared / f"transaction-{host.name}").unlink(missing_ok=True)
+    hold = fleet.shared / f"hold-packages-{host.name}"
+    hold.touch()
+    try:
+        yield
+    finally:
+        hold.unlink()
+
+
+def wait_for_transaction(fleet, host):
+    wait_until((fleet.shared / f"transaction-{host.name}").exists, f"{host.name} changes its packages")
+
+
+def main_process(host):
+    return host.unit("zkdeployment-agent")["ExecMainStartTimestampMonotonic"]
+
+
+def current(hosts):
+    return {name: main_process(host) for name, host in hosts.items()}
+
+
+def is_running(host):
+    return host.unit("zkdeployment-agent")["SubState"] == "running"
+
+
+def services():
+    return [f"zkdeployment-{name}.service" for name in UNITS]
+
+
+def are_well(machine):
+    """Whether all units of a machine run, and none was ever restarted."""
+    states = [machine.unit(name) for name in services()]
+    return all((state["SubState"], state["NRestarts"]) == ("running", "0") for state in states)
+
+
+def converge(fleet, revision):
+    """Return when all hosts are at the revision; fail the test if a host has stopped the fleet."""
+    fleet.zkdeployment("status", "--wait", revision, "--timeout", "60")
+
+
+def test_all_units_start_and_start_again_when_the_machine_reboots(central):
+    with central.explained():
+        central.run("systemctl", "enable", "--now", *services())
+        wait_until(lambda: are_well(central), "all units run")
+        central.reboot()
+        wait_until(lambda: are_well(central), "all units run")
+
+
+def test_a_host_that_reboots_during_a_script_runs_it_again_and_stops_nobody(fleet, hosts):
+    journal, host, hold = Journal(fleet), hosts["app2"], fleet.shared / "hold-app2"
+    hold.touch()
+    revision = fleet.publish(TREE.format(version="1.0", patches=""))
+    with host.explained():
+        wait_until(lambda: "app2 starting-deployments begins /roles/app" in journal.noted(), "the script runs")
+        host.reboot()
+        wait_until(lambda: len(journal.noted("app2")) > 1, "the script runs again")
+        hold.unlink()
+        converge(fleet, revision)
+    assert journal.noted("app2") == [journal.noted("app2")[0], *deployed("app2")]
+    assert_one_after_the_other(journal.noted())
+
+
+def test_a_package_transaction_outlives_an_agent_that_systemd_kills(fleet, hosts):
+    host = hosts["app3"]
+    impatient = host.path("/etc/systemd/system/zkdeployment-agent.service.d/impatient.conf")
+    impatient.parent.mkdir()
+    impatient.write_text("[Service]\nTimeoutStopSec=1\n")
+    host.run("systemctl", "daemon-reload")
+    with host.explained(), changing_packages(fleet, host):
+        revision = fleet.publish(TREE.format(version="2.0", patches=""))
+        wait_for_transaction(fleet, host)
+        host.run("systemctl", "stop", "zkdeployment-agent")
+        assert host.unit("zkdeployment-agent")["Result"] == "timeout"
+        assert (
+            "history replay"
+            in host.run("systemctl", "list-units", "--state=running", "zkdeployment-packages-*").stdout
+        )
+        host.run("systemctl", "start", "zkdeployment-agent")
+    with host.explained():
+        converge(fleet, revision)
+        assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == "2.0 "
+    host.run("rm", str(impatient.relative_to(host.path("/"))))
+
+
+def test_a_host_recovers_from_a_power_failure_during_a_package_transaction(fleet, hosts):
+    host = hosts["app1"]
+    with changing_packages(fleet, host):
+        revision = fleet.publish(TREE.format(version="1.0", patches=""))
+        wait_for_transaction(fleet, host)
+        host.cut_power()
+    host.start()
+    with host.explained():
+        converge(fleet, revision)
+        assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == "1.0 "
+        assert host.run("rpm", "-V", "shop").stdout == ""
+
+
+def test_the_fleet_upgrades_zkdeployment_one_host_after_the_other(fleet, built_rpms, hosts):
+    fleet.repository.add([later_release(built_rpms, fleet.directory, 2)])
+    journal, before = Journal(fleet), {name: main_process(host) for name, host in hosts.items()}
+    revision = fleet.publish(TREE.format(version="2.0", patches="patches = ['zkdeployment 0.1.0-2']"))
+    with hosts["app1"].explained():
+        converge(fleet, revision)
+        wait_until(lambda: before.items().isdisjoint(current(hosts).items()), "all agents are started anew")
+        wait_until(lambda: all(is_running(host) for host in hosts.values()), "all new agents run")
+    for name, host in hosts.items():
+        assert host.run("rpm", "-q", "zkdeployment").stdout.startswith("zkdeployment-0.1.0-2.")
+        assert journal.noted(name) == deployed(name)
+    assert_one_after_the_other(journal.noted())
+    again = fleet.publish(TREE.format(version="1.0", patches="patches = ['zkdeployment 0.1.0-2']"))
+    converge(fleet, again)
+
+
+def test_the_removal_of_the_packages_ends_all_units(central):
+    central.run("dnf", "--assumeyes", "--quiet", "remove", "zkdeployment")
+    assert not central.path("/opt/zkdeployment").exists()
+    assert {central.unit(name)["ActiveState"] for name in services()} == {"inactive"}
