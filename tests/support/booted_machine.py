@@ -75,7 +75,6 @@ class BootedMachine:
                 self._group.wrap("env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", *words),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
-                stderr=console,
             )
         wait_until(self._is_up, f"{self.name} boots")
 

@@ -6,8 +6,8 @@ They behave as those of systemd 239 to 257 in this:
     registers its own process with systemd, which moves it to a new control group, then executes the program in
     its place: process id, working directory, open files and exit status are the program's, and so is the
     environment, to which it adds ``INVOCATION_ID``. A program that is not there is an exit status of 1, as is the
-    name of a unit that there is. With ``--collect`` a unit is forgotten when its last process has ended. The option
-    is ``--property=Before=UNIT``, which matters only when the machine shuts down.
+    name of a unit that there is. With ``--collect`` a unit is forgotten when its last process has ended. The
+    option is ``--property=Before=UNIT``, which matters only when the machine shuts down.
 
 ``systemctl kill --signal=SIGNAL NAME.scope``
     sends the signal to every process in the unit's control group, whatever session or group it is in; it exits

@@ -38,7 +38,7 @@ for group; do find "$group" -depth -type d -exec rmdir {} ';'; done
 
 
 class MachineRoom:
-    """The control groups and the network of several machines, which all end with the block or with this process."""
+    """The control groups and the network of machines, which all end with the block or with this process."""
 
     def __init__(self) -> None:
         hierarchy = _hierarchy()
@@ -87,10 +87,11 @@ class MachineRoom:
             group.mkdir()
         return MachineGroup(groups)
 
-    def start(self, words: Sequence[str], **streams: int | IO[bytes]) -> subprocess.Popen[str]:
-        """Start and return a program that ends with this room at the latest."""
-        self._processes.append(subprocess.Popen(words, text=True, **streams))
-        return self._processes[-1]
+    def start(self, words: Sequence[str], *, stdin: int, stdout: int | IO[bytes]) -> subprocess.Popen[str]:
+        """Start and return a program that ends with this room at the latest; ``stdout`` gets its errors, too."""
+        process = subprocess.Popen(words, text=True, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT)
+        self._processes.append(process)
+        return process
 
     def hold(self, directory: Path, layers: Sequence[Path], group: MachineGroup) -> subprocess.Popen[str]:
         """Start and return a process with the namespaces of a machine: its mounted root directory and its network.
@@ -102,7 +103,7 @@ class MachineRoom:
         overlay = f"lowerdir={':'.join(map(str, layers))},upperdir={directory}/changes,workdir={directory}/work"
         mount = f"mount -t overlay overlay -o {overlay} {directory}/root && echo mounted && read -r _"
         words = group.wrap("unshare", "--mount", "--net", "--propagation", "private", "sh", "-c", mount)
-        holder = self.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        holder = self.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert holder.stdout is not None
         answer = holder.stdout.readline()
         assert answer == "mounted\n", (
