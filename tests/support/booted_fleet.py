@@ -8,8 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kazoo.client import KazooClient
-
 from support.booted_machine import SHARED, BootedMachine
 from support.built_rpms import interpreter
 from support.commands import invoke
@@ -100,9 +98,9 @@ tree-directory = {directory}/tree
 
 
 class BootedFleet:
-    """A fleet whose machines have the packages ``zkdeployment`` and perhaps others from ``built``.
+    """A fleet whose repository has the packages in the directory ``built``.
 
-    ``shared`` is the directory that the machines see as ``SHARED``; ``client`` is a bare client of its ZooKeeper.
+    ``shared`` is the directory that the machines see as ``SHARED``.
     """
 
     def __init__(self, directory: Path, built: Path) -> None:
@@ -113,7 +111,6 @@ class BootedFleet:
         self._stack = contextlib.ExitStack()
         self.repository = RpmRepository(self.shared / "rpms")
         self.branch = Branch(self.shared / "tree.git", directory / "push.git")
-        self._machines: dict[str, BootedMachine] = {}
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -122,9 +119,6 @@ class BootedFleet:
             server.start()
             stack.callback(server.kill)
             self.proxy = stack.enter_context(Proxy("127.0.0.1", server.port, interface=self.room.gateway))
-            self.client = KazooClient(hosts=server.address)
-            self.client.start(timeout=15)
-            stack.callback(self.client.stop)
             self.branch.create()
             self._serve_tree(stack)
             self.repository.create("fleet")
@@ -151,7 +145,6 @@ class BootedFleet:
         layers = () if above is None else (above.changes,)
         machine = BootedMachine(self.room, name, self.directory / name, shared=self.shared, layers=layers)
         machine.start()
-        self._machines[name] = machine
         if above is None:
             machine.path("/etc/yum.repos.d").mkdir(parents=True)
             machine.path("/etc/yum.repos.d/fleet.repo").write_text(_REPOSITORY)

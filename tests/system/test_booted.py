@@ -5,9 +5,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from support import machine_room
 from support.booted_fleet import BootedFleet
 from support.booted_machine import SHARED
 from support.built_rpms import later_release
+from support.machine_room import MachineRoom
 from support.waiting import wait_until
 
 UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "server", "syncer")
@@ -178,6 +180,15 @@ def are_well(machine):
 def converge(fleet, revision):
     """Return when all hosts are at the revision; fail the test if a host has stopped the fleet."""
     fleet.zkdeployment("status", "--wait", revision, "--timeout", "60")
+
+
+def test_what_a_computer_lacks_for_such_machines_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_room, "IMAGE", tmp_path / "machine")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        AssertionError, match=r"missing: systemd-nspawn .*; ip .*; \S+/machine, which scripts/test makes"
+    ):
+        MachineRoom()
 
 
 def test_all_units_start_and_start_again_when_the_machine_reboots(central):
