@@ -1,15 +1,21 @@
 """The order between services in a real ZooKeeper."""
 
+import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
+from support.rollout_states import active_rollout, begun_rollout
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publication.service_order import encode_entry, read_unfinished
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.model.host import Identity
 from zkdeployment.model.publication import OrderEntry
+from zkdeployment.model.strategy import Facts, Group, Selector, Strategy
 from zkdeployment.planning.precedence.progress import is_finished, order_wait
 
 SEQUENCE = 1_700_000_000
@@ -103,3 +109,22 @@ def test_the_next_publication_knows_which_hosts_have_not_got_a_service_yet(clien
     assert read_unfinished(session, SEQUENCE) == {"/shop/db": {"h2"}}
     finish(orders, "h2")
     assert read_unfinished(session, SEQUENCE) == {}
+
+
+def test_hosts_that_failed_in_the_rollout_are_known_with_their_errors(client, orders):
+    expect(client, "h1", "h2")
+    register(client, "h1")
+    register(client, "h2")
+    group = Group("all", critical=False, selectors=(Selector(names=frozenset({"h1", "h2"})),))
+    state = begun_rollout(Strategy("s", (group,)), {"h1": Facts(), "h2": Facts()})
+    state = active_rollout(replace(state, sequence=SEQUENCE), failed=["h2"])
+    client.create(f"/zkdeployment/rollouts/{state.id}", encode_state(state), makepath=True)
+    client.set("/zkdeployment/rollouts", json.dumps({"current": state.id}).encode())
+    progress = orders.awaited_service(SEQUENCE, "/shop/db").progress()
+    wait = order_wait("/shop/db", progress, gaining=False)
+    assert wait.failure == "/shop/db is not deployed on h2.example.com, which this host waits for: boom"
+
+
+def test_an_entry_of_ten_thousand_hosts_fits_into_its_node():
+    hosts = tuple(hashlib.sha256(str(number).encode()).hexdigest()[:12] for number in range(10_000))
+    assert len(encode_entry(OrderEntry(hosts, hosts))) < NODE_LIMIT / 2
