@@ -1,4 +1,4 @@
-"""Compares publications that are signed with publications that are not, in turns on one ZooKeeper."""
+"""Compares publications that are signed, and reads of them, with those that are not, on one ZooKeeper."""
 
 import tempfile
 from collections.abc import Iterator
@@ -7,15 +7,20 @@ from pathlib import Path
 
 from benchmarks.baseline import delete_in_transactions
 from benchmarks.bench_publish import Side, running_server
-from benchmarks.fleets import FleetRepository, fleet_text
+from benchmarks.fleets import FleetRepository, fleet_text, host_name
 from benchmarks.results import Result, Scale, best, seconds
-from support.publish_keys import make_key
+from support.publish_keys import make_key, make_publishers
 from support.zookeeper import connected
 from zkdeployment.adapters.publish_key import PublishKey
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.model.host import Identity
 from zkdeployment.model.tree import Tree
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
-from zkdeployment.signing.statement import Statement
+from zkdeployment.signing.statement import SignedStatement, Statement
 from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.wiring.trust import trusted_publications
 
 #: The most that a signed publication may cost, as a multiple of one without a signature.
 _AT_MOST = 1.1
@@ -68,8 +73,44 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
         at_most=_AT_MOST,
     )
     yield Result(work="one property changed: signature alone", size=size, value=best(signatures))
+    yield from _reading(sides[True], size, scratch, rounds * 4)
     for side in sides.values():
         side.session.close()
+
+
+def _reading(side: Side, size: str, scratch: Path, rounds: int) -> Iterator[Result]:
+    """Measure what an agent with publishers reads of a publication, the first time and again."""
+    publishers = make_publishers(scratch / "publishers", scratch / "key")
+    fleet, identity = ZooKeeperFleet(side.session), Identity("id0", host_name(0))
+    cluster, node = fleet.cluster(), side.session.get(paths.SIGNED)
+    assert cluster is not None
+    assert cluster.revision is not None
+    assert node is not None
+    signed, revision = SignedStatement.from_data(node.data), cluster.revision
+    first: list[float] = []
+    again: list[float] = []
+    unsigned: list[float] = []
+    programs: list[float] = []
+    for _ in range(rounds):
+        trusted = trusted_publications(publishers, side.session, root=scratch / "root", run=scratch / "run")
+        read = partial(trusted.targets, identity, revision)
+        first.append(seconds(read))
+        again.append(seconds(read))
+        unsigned.append(seconds(partial(fleet.wanted, identity, revision)))
+        keys = PublisherKeysFile(publishers)  # which has verified nothing yet
+        programs.append(seconds(partial(keys.verify, signed)))
+    for work, values, against, references, at_most in (
+        ("what one host is to run, verified", first, "ssh-keygen alone", programs, 1.5),
+        ("what one host is to run, verified before", again, "not signed", unsigned, None),
+    ):
+        yield Result(
+            work=work,
+            size=size,
+            value=best(values),
+            against=against,
+            reference=best(references),
+            at_most=at_most,
+        )
 
 
 def _sign(key: PublishKey, statement: str) -> None:
