@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.lookup import lookup
+from zkdeployment.adapters.zookeeper.client.nodes import is_path
 from zkdeployment.adapters.zookeeper.publication.signed import decode_signed, signed_paths
 from zkdeployment.adapters.zookeeper.publication.strategies import decode_strategy
 from zkdeployment.errors import ConfigurationError, ConflictError, TreeError, UntrustedError
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.tree import PROPERTY_LINK
 from zkdeployment.signing.snapshot import SignedSnapshot
 from zkdeployment.tree.links import resolved_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -64,14 +66,27 @@ class ZooKeeperSignedPublications:
             raise found
         return found
 
-    def _resolved(self, wanted: Collection[str]) -> Mapping[str, Properties] | UntrustedError:
+    def _read(self, wanted: Sequence[str]) -> dict[str, Properties | None]:
+        return dict(zip(wanted, map(_properties, self._session.get_many(wanted)), strict=True)) if wanted else {}
+
+    def _resolved(self, wanted: Sequence[str]) -> Mapping[str, Properties] | UntrustedError:
         """Return the properties of services by path, or the error if one of them cannot be read."""
-        nodes = self._session.get_many(wanted)
-        look = lookup(self._session, dict(zip(wanted, map(_properties, nodes), strict=True)))
+        known = self._read(wanted)
+        linked = {target for properties in known.values() if properties for target in _linked(properties)}
+        look = lookup(self._session, known | self._read(sorted(linked - known.keys())))
         try:
             return {path: resolved_properties(look, path) for path in wanted}
         except (TreeError, ConfigurationError) as error:  # the latter: ZooKeeper accepts no such path
             return UntrustedError(f"the properties of a service cannot be read: {error}")
+
+
+def _linked(properties: Properties) -> Iterator[str]:
+    """Yield the nodes that property links name, except for relative ones, which are read one after the other."""
+    for name, value in properties.items():
+        if name.endswith(PROPERTY_LINK) and isinstance(value, str):
+            target = value.partition(" ")[0]
+            if target.startswith("/") and is_path(target):
+                yield target
 
 
 def _properties(node: Node | None) -> Properties | None:
