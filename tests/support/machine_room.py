@@ -25,16 +25,19 @@ _CGROUP2 = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 _SYSTEMD_CGROUP = Path("/sys/fs/cgroup/systemd")
 
 #: Ends all processes of the first control group when the test process closes its input or dies; then removes the
-#: network, what systemd-nspawn leaves, and all control groups.
+#: network and all control groups.
 _GUARD = """
 bridge=$1; shift
 read -r _
 echo 1 >"$1/cgroup.kill"
 while grep -q 'populated 1' "$1/cgroup.events"; do sleep 0.05; done
 ip link delete "$bridge"
-rmdir /run/systemd/nspawn/propagate/"$bridge"-*
 for group; do find "$group" -depth -type d -exec rmdir {} ';'; done
 """
+
+
+#: What systemd-nspawn writes about its machines stays in their namespace.
+_PRIVATE = "mkdir -p /run/systemd/nspawn && mount -t tmpfs tmpfs /run/systemd/nspawn"
 
 
 class MachineRoom:
@@ -101,7 +104,9 @@ class MachineRoom:
         for part in ("root", "changes", "work"):
             (directory / part).mkdir(parents=True, exist_ok=True)
         overlay = f"lowerdir={':'.join(map(str, layers))},upperdir={directory}/changes,workdir={directory}/work"
-        mount = f"mount -t overlay overlay -o {overlay} {directory}/root && echo mounted && read -r _"
+        mount = (
+            f"mount -t overlay overlay -o {overlay} {directory}/root && {_PRIVATE} && echo mounted && read -r _"
+        )
         words = group.wrap("unshare", "--mount", "--net", "--propagation", "private", "sh", "-c", mount)
         holder = self.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert holder.stdout is not None
