@@ -14,18 +14,19 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from unittest import mock
 
 import psutil
 from kazoo.client import KazooClient
 
 from benchmarks.bench_publish import Fetched, running_server
-from benchmarks.fleets import SERVICES, FleetRepository, host_name, make_syncer
+from benchmarks.fleets import MANY_SERVICES, FleetRepository, host_name, make_syncer
 from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
 from support.available_packages import AvailablePackage
@@ -55,7 +56,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         trees = scale.hosts if agents == first else [min(size for size in scale.hosts if size >= agents)]
         for hosts in trees:
             fleet = f"{agents:,} agents, tree for {hosts:,} hosts"
-            converged = _converge(agents, hosts)
+            converged = converge(agents, partial(FleetRepository, hosts=hosts))
             yield Result(work=CONVERGENCE, size=fleet, value=converged.seconds)
             yield Result(
                 work="ZooKeeper requests per agent", size=fleet, value=converged.requests / agents, unit=""
@@ -65,15 +66,17 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 class _Convergence(NamedTuple):
-    """The seconds and requests a fleet needs for a revision, and the processor seconds of agents and server."""
+    """The seconds, requests and script runs of a revision, and the processor seconds of agents and server."""
 
     seconds: float
     requests: int
+    scripts: int
     theirs: float
     server: float
 
 
-def _converge(agents: int, hosts: int) -> _Convergence:
+def converge(agents: int, make_repository: Callable[[Path], FleetRepository]) -> _Convergence:
+    """Return what a fleet needs for the second revision of a repository, which is made in the given directory."""
     memory = Path("/dev/shm")
     # Sessions time out as in production, not as early as in tests, because a thousand agents share a processor.
     lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
@@ -81,7 +84,7 @@ def _converge(agents: int, hosts: int) -> _Convergence:
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
         directory = Path(scratch)
         with patience, running_server(directory) as server, Session(server.address) as session:
-            repository = FleetRepository(directory / "repository", hosts)
+            repository = make_repository(directory / "repository")
             repository.push()
             source = Fetched(GitSource(repository.url, directory / "mirror"))
             syncer = make_syncer(source, session)
@@ -89,13 +92,15 @@ def _converge(agents: int, hosts: int) -> _Convergence:
             with _fleet(server.address, directory, agents) as fleet:
                 repository.push()
                 source.update()
-                before, theirs, idle = fleet.requests, _processor_time(fleet.pids), _processor_time([server.pid])
+                before, scripts = fleet.requests, fleet.scripts
+                theirs, idle = _processor_time(fleet.pids), _processor_time([server.pid])
                 start = time.perf_counter()
                 syncer.sync()
                 end = fleet.finish()
                 return _Convergence(
                     seconds=end - start,
                     requests=fleet.requests - before,
+                    scripts=fleet.scripts - scripts,
                     theirs=_processor_time(fleet.pids) - theirs,
                     server=_processor_time([server.pid]) - idle,
                 )
@@ -112,12 +117,17 @@ class _Fleet:
     def __init__(self) -> None:
         self.pids: list[int | None] = []
         self.pipes: list[Connection] = []
-        self._heard: dict[Connection, int] = {}
+        self._heard: dict[Connection, tuple[int, int]] = {}
 
     @property
     def requests(self) -> int:
         """The number of requests of all agents when they last finished a revision."""
-        return sum(self._heard.values())
+        return sum(requests for requests, _ in self._heard.values())
+
+    @property
+    def scripts(self) -> int:
+        """The number of script runs of all agents when they last finished a revision."""
+        return sum(scripts for _, scripts in self._heard.values())
 
     def finish(self) -> float:
         """Wait until the new processes (all, if none is new) finish a revision; return the time of the last."""
@@ -129,7 +139,8 @@ class _Fleet:
             if not ready:
                 raise TimeoutError(f"the agents are not done after {_PATIENCE} s")
             for pipe in missing.intersection(ready):
-                end, self._heard[pipe] = pipe.recv()
+                end, requests, scripts = pipe.recv()
+                self._heard[pipe] = requests, scripts
                 last = max(last, end)
             missing.difference_update(ready)
         return last
@@ -157,14 +168,18 @@ def _fleet(address: str, directory: Path, agents: int) -> Iterator[_Fleet]:
 
 
 class _NoScripts(ScriptRunner):
-    """A script runner that runs no script."""
+    """A script runner that runs no script, and counts what it would run in this process."""
+
+    runs: ClassVar[Counter[str]] = Counter()
+    _guard: ClassVar[threading.Lock] = threading.Lock()
 
     def run(self, *_: Any, **__: Any) -> None:
-        pass
+        with self._guard:
+            self.runs["all"] += 1
 
 
 def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Connection) -> None:
-    """Run agents in threads; send the time and the number of requests whenever all finish a revision."""
+    """Run agents in threads; send the time, requests and script runs whenever all finish a revision."""
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
     sys.setswitchinterval(0.1)  # waiting threads check for the interpreter lock at this interval
@@ -184,7 +199,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             with guard:
                 done[revision] += 1
                 if done[revision] == len(numbers):
-                    pipe.send((time.perf_counter(), next(requests)))
+                    pipe.send((time.perf_counter(), next(requests), _NoScripts.runs["all"]))
 
     available = _available_packages()
     with ExitStack() as stack:
@@ -218,5 +233,7 @@ def _run_agent(address: str, directory: Path, number: int, available: Sequence[A
 
 def _available_packages() -> list[AvailablePackage]:
     """Return the packages that the trees require."""
-    ours = [AvailablePackage(name=f"application{number}", version=f"1.{number}") for number in range(SERVICES)]
+    ours = [
+        AvailablePackage(name=f"application{number}", version=f"1.{number}") for number in range(MANY_SERVICES)
+    ]
     return ours + [AvailablePackage(name="application0", version=f"{number}.0") for number in range(1, 10)]

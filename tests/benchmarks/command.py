@@ -21,6 +21,7 @@ NAMES = (
     "signing",
     "watches",
     "convergence",
+    "rerun",
     "agent",
     "start",
     "memory",

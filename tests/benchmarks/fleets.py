@@ -1,5 +1,6 @@
 """Generates trees of large fleets, a git repository that contains such a tree, and a syncer for the repository."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from support.repository import Repository
@@ -14,6 +15,8 @@ SERVICES = 10
 DEPLOYED = 5
 #: The number of services a host runs; 81 nodes per customer result in about five nodes per host.
 LOAD = 3
+#: The number of services of ``services_text``.
+MANY_SERVICES = 100
 
 
 def fleet_text(hosts: int, *, version: str = "1.0") -> str:
@@ -43,6 +46,25 @@ def fleet_text(hosts: int, *, version: str = "1.0") -> str:
     return "\n".join(lines) + "\n"
 
 
+def services_text(hosts: int, *, version: str = "1.0", rerun: str) -> str:
+    """Return a tree of 100 services, each on as many hosts as give each host three services.
+
+    ``version`` is the version of the first service.
+    """
+    deployed = max(1, hosts * LOAD // MANY_SERVICES)
+    lines = ["/services"]
+    for number in range(MANY_SERVICES):
+        lines += [
+            f"  /service{number} : application{number} main",
+            f"    version = '{version if number == 0 else f'1.{number}'}'",
+            f"    rerun = '{rerun}'",
+            "    /providers",
+            "    /deploy",
+            *(f"      /{host_name((number * deployed + n) % hosts)}" for n in range(deployed)),
+        ]
+    return "\n".join(lines) + "\n"
+
+
 def host_name(number: int) -> str:
     """Return the name of a host of the fleet."""
     return f"host{number}.example.com"
@@ -64,8 +86,9 @@ def unlike_text(nodes: int) -> str:
 class FleetRepository:
     """A git repository with the tree of a fleet; each push changes the version of the first service."""
 
-    def __init__(self, directory: Path, hosts: int) -> None:
+    def __init__(self, directory: Path, hosts: int, text: Callable[..., str] = fleet_text) -> None:
         self.hosts = hosts
+        self._text = text
         self._repository = Repository(directory)
         self._pushed = 0
         self.url = self._repository.url
@@ -73,7 +96,7 @@ class FleetRepository:
     def push(self) -> str:
         """Commit the next change and return its revision."""
         self._pushed += 1
-        text = fleet_text(self.hosts, version=f"{self._pushed}.0")
+        text = self._text(self.hosts, version=f"{self._pushed}.0")
         return self._repository.commit({"fleet.zk": text})
 
 

@@ -15,6 +15,7 @@ from benchmarks.results import HEADINGS, SCALES, Result
         "signing",
         "watches",
         "convergence",
+        "rerun",
         "agent",
         "start",
         "memory",
