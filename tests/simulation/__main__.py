@@ -42,7 +42,7 @@ def _run_mutations(wanted: argparse.Namespace) -> int:
     for name, mutation in {**MUTATIONS, **DEFECTS}.items():
         if wanted.mutations and name not in wanted.mutations:
             continue
-        for seed in range(wanted.first, wanted.first + wanted.seeds):
+        for seed in range(mutation.first, mutation.first + wanted.seeds):
             with mutation.change():
                 result = World(replace(_options(wanted, seed), theme=mutation.theme)).run()
             if result.violations:

@@ -13,6 +13,8 @@ import pytest
 
 from simulation.mutations import DEFECTS, MUTATIONS
 
+pytestmark = pytest.mark.timeout(500)  # some dozens of seconds of processor time, in one process
+
 _TESTS = Path(__file__).parents[1]
 
 
