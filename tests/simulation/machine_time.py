@@ -1,4 +1,4 @@
-"""The modules ``time``, ``threading``, ``queue``, ``random`` and ``uuid`` of a simulation.
+"""The modules ``time``, ``threading``, ``queue``, ``random`` and ``uuid`` of a simulation, and process ids.
 
 The daemons and the adapters of ZooKeeper use these modules of Python. While a simulation runs, their names in
 zkdeployment, kazoo's recipes and tenacity stand for the objects here. No code is changed otherwise.
@@ -7,6 +7,7 @@ zkdeployment, kazoo's recipes and tenacity stand for the objects here. No code i
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import random
 import sys
@@ -147,6 +148,7 @@ class SimulatedModules:
         )
         self.queue = _Module(queue, SimpleQueue=lambda: SimulatedQueue(scheduler))
         self.random = chance
+        self.os = _Module(os, getpid=lambda: 1)
         self.uuid = _Module(uuid, uuid4=lambda: uuid.UUID(int=chance.getrandbits(128)))
 
     @contextlib.contextmanager
@@ -158,6 +160,7 @@ class SimulatedModules:
             id(queue): self.queue,
             id(random): self.random,
             id(uuid): self.uuid,
+            id(os): self.os,
         }
         defaults = KazooRetry.__init__.__defaults__
         KazooRetry.__init__.__defaults__ = tuple(

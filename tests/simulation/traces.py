@@ -20,7 +20,9 @@ def trace_of_logs(show: Callable[[str], None] | None) -> Iterator[None]:
         if show is None:
             raise structlog.DropEvent
         event = fields.pop("event")
-        shown = " ".join(f"{name}={value}" for name, value in fields.items() if name not in {"exc_info", "host"})
+        shown = " ".join(
+            f"{name}={value}" for name, value in sorted(fields.items()) if name not in {"exc_info", "host"}
+        )
         show(f"{level}: {event} {shown}")
         raise structlog.DropEvent
 
