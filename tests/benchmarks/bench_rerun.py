@@ -32,4 +32,13 @@ def measure(scale: Scale) -> Iterator[Result]:
             always.requests / agents,
         ),
     ):
-        yield Result(work=work, size=fleet, value=ours, unit=unit, against=_AGAINST, reference=theirs, at_least=0)
+        at_least = 0 if unit else None
+        yield Result(
+            work=work,
+            size=fleet,
+            value=ours,
+            unit=unit,
+            against=_AGAINST,
+            reference=theirs,
+            at_least=at_least,
+        )
