@@ -32,7 +32,6 @@ def measure(scale: Scale) -> Iterator[Result]:
             always.requests / agents,
         ),
     ):
-        at_least = 0 if unit else None
         yield Result(
             work=work,
             size=fleet,
@@ -40,5 +39,6 @@ def measure(scale: Scale) -> Iterator[Result]:
             unit=unit,
             against=_AGAINST,
             reference=theirs,
-            at_least=at_least,
+            at_least=2 if unit else None,
+            at_most=None if unit else 0.33,
         )
