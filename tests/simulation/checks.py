@@ -47,6 +47,7 @@ class Checks:
         self._trees = LiveTrees()
         self._active: dict[str, ScriptCall] = {}
         self._stopped_since: float | None = None
+        self._revision: str | None = None
         self._unreported: dict[int, tuple[Machine, Process, float]] = {}
         self._failures = 0
 
@@ -200,8 +201,8 @@ class Checks:
             return
         hosts = self._world.network.ensemble.leader.nodes.get(paths.HOSTS)
         running = {} if hosts is None else _properties(hosts.data)
-        if "importing" not in running and isinstance(running.get("version"), str):
-            self.imported.add(running["version"])
+        if running.get("importing") not in self._world.repository.commits and self._revision is not None:
+            self.imported.add(self._revision)  # an import by hand, in one transaction or several
 
     def _host_written(self, change: Change) -> None:
         if change.kind == "delete" or change.path == paths.HOSTS:
@@ -217,6 +218,7 @@ class Checks:
         hosts, stops = nodes.get(paths.HOSTS), nodes.get(paths.STOPS)
         version = None if hosts is None else _properties(hosts.data).get("version")
         is_stopped = hosts is not None and version is None
+        self._revision = version if isinstance(version, str) else self._revision
         if is_stopped != (self._stopped_since is not None):
             self._stopped_since = self._world.now if is_stopped else None
             self._world.trace(f"the cluster version is {version}")
