@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import UntrustedError
+from zkdeployment.errors import TreeError, UntrustedError
 from zkdeployment.output_schema import with_schema
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NAMESPACE = "zkdeployment-lease"
 
 _SCHEMA = "signed-lease"
+
+#: Seconds that the number of a lease may be ahead of the time: several leases in one second raise it further.
+_AHEAD = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,20 @@ def accepted_lease(text: str, lease: Lease, known: VerifiedLease) -> VerifiedLea
             " verified before, or a larger number"
         )
     return accepted
+
+
+def next_signed_number(verified: int, now: float) -> int:
+    """Return the number of a new signed lease: the time in seconds, and larger than the number ``verified``.
+
+    ``verified`` is that of the present lease if its signature is valid, else 0. Raises ``TreeError`` if it is far
+    ahead of ``now``: each host that followed such a lease would refuse all later ones.
+    """
+    if verified > now + _AHEAD:
+        raise TreeError(
+            f"the lease is not signed: expected a number near the time {now:.0f}, found {verified}; correct the"
+            " clock of the worker, or change lease-key if somebody else has it"
+        )
+    return max(verified + 1, int(now))
 
 
 def require_signature(signed: SignedLease) -> None:

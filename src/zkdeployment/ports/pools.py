@@ -120,8 +120,9 @@ class LeaseStore(Protocol):
     def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
         """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
 
-        A lease that has both already stays as it is. Raises ``ProgramError`` if a host without a lease is to keep
-        its role, ``TreeError`` if the present lease is malformed.
+        A lease that has both already stays as it is. Where leases are signed, one without a valid signature counts
+        as none. Raises ``ProgramError`` if a host without a lease is to keep its role, ``TreeError`` if the
+        present lease is malformed.
         """
 
     def observe(self, host_id: str) -> LeaseObservation:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
@@ -23,8 +24,9 @@ from zkdeployment.daemons.pools.node_tasks import NodeTasks
 from zkdeployment.daemons.pools.pool_worker import PoolWorker
 from zkdeployment.daemons.pools.task_runs import TaskRuns
 from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.recorded_leases import recorded_leases
 from zkdeployment.wiring.process import arm_failpoints
-from zkdeployment.wiring.publish_key import lease_signer
+from zkdeployment.wiring.publish_key import lease_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,12 +48,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         control = Control(clock)
         session.on_change(control.wake)
         store = ZooKeeperPools(session)
-        leases = ZooKeeperLeases(session, lease_signer(settings), clock.now)
-
-        def connect() -> None:
-            session.open()
-            leases.sign_standing()
-
+        leases = ZooKeeperLeases(session, lease_keys(settings, clock.now))
         playbooks = AnsiblePlaybooks(is_stopped=lambda: tasks.must_end)
         keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
         mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
@@ -69,12 +66,13 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
                 tasks,
                 control,
                 name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
-                connect=connect,
+                connect=session.open,
                 connection=lambda: session.link,
                 session_timeout=_SESSION,
                 interval=pools.interval,
                 clock=clock,
                 notifier=SystemdNotifier(),
+                renew_leases=lambda observation: leases.renew(partial(recorded_leases, observation)),
             ),
             control,
         )

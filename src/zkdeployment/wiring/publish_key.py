@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.publish_key import PublishKey
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
+from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
 from zkdeployment.pools.signed_lease import NAMESPACE as LEASES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.config.settings import Settings
 
 
@@ -15,6 +19,14 @@ def lease_signer(settings: Settings) -> PublishKey | None:
     """Return the key that signs leases, ``None`` without one; raises ``ConfigurationError`` as the other does."""
     key = settings.pools.lease_key
     return None if key is None else PublishKey(key, LEASES, "lease-key")
+
+
+def lease_keys(settings: Settings, now: Callable[[], float]) -> LeaseKeys | None:
+    """Return the keys of leases, ``None`` if leases are not signed; raises what ``lease_signer`` raises."""
+    own = lease_signer(settings)
+    publishers = settings.publishers
+    others = None if publishers is None else PublisherKeysFile(publishers, LEASES, "no worker signed the lease")
+    return None if own is None else LeaseKeys(own, now, others)
 
 
 def publication_signer(settings: Settings) -> PublishKey | None:

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.errors import UntrustedError
+from zkdeployment.errors import TreeError, UntrustedError
 from zkdeployment.pools.lease import Lease
 from zkdeployment.pools.signed_lease import (
     SignedLease,
     VerifiedLease,
     accepted_lease,
     lease_text,
+    next_signed_number,
     require_no_lease,
     require_signature,
 )
@@ -55,3 +56,9 @@ def test_a_lease_without_a_signature_is_refused():
     require_signature(SignedLease(LEASE, "x"))
     with pytest.raises(UntrustedError, match="the lease of this host is not signed"):
         require_signature(SignedLease(LEASE))
+
+
+def test_the_number_of_a_new_lease_follows_the_time_and_grows():
+    assert [next_signed_number(verified, 1000.9) for verified in (0, 999, 1000, 1005)] == [1000, 1000, 1001, 1006]
+    with pytest.raises(TreeError, match="expected a number near the time 1000, found 87402"):
+        next_signed_number(87_402, 1000.9)

@@ -50,6 +50,7 @@ class PoolWorker:
 
     ``name`` is unique among all processes. ``connection`` returns the state of the connection to ZooKeeper.
     Without a connection for ``session_timeout`` seconds the claims of this worker count as lost.
+    ``renew_leases`` is called before tasks begin.
     """
 
     def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
@@ -67,6 +68,7 @@ class PoolWorker:
         interval: float,
         clock: Clock,
         notifier: Notifier,
+        renew_leases: Callable[[PoolObservation], None] = lambda _observation: None,
     ) -> None:
         self._store, self._sources = store, sources
         self._runs, self._tasks, self._control = runs, tasks, control
@@ -74,6 +76,7 @@ class PoolWorker:
         self._connect, self._connection = connect, connection
         self._session_timeout, self._interval = session_timeout, interval
         self._clock, self._notifier = clock, notifier
+        self._renew_leases = renew_leases
         self._backoff = Backoff(first=1.0, most=_LONGEST_PAUSE)
         self._sessions = 0
         self._lost_at: float | None = None
@@ -149,6 +152,7 @@ class PoolWorker:
         busy = self._tasks.busy
         observation = self._observe()
         self._release(observation.snapshot, busy)
+        self._renew_leases(observation)
         impossible: list[str] = []
         is_overtaken = [
             not self._write(step, observation.snapshot, impossible) for step in next_steps(observation)

@@ -9,10 +9,14 @@ from support.publish_keys import make_key
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.adapters.publish_key import PublishKey
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.errors import ProgramError, TreeError
 from zkdeployment.pools.signed_lease import NAMESPACE
 
+EVIL_KEY = f"ssh-ed25519 {'A' * 68} evil"
 LEASE = "/zkdeployment/pools/leases/h1"
 TREE = "/who\n  /web : foo\n    version = '1.0'\n    /deploy\n      /ci\n"
 
@@ -51,8 +55,9 @@ def session(zookeeper):
         yield session
 
 
-def leases(session, key, now=lambda: 100.0):
-    return ZooKeeperLeases(session, PublishKey(key, NAMESPACE, "lease-key"), now)
+def leases(session, key, now=lambda: 100.0, publishers=None):
+    others = None if publishers is None else PublisherKeysFile(publishers, NAMESPACE)
+    return ZooKeeperLeases(session, LeaseKeys(PublishKey(key, NAMESPACE, "lease-key"), now, others))
 
 
 def wait_for_lease(host, role, number):
@@ -116,20 +121,45 @@ def test_a_workers_key_cannot_sign_publications(fleet, publishing, host, keys):
     assert fleet.calls() == []
 
 
-def test_a_worker_with_a_new_key_signs_the_standing_leases_again(session, keys, fleet):
-    session.ensure("/zkdeployment/pools/leases")
-    fleet.lease("h2", "spare", 3)
-    fleet.write("/zkdeployment/pools/leases/h3", {"role": 5})
-    first = leases(session, keys["worker"])
-    first.give("h1", "ci", ())
+def test_a_worker_with_a_new_key_signs_only_what_an_accepted_key_signed_again(session, keys, fleet, tmp_path):
+    first, second = keys["worker"], make_key(tmp_path / "keys" / "second")
+    leases(session, first).give("h1", "ci", ())
     before = fleet.get(LEASE)
-    second = leases(session, keys["stranger"])
-    second.sign_standing()
+    worker = leases(session, second, publishers=tmp_path / "publishers")
+    worker.renew(dict)
     after = fleet.get(LEASE)
     assert after | {"signature": ""} == before | {"signature": ""}
     assert after["signature"] != before["signature"]
-    assert fleet.get("/zkdeployment/pools/leases/h2")["signature"]
-    assert second.give("h1", "ci", ()).number == before["number"]
+    assert worker.give("h1", None, ()).number == before["number"]
     version = fleet.client.exists(LEASE).version
-    leases(session, keys["stranger"]).sign_standing()
+    leases(session, second).renew(dict)
     assert fleet.client.exists(LEASE).version == version
+
+    leases(session, first).renew(dict)  # the list of this worker's publishers does not have the other key
+    assert fleet.client.exists(LEASE).version == version
+
+
+def test_a_worker_takes_nothing_from_a_lease_that_no_worker_signed(session, keys, fleet):
+    """An attacker writes leases, and waits for the worker to sign them at its start or with the next change."""
+    worker = leases(session, keys["worker"])
+    worker.give("h1", "spare", ())
+    forged = fleet.get(LEASE) | {"role": "ci", "number": 2**60}
+    for lease in (forged, {"role": "ci", "number": 2**60, "keys": [EVIL_KEY]}, {"role": 5}):
+        fleet.write(LEASE, lease)
+        leases(session, keys["worker"]).renew(dict)
+        assert fleet.get(LEASE) == lease
+        with pytest.raises(ProgramError, match=r"has no lease: expected .* with the signature of a worker"):
+            worker.give("h1", None, ())
+        leases(session, keys["worker"]).renew(lambda: {"h1": ("spare", [])})
+        renewed = fleet.get(LEASE)
+        assert (renewed["role"], renewed["number"], renewed["keys"]) == ("spare", 100, [])
+        assert worker.give("h1", None, ()).number == 100
+    fleet.write(LEASE, forged)
+    assert worker.give("h1", "other", ()).number == 100
+
+
+def test_a_number_that_is_far_ahead_of_the_time_is_not_signed_again(session, keys):
+    leases(session, keys["worker"], lambda: 1e9).give("h1", "ci", ())
+    worker = leases(session, keys["worker"])
+    with pytest.raises(TreeError, match="expected a number near the time 100, found 1000000000"):
+        worker.give("h1", "spare", ())

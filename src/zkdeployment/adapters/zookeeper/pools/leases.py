@@ -15,15 +15,14 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.pools.lease import Lease, lease_from_properties
 from zkdeployment.pools.lease_progress import LeaseObservation
-from zkdeployment.pools.signed_lease import SignedLease, lease_text
-from zkdeployment.signing.statement import SignedStatement
+from zkdeployment.pools.signed_lease import SignedLease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.ports.publication import PublicationSigner
+    from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
 
 #: Attempts at a lease while other programs write it.
 _ATTEMPTS = 20
@@ -57,55 +56,76 @@ class ZooKeeperSignedLeases:
 
 
 class ZooKeeperLeases:
-    """The leases through one session (a ``LeaseStore``), signed with ``key`` if there is one.
+    """The leases through one session (a ``LeaseStore``), signed if there are ``keys``.
 
-    The number of a signed lease is at least ``now()`` in seconds, so that it grows even if ZooKeeper loses nodes.
+    With keys, nothing is taken from a lease that none of them signed. The number of a signed lease follows the
+    time, so that it grows even if ZooKeeper loses nodes.
     """
 
-    def __init__(
-        self, session: Session, key: PublicationSigner | None = None, now: Callable[[], float] = lambda: 0.0
-    ) -> None:
+    def __init__(self, session: Session, keys: LeaseKeys | None = None) -> None:
         self._session = session
-        self._key = key
-        self._now = now
-        self._has_signed = key is None
+        self._keys = keys
+        self._has_renewed = keys is None
 
-    def sign_standing(self) -> None:
-        """Sign all leases that are not signed with this key, once: the key is new, or there was none before."""
-        if self._has_signed or self._key is None:
+    def renew(self, recorded: Callable[[], Mapping[str, tuple[str, Sequence[str]]]]) -> None:
+        """Sign all leases that are not signed with the key of this worker, once; the key may be new.
+
+        A lease with another accepted signature stays as it is. Any other lease is replaced by one with the role
+        and the keys that ``recorded`` returns for the host; a host that is not recorded keeps its lease, which is
+        logged.
+        """
+        if self._has_renewed or self._keys is None:
             return
+        records = recorded()
         for name in self._session.children(paths.POOL_LEASES) or ():
-            path = f"{paths.POOL_LEASES}/{name}"
-            node = self._session.get(path)
             try:
-                signed = _decode_signed(path, node)
-            except TreeError as error:
-                get_logger().warning("lease-not-signed", lease=path, reason=str(error))
-                continue
-            if node is not None and signed is not None and not self._is_signed(unquote(name), signed):
-                data = self._encode(unquote(name), signed.lease)
-                try:
-                    self._session.commit(Set(path, data, node.version))
-                except TransactionError:
+                if not self._renew(self._keys, unquote(name), records.get(unquote(name))):
                     return  # another worker changed it: the next call continues
-                get_logger().info("lease-signed", lease=path, number=signed.lease.number)
-        self._has_signed = True
+            except TreeError as error:
+                get_logger().warning("lease-not-signed", host=unquote(name), reason=str(error))
+        self._has_renewed = True
+
+    def _renew(self, keys: LeaseKeys, host_id: str, record: tuple[str, Sequence[str]] | None) -> bool:
+        """Sign one lease if it needs that; return false if another worker was faster."""
+        path = paths.lease_path(host_id)
+        node = self._session.get(path)
+        if node is None:
+            return True
+        signed = _decode_unverified(path, node)
+        if signed is not None and keys.made(host_id, signed):
+            return True
+        lease = None
+        if signed is not None and keys.accepts(host_id, signed):
+            keys.next_number(signed.lease)  # raises an error for an implausible number
+            lease = signed.lease
+        elif record is not None:
+            lease = Lease(record[0], keys.next_number(None), tuple(record[1]))
+        if lease is None:
+            get_logger().warning("lease-not-signed", host=host_id, reason="no worker signed it, no pool has it")
+            return True
+        try:
+            self._session.commit(Set(path, self._encode(host_id, lease), node.version))
+        except TransactionError:
+            return False
+        event = "lease-signed" if signed is not None and lease == signed.lease else "lease-replaced"
+        get_logger().info(event, lease=path, number=lease.number)
+        return True
 
     def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
         self._session.ensure(paths.POOL_LEASES)
         path = paths.lease_path(host_id)
         for _ in range(_ATTEMPTS):
             node, host = self._session.get_many([path, f"{paths.HOSTS}/{host_id}"])
-            signed = _decode_signed(path, node)
-            present = None if signed is None else signed.lease
+            present = self._present(host_id, path, node)
             wanted = role or (None if present is None else present.role)
             if wanted is None:
-                raise ProgramError(f"the host {host_id} has no lease: expected {path}; deprovision the node")
-            is_same = present is not None and (present.role, present.keys) == (wanted, tuple(keys))
-            if present is not None and signed is not None and is_same and self._is_signed(host_id, signed):
+                self._has_renewed = self._keys is None
+                expected = path if self._keys is None else f"{path} with the signature of a worker"
+                raise ProgramError(f"the host {host_id} has no lease: expected {expected}; deprovision the node")
+            if present is not None and (present.role, present.keys) == (wanted, tuple(keys)):
                 return present
-            number = _next_number(present, host)
-            lease = Lease(wanted, max(number, int(self._now())) if self._key else number, tuple(keys))
+            number = _next_number(present, host) if self._keys is None else self._keys.next_number(present)
+            lease = Lease(wanted, number, tuple(keys))
             data = self._encode(host_id, lease)
             try:
                 self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
@@ -114,13 +134,15 @@ class ZooKeeperLeases:
             return lease
         raise UnreachableError(f"{path} is changed all the time by other programs")
 
-    def _is_signed(self, host_id: str, signed: SignedLease) -> bool:
-        """Whether a lease is signed with the key of this worker; every lease is if there is no key."""
-        statement = SignedStatement(lease_text(host_id, signed.lease), signed.signature)
-        return self._key is None or (bool(signed.signature) and self._key.made(statement))
+    def _present(self, host_id: str, path: str, node: Node | None) -> Lease | None:
+        """Return the present lease of a host; with keys, ``None`` for one that none of them signed."""
+        if self._keys is None:
+            return decode_lease(path, node)
+        signed = _decode_unverified(path, node)
+        return signed.lease if signed is not None and self._keys.accepts(host_id, signed) else None
 
     def _encode(self, host_id: str, lease: Lease) -> bytes:
-        signature = {} if self._key is None else {"signature": self._key.start(lease_text(host_id, lease))()}
+        signature = {} if self._keys is None else {"signature": self._keys.sign(host_id, lease)}
         return encode(lease.properties() | signature)
 
     def observe(self, host_id: str) -> LeaseObservation:
@@ -146,6 +168,14 @@ def _decode_signed(path: str, node: Node | None) -> SignedLease | None:
         return None
     signature = node.properties.get("signature")
     return SignedLease(lease, signature if isinstance(signature, str) else "")
+
+
+def _decode_unverified(path: str, node: Node | None) -> SignedLease | None:
+    """Return a lease whose signature is not checked; ``None`` for a malformed one, which nobody signed."""
+    try:
+        return _decode_signed(path, node)
+    except TreeError:
+        return None
 
 
 def _next_number(present: Lease | None, host: Node | None) -> int:

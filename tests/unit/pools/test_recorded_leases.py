@@ -1,0 +1,43 @@
+"""The leases that follow from the records of nodes and sessions."""
+
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.user import Role, User
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.recorded_leases import recorded_leases
+from zkdeployment.pools.snapshot import PoolSnapshot
+from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.work import PoolObservation, PoolSources
+
+WEB = NodePool("web", RoleMechanism("spare", "ci"))
+TENANT = User(id=7, name="t7", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")
+SESSION = TenantSession(id=9, tenant=7, specs=(NodesSpec("web", 1),), nodes=(1,), created_at=1, expires_at=100)
+
+
+def leases(
+    state: NodeState, *, pool: str | None = "web", idle: str | None = "spare", tenant: User = TENANT
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    node = PoolNode(id=1, state=state, created_at=1, changed=1, pool=pool, session=9, reusable=True, host="h1")
+    machine = PoolNode(id=2, state=state, created_at=1, changed=1, pool=pool)
+    hosts = {} if idle is None else {"h1": Host(Identity("h1", "h1", "evil"), idle_role=idle)}
+    sources = PoolSources(PoolConfiguration({"web": WEB}), {tenant.id: tenant}, hosts)
+    return recorded_leases(PoolObservation(sources, PoolSnapshot({1: node, 2: machine}, {9: SESSION}), 50.0))
+
+
+def test_a_node_of_a_pool_has_the_leased_role_and_a_lent_one_the_key_of_its_tenant():
+    assert leases(NodeState.READY) == {"h1": ("ci", ())}
+    assert leases(NodeState.DEPLOYED) == {"h1": ("ci", ("ssh-ed25519 AAAA",))}
+    for state in (NodeState.CONTEXTUALIZING, NodeState.DEPROVISIONING, NodeState.FAILED):
+        assert leases(state) == {"h1": ("ci", ())}
+    keyless = User(id=7, name="t7", role=Role.TENANT, created_at=0)
+    assert leases(NodeState.DEPLOYED, tenant=keyless) == {"h1": ("ci", ())}
+
+
+def test_an_unused_host_has_an_idle_role_of_the_document_only():
+    assert leases(NodeState.UNUSED, pool=None) == {"h1": ("spare", ())}
+    assert leases(NodeState.UNUSED, pool=None, idle="evil") == {}
+    assert leases(NodeState.UNUSED, pool=None, idle=None) == {}
+
+
+def test_a_node_of_an_unknown_pool_has_no_recorded_lease():
+    assert leases(NodeState.READY, pool="gone") == {}
