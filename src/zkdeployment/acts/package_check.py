@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.errors import PackageError
 from zkdeployment.planning.availability.demands import new_demands
 from zkdeployment.planning.availability.findings import (
     PackageFindings,
     availability_problems,
     transaction_problems,
     unreachable_warnings,
+    unresolved_warning,
 )
 from zkdeployment.planning.availability.host_software import host_software, unmet_demands
 from zkdeployment.planning.availability.paper_transactions import group_transactions
@@ -35,6 +37,7 @@ def check_packages(
 
     ``read_hosts`` returns the known hosts of targets by the names of these. If nothing is newly wanted, neither
     hosts nor repositories are read. Raises ``PackageError`` if the repositories cannot be read at all.
+    Transactions that cannot be resolved in time are a warning.
     """
     demands = new_demands(targets, before)
     if not demands:
@@ -61,5 +64,9 @@ def _problems(
     if offers.unreachable:
         return  # a dependency may be in a repository that cannot be read
     groups = group_transactions(concerned, offers.packages)
-    reasons = repositories.resolve(groups.keys(), arch) if groups else {}
-    yield from transaction_problems(groups, reasons, concerned)
+    try:
+        reasons = repositories.resolve(groups.keys(), arch) if groups else {}
+    except PackageError as error:
+        yield unresolved_warning(error, groups)  # what is known already stays a problem
+    else:
+        yield from transaction_problems(groups, reasons, concerned)

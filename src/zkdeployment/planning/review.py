@@ -23,6 +23,7 @@ from zkdeployment.planning.quarantines import lifted_quarantine_problems, quaran
 from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.planning.targets.governance import intent_problems, read_intents
+from zkdeployment.rollout.groups import selects_only_by_name
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 
@@ -137,10 +138,13 @@ def _compile(
 
 
 def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:
-    """Yield the waits between services that never end under the strategy, as far as host names show them."""
+    """Yield the waits between services that never end under the strategy, if host names alone show its groups.
+
+    A target is a host's id or its name, and a strategy may have the other one.
+    """
     strategy = None if documents.errors else documents.strategy()
-    if strategy is not None:
-        hosts = [Identity(name, name) for name in targets if is_host_name(name)]
+    hosts = [Identity(name, name) for name in targets if is_host_name(name)]
+    if strategy is not None and selects_only_by_name(strategy, [host.id for host in hosts]):
         yield from placement_problems(
             service_order({}, targets, hosts, {}), strategy, PublicationSnapshot(None), targets
         )

@@ -32,6 +32,15 @@ def is_selected(strategy: Strategy, name: str, facts: Facts) -> bool:
     return any(members(group, {name: facts}) for group in strategy.groups)
 
 
+def selects_only_by_name(strategy: Strategy, names: Collection[str]) -> bool:
+    """Whether all selectors of a strategy select by names, and only by these ``names``."""
+    selectors = [selector for group in strategy.groups for selector in group.selectors]
+    return all(
+        selector.names.issubset(names) and not (selector.tags or selector.labels or selector.racks)
+        for selector in selectors
+    )
+
+
 def unmatched_selectors(strategy: Strategy, hosts: Mapping[str, Facts]) -> tuple[str, ...]:
     """Return a warning for each selector of a strategy that matches none of ``hosts``, the known hosts."""
     return tuple(

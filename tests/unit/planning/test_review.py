@@ -308,10 +308,14 @@ data:
     - {name: second, critical: true, depends_on: [first], selectors: [{node_names: [SECOND]}]}
 """
 
-    def errors(first, second):
-        return look(a_zk=ORDERED, s_yaml=strategy.replace("FIRST", first).replace("SECOND", second)).errors
+    def errors(first, second, names="node_names: [FIRST]"):
+        text = strategy.replace("node_names: [FIRST]", names).replace("FIRST", first).replace("SECOND", second)
+        return look(a_zk=ORDERED, s_yaml=text).errors
 
     assert errors("db1.example.com", "app1.example.com") == ()
     (error,) = errors("app1.example.com", "db1.example.com")
     assert (error.file, error.line) == ("a.zk", 6)
     assert "its group second comes after the group first" in error.message
+    # The database's host may be in the first group, too: by its id, or by its facts.
+    for names in ("node_names: [FIRST, i-0db]", "node_names: [FIRST]}, {node_tags: [db]", "rack_names: [r1]"):
+        assert errors("app1.example.com", "db1.example.com", names) == ()

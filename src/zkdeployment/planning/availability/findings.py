@@ -15,6 +15,7 @@ from zkdeployment.planning.packages import select
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.errors import PackageError
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Packages
@@ -96,6 +97,13 @@ def transaction_problems(
             f"{what} on {where}: {reason}; correct the dependencies, or the versions in the tree",
             path=paths[0] if paths else None,
         )
+
+
+def unresolved_warning(reason: PackageError, groups: Mapping[PaperTransaction, Sequence[Identity]]) -> Problem:
+    """Return a warning that the transactions of hosts were not resolved."""
+    hosts = sorted({str(identity) for identities in groups.values() for identity in identities})
+    message = f"the package transactions of {listing(hosts, _NAMED)} are not checked: {reason}"
+    return Problem(message, severity=Severity.WARNING)
 
 
 def refusal_of(tip: Revision, findings: PackageFindings) -> str | None:

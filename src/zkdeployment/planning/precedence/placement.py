@@ -61,7 +61,8 @@ def _problems(between_services: ServiceOrder, turns: Order) -> Iterator[Problem]
             if host_id not in places:
                 continue
             expected = entry.gaining if waiting == path else entry.hosts
-            obstacle = _obstacle(places[host_id], [(name, places[name]) for name in expected if name in places])
+            others = [(name, places[name]) for name in expected if name in places and name != host_id]
+            obstacle = _obstacle(places[host_id], others)
             if obstacle is not None:
                 verb = "keeps" if waiting == path else "deploys"
                 until = "until" if waiting == path else "after"

@@ -14,8 +14,8 @@ from zkdeployment.planning.availability.paper_transactions import PaperTransacti
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHOP, SHOP11, SHOP12, SHOP13 = (
-    Package("shop", 0, version, "1", "noarch") for version in ("1.0", "1.1", "1.2", "1.3")
+SHOP, SHOP11, SHOP12, SHOP13, SHOP15, SHOP16, SHOP17 = (
+    Package("shop", 0, version, "1", "noarch") for version in ("1.0", "1.1", "1.2", "1.3", "1.5", "1.6", "1.7")
 )
 LIB1, LIB2 = (Package("lib", 0, version, "1", "noarch") for version in ("1.0", "2.0"))
 LEGACY = Package("legacy", 0, "1.0", "1", "noarch")
@@ -140,3 +140,34 @@ def test_a_package_of_one_host_is_no_dependency_for_another(paper_repository: Pa
     assert reasons == {
         lacking: "package shop-1.1-1.noarch requires lib >= 2, but none of the providers can be installed"
     }
+
+
+def test_a_package_that_no_repository_has_may_provide_whatever_else_is_required(
+    paper_repository: PaperRepository, tmp_path: Path
+):
+    """The repository dropped lib 1.0, which provides libshop.so.1; it never had the vendor's package."""
+    paper_repository.publish(
+        *(f"shop-0:1.{minor}-1.noarch" for minor in (1, 5, 6, 7)), "lib-0:2.0-1.noarch", "legacy-0:1.0-1.noarch"
+    )
+    repositories = reader(tmp_path, paper_repository.url)
+    repositories.offers(["shop"], "")
+    good = [
+        transaction(LIB1, install=SHOP15),
+        transaction(STRANGE, install=SHOP16),
+        transaction(STRANGE, install=SHOP17),
+        transaction(STRANGE, LEGACY, install=SHOP15),
+    ]
+    bad = {
+        # No such package stays on the host: the capability is missing.
+        transaction(install=SHOP17): "vendor-api >= 3",
+        transaction(LIB2, install=SHOP15): "libshop.so.1",
+        transaction(install=SHOP15, before=Package("shop", 0, "0.1", "1", "noarch")): "libshop.so.1",
+        # Nothing is assumed about conflicts and about the versions of packages.
+        transaction(STRANGE, LEGACY, install=SHOP17): "shop-1.7-1.noarch conflicts with legacy",
+        transaction(LIB1, install=SHOP11): "shop-1.1-1.noarch requires lib >= 2",
+    }
+    reasons = repositories.resolve([*good, *bad, *good[:1]], "")
+    assert reasons.keys() == bad.keys()
+    for one, words in bad.items():
+        assert words in reasons[one]
+        assert "zkdeployment-assumed" not in reasons[one]

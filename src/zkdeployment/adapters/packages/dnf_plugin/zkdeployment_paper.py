@@ -6,11 +6,13 @@ dnf loads this file as a plugin. It runs with the Python of dnf, 3.6 or later, a
 A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
 are requested together from the repositories. An installed package that no repository has is described by a
 repository that the command writes: such a package provides what another version of it provides, and requires
-nothing.
+nothing. What else it provides is unknown, so a host that keeps such a package is assumed to have whatever else its
+packages require.
 """
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -19,8 +21,20 @@ import dnf
 import dnf.cli
 import hawkey
 
-#: The id of the repository that the command writes.
+#: The id of the repository of installed packages that the command writes.
 INSTALLED = "zkdeployment-installed"
+
+#: The beginning of the names of packages, and of the ids of their repositories, that provide assumed capabilities.
+ASSUMED = "zkdeployment-assumed-"
+
+#: How often a transaction is resolved again with more assumed capabilities.
+_ROUNDS = 20
+
+#: The solver's words for a requirement that is not met.
+_LACKING = (
+    re.compile(r"nothing provides (?P<capability>.+) needed by \S+"),
+    re.compile(r"package \S+ requires (?P<capability>.+), but none of the providers can be installed"),
+)
 
 _COMPARISONS = {"=": "EQ", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 
@@ -83,12 +97,17 @@ class Paper:
     """Resolves transactions; ``packages`` are all packages that these refer to. ``directory`` is for its files."""
 
     def __init__(self, base, packages, directory):
+        self._base = base
         self._sack = base.sack
+        self._directory = directory
         self._identities = [tuple(package) for package in packages]
+        self._assumed = {}
         found = self._by_identity()
         unknown = [identity for identity in self._identities if identity not in found]
         if unknown:
-            _add_repository(base, directory / INSTALLED, sorted(set(unknown)), self._templates(unknown))
+            templates = self._templates(unknown)
+            described = [_described(one, templates.get((one[0], one[4]))) for one in sorted(set(unknown))]
+            _add_repository(base, directory, INSTALLED, described)
             found = self._by_identity()
         self._packages = [found.get(identity, []) for identity in self._identities]
         self._unknown = {index for index, identity in enumerate(self._identities) if identity in set(unknown)}
@@ -100,15 +119,72 @@ class Paper:
         """
         foreign = self._unknown.difference(transaction["present"])
         excluded = [package for index in foreign for package in self._packages[index]]
-        if excluded:
-            self._sack.add_excludes(self._sack.query().filter(pkg=excluded))
+        excluded += [package for packages in self._assumed.values() for package in packages]
+        self._exclude(excluded)
         try:
             rules = self._rules(transaction, transaction["install"], transaction["remove"])
+            if not rules or self._rules(transaction, (), ()):
+                return None
+            if self._keeps_unknown(transaction):
+                rules = self._rules_with_assumptions(transaction, rules)
             hidden = {f"package {package} is filtered out by exclude filtering" for package in excluded}
-            return _sentence(rules, hidden) if rules and not self._rules(transaction, (), ()) else None
+            return _sentence(rules, hidden) if rules else None
         finally:
-            if excluded:
-                self._sack.remove_excludes(self._sack.query(flags=hawkey.IGNORE_EXCLUDES).filter(pkg=excluded))
+            self._include(excluded)
+
+    def _keeps_unknown(self, transaction):
+        """Whether a host keeps a package that no repository has, and that may provide anything."""
+        staying = set(transaction["stay"])
+        names = set(transaction["stay_in_any_version"])
+        return any(
+            index in staying or self._identities[index][0] in names
+            for index in self._unknown.intersection(transaction["present"])
+        )
+
+    def _rules_with_assumptions(self, transaction, rules):
+        """Return the explanations that remain of ``rules`` when unknown packages provide what is lacking.
+
+        The versions of the packages of the transaction are known, so nothing is assumed about their names.
+        """
+        known = {self._identities[index][0] for index in (*transaction["present"], *transaction["install"])}
+        last = None
+        for _ in range(_ROUNDS):
+            lacking = {need for need in _lacking(rules) if need.partition(" ")[0] not in known}
+            if any(need.startswith("(") for need in lacking):
+                return []  # no package can provide an expression
+            if not lacking or lacking == last:
+                break
+            for need in sorted(lacking):
+                self._assume(need)
+            last = lacking
+            remaining = self._rules(transaction, transaction["install"], transaction["remove"])
+            if not remaining:
+                return []
+            if not any(ASSUMED in cause for problem in remaining for cause in problem):
+                rules = remaining
+        return rules
+
+    def _assume(self, capability):
+        """Make a package available that provides a capability."""
+        if capability in self._assumed:
+            self._include(self._assumed[capability])
+            return
+        name = f"{ASSUMED}{len(self._assumed)}"
+        identity = (name, 0, "1", "1", "noarch")
+        subject, _, rest = capability.partition(" ")
+        comparison, _, number = rest.partition(" ")
+        _add_repository(
+            self._base, self._directory, name, [_described(identity, None, [(subject, comparison, number)])]
+        )
+        self._assumed[capability] = list(self._sack.query().available().filter(name=name))
+
+    def _exclude(self, packages):
+        if packages:
+            self._sack.add_excludes(self._sack.query().filter(pkg=packages))
+
+    def _include(self, packages):
+        if packages:
+            self._sack.remove_excludes(self._sack.query(flags=hawkey.IGNORE_EXCLUDES).filter(pkg=packages))
 
     def _rules(self, transaction, install, remove):
         """Return the solver's explanations of its problems, empty if there are none."""
@@ -146,14 +222,20 @@ def _sentence(rules, hidden):
     return "; ".join(dict.fromkeys(causes)) or _NOT_A_CAUSE
 
 
-def _add_repository(base, directory, identities, templates):
-    """Write a repository of packages that no repository has, and load it."""
+def _lacking(rules):
+    """Return the capabilities that packages require and nothing provides, as the solver writes them."""
+    matches = (pattern.fullmatch(cause) for problem in rules for cause in problem for pattern in _LACKING)
+    return {match.group("capability") for match in matches if match}
+
+
+def _add_repository(base, directory, name, described):
+    """Write a repository of the packages with these metadata below ``directory``, and load it."""
+    directory = directory / name
     metadata = directory / "repodata"
     metadata.mkdir(parents=True)
-    described = "".join(_described(identity, templates.get((identity[0], identity[4]))) for identity in identities)
     primary = (
         '<metadata xmlns="http://linux.duke.edu/metadata/common" xmlns:rpm="http://linux.duke.edu/metadata/rpm"'
-        f' packages="{len(identities)}">{described}</metadata>'
+        f' packages="{len(described)}">{"".join(described)}</metadata>'
     )
     (metadata / "primary.xml").write_text(primary, encoding="utf-8")
     checksum = hashlib.sha256(primary.encode("utf-8")).hexdigest()
@@ -162,7 +244,7 @@ def _add_repository(base, directory, identities, templates):
         f'<checksum type="sha256">{checksum}</checksum><location href="repodata/primary.xml"/></data></repomd>',
         encoding="utf-8",
     )
-    repository = dnf.repo.Repo(INSTALLED, base.conf)
+    repository = dnf.repo.Repo(name, base.conf)
     repository.baseurl = [directory.as_uri()]
     repository.basecachedir = str(directory)
     repository._repo.setSyncStrategy(dnf.repo.SYNC_TRY_CACHE)  # even if the others are read from the cache alone
@@ -170,10 +252,13 @@ def _add_repository(base, directory, identities, templates):
     base.sack.load_repo(repository._repo)
 
 
-def _described(identity, template):
-    """Return the metadata of a package; ``template`` is another version of it, or ``None``."""
+def _described(identity, template, capabilities=()):
+    """Return the metadata of a package that provides ``capabilities``, too.
+
+    ``template`` is another version of the package, or ``None``.
+    """
     name, epoch, version, release, arch = identity
-    provided = [(name, "=", f"{epoch}:{version}-{release}")]
+    provided = [(name, "=", f"{epoch}:{version}-{release}"), *capabilities]
     files = []
     if template is not None:
         files = template.files

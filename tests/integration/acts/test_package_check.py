@@ -1,0 +1,52 @@
+"""The check of packages against real repositories, whatever becomes of the solver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.host_repositories import PaperRepository, reader
+from zkdeployment.acts.package_check import check_packages
+from zkdeployment.errors import PackageError
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Package
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    import pytest
+
+    from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+
+
+def known(host: str, *packages: Package) -> KnownHost:
+    return KnownHost(Identity(host, host), Inventory(packages={one.name: (one,) for one in packages}))
+
+
+def wanting(version: str) -> tuple[Assignment, ...]:
+    return (Assignment("/web", 1, "shop", "shop", version=version),)
+
+
+def test_a_solver_that_takes_too_long_hides_no_other_problem(
+    paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    repositories = reader(tmp_path, paper_repository.url)
+
+    def resolve(_transactions: Collection[PaperTransaction], _arch: str) -> None:
+        raise PackageError("dnf took longer than 90 s")
+
+    monkeypatch.setattr(repositories, "resolve", resolve)
+    lib = Package("lib", 0, "1.0", "1", "noarch")
+    hosts = [known("h1", lib), known("h2", lib)]
+    targets = {"h1": wanting("9.9"), "h2": wanting("1.0")}
+    findings = check_packages(repositories, targets, {}, lambda _names: hosts)
+    assert [problem.message for problem in findings.errors] == [
+        (
+            "no repository has the package shop 9.9; it has shop 1.0-1; publish it, or correct the version in the"
+            " tree"
+        )
+    ]
+    assert [problem.message for problem in findings.warnings] == [
+        "the package transactions of h2 (h2) are not checked: dnf took longer than 90 s"
+    ]
