@@ -178,6 +178,7 @@ class MachineFiles:
             originals=dict(machine.originals),
             applications=frozenset(machine.etc & known),
             controllers=controllers,
+            deployments_started=machine.deployments_started,
         )
 
     def script(self, package: str) -> str:
@@ -214,6 +215,14 @@ class MachineFiles:
     def drop_managed(self, packages: Collection[str]) -> None:
         """Remove packages from the registry."""
         self._write(lambda: [self._machine.managed.pop(name, None) for name in packages])
+
+    def record_start(self, _controller: str) -> None:
+        """Record the start of the deployments."""
+        self._write(lambda: setattr(self._machine, "deployments_started", True))
+
+    def record_end(self) -> None:
+        """Remove the record of the start."""
+        self._write(lambda: setattr(self._machine, "deployments_started", False))
 
     def add_originals(self, versions: Mapping[str, str]) -> None:
         """Record original versions."""
@@ -284,6 +293,7 @@ class Machine:
         self.etc: set[str] = set()
         self.managed: dict[str, str] = {}
         self.originals: dict[str, str] = {}
+        self.deployments_started = False
         self.instances: dict[tuple[str, int], str | None] = {}
         self.running: ScriptCall | None = None
         self.present = False

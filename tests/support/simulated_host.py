@@ -61,7 +61,8 @@ class SimulatedHost:
     """The state of a host.
 
     ``ran`` maps each running deployment to what its script was last run with, packages included; ``None`` if the
-    script did not end, or if its software was changed since.
+    script did not end, or if its software was changed since. The host is ``out_of_service`` between the scripts of
+    a role controller.
     """
 
     packages: dict[str, set[Package]] = field(default_factory=dict)
@@ -72,6 +73,8 @@ class SimulatedHost:
     managed: dict[str, str] = field(default_factory=dict)
     checkouts: dict[str, str] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
+    deployments_started: bool = False
+    out_of_service: bool = False
     running: set[tuple[str, Deployment]] = field(default_factory=set)
     ran: dict[tuple[str, Deployment], tuple[Assignment, tuple[str, ...]] | None] = field(default_factory=dict)
 
@@ -93,6 +96,7 @@ class SimulatedHost:
             applications=frozenset(self.etc & known),
             lost_scripts=frozenset((self.packages.keys() & self.managed.keys()) - WITHOUT_SCRIPT - self.scripts),
             controllers=frozenset((self.packages.keys() | self.checkouts.keys()) & CONTROLLERS),
+            deployments_started=self.deployments_started,
         )
 
     def install(self, package: Package) -> None:
@@ -159,9 +163,7 @@ class SimulatedHost:
             case ChangeController():
                 yield from self._change_controller(step)
             case StartDeployments() | EndDeployments():
-                controller = step.controller
-                self._check_software(controller.package, controller.version)
-                yield
+                yield from self._run_controller(step)
             case Undeploy():
                 yield from self._undeploy(step)
             case ChangePackages():
@@ -185,6 +187,17 @@ class SimulatedHost:
                 yield
                 yield from self._change(step.change)
                 yield from self._remove(step)
+
+    def _run_controller(self, step: StartDeployments | EndDeployments) -> Iterator[None]:
+        self._check_software(step.controller.package, step.controller.version)
+        if isinstance(step, StartDeployments):
+            self.deployments_started = True
+            yield
+        self.out_of_service = isinstance(step, StartDeployments)
+        yield
+        if isinstance(step, EndDeployments):
+            self.deployments_started = False
+            yield
 
     def _end_records(self, markers: list[Marker]) -> Iterator[None]:
         for marker in markers:

@@ -107,6 +107,8 @@ class Inventory:
     out. ``lost_scripts`` are the installed packages whose deploy script or role controller's script is missing or
     damaged according to the package database. ``originals`` maps each package that was on the system before a
     deployment changed it to its original version (``EPOCH:VERSION-RELEASE``), which is restored later.
+    ``deployments_started`` means that a role controller's ``starting-deployments`` was called, and that no
+    ``ending-deployments`` has succeeded since.
     """
 
     packages: Packages = field(default_factory=dict)
@@ -119,6 +121,7 @@ class Inventory:
     controllers: frozenset[str] = frozenset()
     lost_scripts: frozenset[str] = frozenset()
     originals: Mapping[str, str] = field(default_factory=dict)
+    deployments_started: bool = False
 
     @property
     def deployed_packages(self) -> Packages:

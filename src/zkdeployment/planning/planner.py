@@ -24,7 +24,7 @@ from zkdeployment.planning.steps.rerunning import (
     without_software_of,
 )
 from zkdeployment.planning.steps.software_difference import compare_software
-from zkdeployment.planning.steps.step_reasons import BUILD_AGAIN, RECORD_MISSING, RUN_AGAIN
+from zkdeployment.planning.steps.step_reasons import BUILD_AGAIN, NOT_ENDED, RECORD_MISSING, RUN_AGAIN
 from zkdeployment.planning.steps.undeploying import end_deployments
 from zkdeployment.planning.steps.wanted_software import WantedSoftware
 
@@ -55,7 +55,9 @@ def plan(
     their name. The agent's own package may be wanted, but is never removed.
 
     ``controller`` is the role controller: it is brought up to date first, and its scripts bracket all steps but
-    the undeployments; they are not run for unchanged deployments alone. ``services`` are the paths of
+    the undeployments; they are not run for unchanged deployments alone, unless the last call of its
+    ``starting-deployments``, or of a former controller's, was not followed by a successful ``ending-deployments``.
+    ``services`` are the paths of
     services in the tree, perhaps for other hosts only:
     deployments of these are undeployed under their locks, after those of services that left the tree. Only
     ``unwanted_services`` matter. ``lasting`` are the paths of services that other hosts gain: this host undeploys
@@ -84,7 +86,7 @@ def is_repetition(step: Step) -> bool:
             return reason in {RUN_AGAIN, RECORD_MISSING}
         case CheckOut(reason=reason):
             return reason == BUILD_AGAIN
-    return isinstance(step, StartDeployments | EndDeployments)
+    return isinstance(step, StartDeployments | EndDeployments) and step.reason != NOT_ENDED
 
 
 def _steps(
@@ -103,16 +105,17 @@ def _steps(
         *_deploying_steps(difference, ending, reinstalled_first, unchanged),
         *(() if ending.last else removal),
     )
-    is_bracketed = controller is not None and bool(bracketed or ending.undeploys or not unchanged)
+    is_open = difference.inventory.deployments_started
+    is_bracketed = controller is not None and bool(bracketed or ending.undeploys or is_open or not unchanged)
     yield from _controller_steps(difference, is_bracketed=is_bracketed)
     if reinstalled_first:
         yield reinstall_scripts(difference, reinstalled_first)
     yield from ending.undeploys
     if controller is not None and is_bracketed:
-        yield StartDeployments(controller, "before the deployments")
+        yield StartDeployments(controller, NOT_ENDED if is_open else "before the deployments")
     yield from bracketed
     if controller is not None and is_bracketed:
-        yield EndDeployments(controller, "after the deployments")
+        yield EndDeployments(controller, NOT_ENDED if is_open else "after the deployments")
     yield from after
 
 

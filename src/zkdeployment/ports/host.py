@@ -152,5 +152,11 @@ class HostFiles(HostMemory, Protocol):
     def drop_originals(self, packages: Collection[str]) -> None:
         """Remove the recorded versions of packages that were restored."""
 
+    def record_start(self, controller: str) -> None:
+        """Record that ``starting-deployments`` of the role controller with this path is called now."""
+
+    def record_end(self) -> None:
+        """Remove the record of ``starting-deployments``, after ``ending-deployments`` has succeeded."""
+
     def drop_managed(self, packages: Collection[str]) -> None:
         """Remove packages from the registry, after they were removed from the host."""

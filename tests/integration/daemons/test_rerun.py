@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.agents import AgentHost, Fleet, called, put_script
+from support.agents import AgentHost, Fleet, called, put_controller, put_script
 from support.waiting import wait_until
 from zkdeployment.model.tree import properties_digest
 
@@ -101,6 +101,25 @@ def test_the_scripts_of_a_role_controller_run_only_if_something_runs_between_the
         assert fleet.calls() == called(START, "/foo 0", END) * 2
 
 
+def test_a_host_is_not_done_before_ending_deployments_has_succeeded(fleet):
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/foo", "foo", "1.0", web=1)
+    fleet.write("/foo", FOO)
+    fleet.write("/ports", {"foo": 1})
+    fleet.set_version("r1")
+    host = fleet.host("h1", role="web")
+    record = host.root / "var/lib/zkdeployment/starting-deployments"
+    with host.agent():
+        failing = host.fail(END)
+        wait_until(lambda: fleet.version is None, "the stop")
+        assert record.read_text() == "/roles/web\n"
+        failing.unlink()
+        fleet.set_version("r1")
+        host.wait_for_version("r1")
+        assert fleet.calls()[-4:] == called(START, END)
+        assert not record.exists()
+
+
 #: Where the agent is killed while it deploys new properties, and whether it runs the former ones again afterwards.
 CRASHES = {
     "before:end-record": False,
@@ -128,3 +147,38 @@ def test_a_killed_agent_runs_what_it_did_not_record_and_no_more(fleet):
         fleet.set_version(f"old{number}")
         assert host.command("--run-once").returncode == 0
         assert fleet.calls()[before:] == (called("/foo 0") if runs else []), point
+
+
+#: Where the agent is killed between the controller's scripts; afterwards both run, in each case.
+BRACKET_CRASHES = (
+    "after:record-start",
+    "after:starting-deployments",
+    "before:ending-deployments",
+    "before:record-end",
+)
+
+
+def test_after_a_kill_between_the_controllers_scripts_both_run_at_the_former_revision_too(fleet):
+    host = fleet.host("h1", role="web")
+    put_script(host.root, "foo")
+    put_controller(host.root, "ctl")
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/foo", "foo", "1.0", web=1)
+    fleet.write("/foo", FOO)
+    for number, point in enumerate(BRACKET_CRASHES):
+        fleet.write("/ports", {"foo": 1})
+        fleet.set_version(f"old{number}")
+        assert host.command("--run-once").returncode == 0
+        fleet.write("/ports", {"foo": 2})
+        fleet.set_version(f"new{number}")
+        with host.process("--run-once", failpoints=f"{point}=kill") as agent:
+            assert agent.wait(60) < 0, point
+        before = len(fleet.calls())
+        fleet.set_version(f"same{number}")
+        assert host.command("--run-once").returncode == 0
+        calls = fleet.calls()[before:]
+        assert (calls[:2], calls[-2:]) == (called(START), called(END)), point
+        after = len(fleet.calls())
+        fleet.set_version(f"later{number}")
+        assert host.command("--run-once").returncode == 0
+        assert len(fleet.calls()) == after, point

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, SimulatedHost
 from zkdeployment.errors import HostFilesError
-from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.deployment import Assignment, Rerun
 from zkdeployment.model.inventory import Inventory, Package
 from zkdeployment.model.plan import (
     ChangeController,
@@ -22,7 +22,7 @@ from zkdeployment.model.plan import (
     Undeploy,
 )
 from zkdeployment.planning.plan_text import sentence
-from zkdeployment.planning.planner import plan
+from zkdeployment.planning.planner import is_repetition, plan
 
 
 def controller(package="ctl", version="1"):
@@ -301,6 +301,30 @@ def test_stopped_anywhere_a_host_arrives_at_the_same_end(first, had, second, ask
         for _ in range(stop):
             next(taken)
         assert finish(host, second, asked) == end, f"another end after stop {stop}"
+
+
+UNCHANGED = [foo(properties="p", rerun=Rerun.CHANGED)]
+
+
+@pytest.mark.parametrize("second", [controller(), controller(version="2"), controller("ctl2")])
+def test_stopped_anywhere_a_host_with_unchanged_deployments_returns_into_service(second):
+    effects = sum(1 for _ in SimulatedHost().take(plan(UNCHANGED, Inventory(), controller())))
+    for stop in range(effects + 1):
+        host = SimulatedHost()
+        taken = host.take(plan(UNCHANGED, host.inventory(), controller()))
+        for _ in range(stop):
+            next(taken)
+        finish(host, UNCHANGED, second)
+        assert not host.out_of_service, f"after stop {stop}"
+        assert kinds(plan(UNCHANGED, host.inventory(), second)) == []
+
+
+def test_what_a_removed_controller_started_is_ended_by_the_next_one():
+    host = replace(have(UNCHANGED, controller()), deployments_started=True)
+    assert kinds(plan(UNCHANGED, finish(host, UNCHANGED, None).inventory())) == []
+    ended = plan(UNCHANGED, host.inventory(), controller("ctl2"))
+    assert kinds(ended) == [ChangeController, StartDeployments, EndDeployments]
+    assert not any(map(is_repetition, ended.steps))
 
 
 @pytest.mark.parametrize("known", [True, False])

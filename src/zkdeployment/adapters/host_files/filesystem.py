@@ -9,6 +9,7 @@ import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters import durable
 from zkdeployment.adapters.checkouts.places import remembered_version
 from zkdeployment.adapters.host_files.marker_files import MarkerFiles
 from zkdeployment.adapters.host_files.markers import Software
@@ -46,6 +47,7 @@ class Filesystem:
         registries = root / "var" / "lib" / "zkdeployment"
         self._managed = PackageRegistry(registries / "managed.json", NameKind.PACKAGE)
         self._originals = PackageRegistry(registries / "originals.json", NameKind.VERSION)
+        self._started = registries / "starting-deployments"
         self._scripts = SoftwareScripts(root)
         self._markers = MarkerFiles(self._etc)
         self._run = run
@@ -64,6 +66,8 @@ class Filesystem:
         software = Software.of({*packages, *managed, *checkouts, *scripts}, managed.values())
         markers = tuple(self._markers.read(software))
         known = {*managed.values(), *checkouts, *(marker.application for marker in markers)}
+        with converting_errors("read", self._started):
+            deployments_started = durable.read(self._started, 1) is not None
         return Inventory(
             packages=packages,
             scripts=scripts,
@@ -74,6 +78,7 @@ class Filesystem:
             checkouts=checkouts,
             applications=frozenset(name for name in known if (self._etc / name).is_dir()),
             controllers=frozenset(name for name in directories if self._scripts.is_controller(name)),
+            deployments_started=deployments_started,
         )
 
     def script(self, package: str) -> str:
@@ -122,6 +127,17 @@ class Filesystem:
 
     def drop_originals(self, packages: Collection[str]) -> None:
         self._originals.remove(packages)
+
+    # The role controller's scripts
+
+    def record_start(self, controller: str) -> None:
+        with converting_errors("write", self._started):
+            self._started.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(self._started, f"{controller}\n".encode())
+
+    def record_end(self) -> None:
+        with converting_errors("remove", self._started):
+            durable.remove(self._started)
 
     # The run directory
 

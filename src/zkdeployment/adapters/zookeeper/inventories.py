@@ -127,6 +127,7 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         "controllers": sorted(inventory.controllers),
         "lost_scripts": sorted(inventory.lost_scripts),
         "originals": dict(inventory.originals),
+        "started": inventory.deployments_started,
     }
 
 
@@ -172,6 +173,7 @@ def _inventory(value: Any) -> Inventory:
         # Agents of old releases do not publish these.
         lost_scripts=_names(value.get("lost_scripts", ())),
         originals=_texts(value.get("originals", {})),
+        deployments_started=bool(value.get("started")),
     )
 
 

@@ -21,6 +21,9 @@ RUN_AGAIN = "run again for this revision"
 #: The reason of a checkout whose version did not change.
 BUILD_AGAIN = "update and build again for this revision"
 
+#: The reason of a role controller's scripts when a deployment before did not come to its end.
+NOT_ENDED = "ending-deployments has not succeeded since the last starting-deployments"
+
 
 def why_undeployed(marker: Marker, wanted: Iterable[Assignment]) -> str:
     """Return why a recorded deployment is undeployed."""

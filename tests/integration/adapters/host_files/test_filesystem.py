@@ -273,6 +273,17 @@ def test_the_versions_of_the_systems_own_packages_are_recorded(files):
     assert files.inventory({}).originals == {"fix": "0:1-7"}
 
 
+def test_the_start_of_a_deployment_is_recorded_until_its_end(root, files):
+    assert not files.inventory({}).deployments_started
+    for _ in range(2):
+        files.record_start("/roles/web")
+        assert files.inventory({}).deployments_started
+    assert (root / "var/lib/zkdeployment/starting-deployments").read_text() == "/roles/web\n"
+    for _ in range(2):
+        files.record_end()
+        assert not files.inventory({}).deployments_started
+
+
 @pytest.mark.parametrize("content", ["", "nonsense", "[]", '{"foo": 1}', '{"../foo": "foo"}'])
 def test_a_damaged_registry_counts_as_empty_and_is_replaced(root, files, content):
     put(root, "var/lib/zkdeployment/managed.json", content)

@@ -110,9 +110,14 @@ def test_a_record_may_also_be_plain_json():
     assert unpack(b'{"a": [1]}') == unpack(pack({"a": [1]})) == {"a": [1]}
 
 
+def test_a_deployment_that_was_started_and_not_ended_is_encoded():
+    known = KnownHost(Identity("h1", "app1"), Inventory(deployments_started=True))
+    assert decode("h1", encode(known)) == known
+
+
 def test_an_inventory_of_an_older_agent_has_neither_lost_scripts_nor_originals():
     written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(managed={"foo": "foo"}))))
-    del written["inventory"]["lost_scripts"], written["inventory"]["originals"]
+    del written["inventory"]["lost_scripts"], written["inventory"]["originals"], written["inventory"]["started"]
     assert decode("h1", pack(written)).inventory == Inventory(managed={"foo": "foo"})
 
 

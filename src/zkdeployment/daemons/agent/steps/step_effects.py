@@ -110,7 +110,13 @@ class StepEffects:
 
     def _run_controller(self, step: StartDeployments | EndDeployments) -> None:
         script = self._adapters.files.controller_script(step.controller.package, step.kind)
+        if isinstance(step, StartDeployments):
+            with failpoints("record-start"):
+                self._adapters.files.record_start(step.controller.path)
         self._run(step, script)
+        if isinstance(step, EndDeployments):
+            with failpoints("record-end"):
+                self._adapters.files.record_end()
 
     def _undeploy(self, step: Undeploy, lock: ServiceLock | None) -> None:
         script = self._adapters.files.script(step.package) if step.script is None else step.script
