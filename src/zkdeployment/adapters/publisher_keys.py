@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 _PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
 
 
+#: An option of a line in the list: the namespaces of the signatures that the key may make.
+_NAMESPACES = re.compile(r'\s(?:[^"\s]*,)?namespaces="[^"]+"', re.IGNORECASE)
+
+
+def unlimited_keys(file: Path) -> list[str]:
+    """Return the names of the keys in a list of publishers that may sign publications and leases alike.
+
+    A file that cannot be read has none: its reader reports that.
+    """
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError:
+        return []
+    return [
+        name
+        for line in lines
+        if not _NAMESPACES.search(line.decode(errors="replace"))
+        for name in _principals(line)
+    ]
+
+
 class PublisherKeysFile:
     """A file in the format of ``ssh-keygen``'s allowed signers. It is read for each verification.
 

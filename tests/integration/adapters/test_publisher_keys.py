@@ -9,7 +9,7 @@ import pytest
 
 from support.publish_keys import make_key, make_publishers
 from zkdeployment.adapters import process
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile, unlimited_keys
 from zkdeployment.adapters.ssh_signatures import sign_text
 from zkdeployment.errors import HostFilesError, UntrustedError
 from zkdeployment.signing.statement import NAMESPACE, SignedStatement
@@ -88,3 +88,15 @@ def test_no_text_is_taken_for_a_signature(publishers: Path):
     for signature in ("", "x" * 100_000, "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"):
         with pytest.raises(UntrustedError):
             PublisherKeysFile(publishers).verify(SignedStatement("text", signature))
+
+
+def test_keys_without_namespaces_may_sign_everything(tmp_path: Path):
+    file = tmp_path / "publishers"
+    file.write_text(
+        "# comment\n\none@example.com ssh-ed25519 AAAA\n"
+        'two namespaces="zkdeployment-publication" ssh-ed25519 AAAA\n'
+        'three cert-authority,NameSpaces="zkdeployment-lease" ssh-ed25519 AAAA\n'
+        '"the worker,w2" valid-after="20260101" ssh-ed25519 AAAA namespaces\n'
+    )
+    assert unlimited_keys(file) == ["one@example.com", "the worker"]
+    assert unlimited_keys(tmp_path / "absent") == []

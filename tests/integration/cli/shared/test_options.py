@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from support.certificates import Authority
 from support.commands import invoke
+from support.publish_keys import make_key
 from zkdeployment.cli.main import program
 from zkdeployment.cli.shared import options
 from zkdeployment.config import find_servers as finding
@@ -145,6 +146,8 @@ def test_config_check_accepts_the_samples(sample: Path, commented: bool, tmp_pat
     text = sample.read_text()
     text = text if commented else re.sub(r"^# (?=[a-z-]+ = )", "", text, flags=re.MULTILINE)
     Authority(tmp_path).issue("agent")
+    for name in ("publish_key", "lease_key"):
+        make_key(tmp_path / name)
     credentials = tmp_path / "zookeeper.credentials"
     credentials.touch(mode=0o600)
     credentials.write_text("agents:secret\n")
@@ -172,6 +175,22 @@ def test_config_check_warns_of_a_world_readable_password(tmp_path: Path, mode: i
     warning = f"warning: url contains a secret, and {file} is accessible to all users; run chmod o-rwx {file}\n"
     assert result.stderr == (warning if warns else "")
     assert "me:secret" not in result.output
+
+
+def test_config_check_warns_of_publishers_whose_keys_may_sign_everything(tmp_path: Path):
+    file, publishers = tmp_path / "x.cfg", tmp_path / "publishers"
+    file.write_text(f"[zkdeployment]\npublishers = {publishers}\n")
+    publishers.write_text('one ssh-ed25519 AAAA\ntwo namespaces="zkdeployment-lease" ssh-ed25519 AAAA\n')
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"warning: the keys of one in {publishers} may sign publications for all hosts, also if they belong to"
+        ' workers of host pools: expected namespaces="zkdeployment-publication" or namespaces="zkdeployment-lease"'
+        " before each key; add it\n"
+    )
+    publishers.write_text('two namespaces="zkdeployment-lease" ssh-ed25519 AAAA\n')
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.stderr == ""
 
 
 def test_config_check_prints_machine_readable_output(tmp_path: Path):
