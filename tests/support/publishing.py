@@ -12,7 +12,9 @@ from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.published_file import PublishedFile
+from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.publish_key import PublishKey
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 class Publishing:
     """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer.
 
-    With ``key``, syncers sign publications. With ``host_repositories``, they check packages against these.
+    With ``key``, syncers sign publications; ``publishers`` are the keys of all syncers. With
+    ``host_repositories``, they check packages against these.
     """
 
     def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
@@ -40,6 +43,7 @@ class Publishing:
         self.client = client
         self.repository = Repository(directory / "repository")
         self.key: Path | None = None
+        self.publishers: Path | None = None
         self.host_repositories: HostRepositories | None = None
 
     def push(self, text: str, **more: str | None) -> str:
@@ -59,6 +63,8 @@ class Publishing:
                 self.memory(name),
                 signer=signer,
                 repositories=self.host_repositories,
+                signing=SigningFile(self.directory / name / ".tree.signed"),
+                publishers=None if self.publishers is None else PublisherKeysFile(self.publishers),
             )
 
     def source(self, name: str = "syncer") -> GitSource:

@@ -25,7 +25,8 @@ class PublishedState:
     """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` where ``/hosts`` does not exist.
 
     ``stops`` is the data version of the node above the stops, as in ``RequestState``. ``refused`` is the tip that
-    is recorded as refused. ``signed`` are the data of the node that holds the signed statement.
+    is recorded as refused. ``signed`` are the data of the node that holds the signed statement, ``buckets`` is the
+    number of nodes below it.
     """
 
     cluster: Cluster | None
@@ -33,6 +34,7 @@ class PublishedState:
     stops: int | None = None
     refused: Revision | None = None
     signed: bytes | None = None
+    buckets: int = 0
 
 
 @dataclass(frozen=True, slots=True)

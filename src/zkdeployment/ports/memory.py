@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Published
     from zkdeployment.pools.lease import LeaseRecord
     from zkdeployment.rollout.failure import Failure
+    from zkdeployment.signing.sequences import SigningRecord
 
 
 class PublicationMemory(Protocol):
@@ -20,6 +21,16 @@ class PublicationMemory(Protocol):
 
     def write_published(self, published: Published) -> None:
         """Record revision and sequence of the last known publication; raises ``HostFilesError``."""
+
+
+class SigningMemory(Protocol):
+    """What a syncer signed, persisted."""
+
+    def read_signed(self) -> SigningRecord:
+        """Return the record; an empty one if it is missing or corrupt."""
+
+    def write_signed(self, record: SigningRecord) -> None:
+        """Replace the record; raises ``HostFilesError``."""
 
 
 class HostMemory(PublicationMemory, Protocol):

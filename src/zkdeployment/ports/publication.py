@@ -80,10 +80,11 @@ class PublicationStore(Protocol):
         Raises ``ConflictError`` if the record changed since it was read: then it stays as it is.
         """
 
-    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> None:
+    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> int:
         """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
 
-        ``intents`` is the change of intents, ``None`` if there neither were nor are any.
+        ``intents`` is the change of intents, ``None`` if there neither were nor are any. Returns the sequence of
+        the last publication that changed something for hosts: this one, unless it only repeats.
         Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
         either nothing was written, or the mark stays and the next publication completes the work. Raises
         ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
@@ -95,15 +96,22 @@ class PublicationStore(Protocol):
         Without a key, this does nothing.
         """
 
-    def has_signed(self, data: bytes | None) -> bool:
-        """Whether these are the data of the signed statement as this process wrote it last."""
+    def has_signed(self, data: bytes | None, buckets: int) -> bool:
+        """Whether these are the data of the signed statement as this process wrote it last, with all buckets.
 
-    def renew_signature(self, standing: StandingPublication, *, keeps_other: bool = False) -> bool:
+        ``buckets`` is the number of the nodes of buckets.
+        """
+
+    def has_buckets(self, digests: Mapping[str, str]) -> bool:
+        """Read the signed buckets; return whether all have these digests, by name."""
+
+    def renew_signature(self, standing: StandingPublication, *, kept: bytes | None = None) -> bool:
         """Sign the publication that stands in ZooKeeper again, and write the statement and buckets that differ.
 
-        ``standing`` is that publication as it has to be. ``keeps_other`` keeps a signature of the same statement
-        by another key. Returns ``False``, and writes nothing, if the targets in ZooKeeper are others. Raises
-        ``ConflictError`` if another publication was written at the same time, or the lock was lost.
+        ``standing`` is that publication as it has to be. ``kept`` are the data of a statement that was verified:
+        they stay if they are of this publication. Returns ``False``, and writes nothing, if the targets in
+        ZooKeeper are others. Raises ``ConflictError`` if another publication was written at the same time, or the
+        lock was lost.
         """
 
     def watch_requests(self, changed: Callable[[], None]) -> None:

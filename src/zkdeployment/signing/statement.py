@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.strategies.encoding import strategy_to_json
-from zkdeployment.errors import RefusedError, UntrustedError
+from zkdeployment.errors import UntrustedError
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.publication import is_sequence
 from zkdeployment.output_schema import with_schema
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 NAMESPACE = "zkdeployment-publication"
 
 _SCHEMA = "signed-publication"
-
-#: Seconds that a sequence may be ahead of the time: several publications in one second raise it further.
-_AHEAD = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +70,7 @@ class Statement:
                 schema == with_schema(_SCHEMA, {})["schema"]
                 and is_sequence(sequence)
                 and is_sequence(since)
+                and since <= sequence
                 and is_revision(revision)
                 and (strategy is None or is_digest(strategy))
                 and all(map(is_bucket, buckets))
@@ -107,18 +105,6 @@ class SignedStatement:
         except UnicodeDecodeError as error:
             raise UntrustedError("the statement of the signed publication is not text") from error
         return cls(text, signature)
-
-
-def require_plausible(sequence: int, now: float) -> None:
-    """Raise ``RefusedError`` for a sequence that is far ahead of ``now`` (seconds since the epoch).
-
-    Sequences follow the time. Hosts would refuse all later publications after they verified such a sequence.
-    """
-    if sequence > now + _AHEAD:
-        raise RefusedError(
-            f"the publication is not signed: expected a sequence near the time {now:.0f}, found {sequence};"
-            " correct the clock of this machine, or restore /zkdeployment in ZooKeeper: somebody changed it"
-        )
 
 
 def strategy_digest(strategy: Strategy | None) -> str | None:

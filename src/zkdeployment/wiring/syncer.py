@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.published_file import PublishedFile
+from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.process_lock import check_owner, sole_process
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile
 from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.unfinished import unfinished
@@ -146,9 +148,10 @@ def _syncer(
     signer: PublicationSigner | None,
     repositories: HostRepositories | None,
 ) -> Syncer:
-    """Return the syncer, which records its publications beside its configured mirror."""
+    """Return the syncer, which records its publications and signatures beside its configured mirror."""
     sync = settings.require_sync()
-    memory = PublishedFile(sync.tree_directory.with_name(f".{sync.tree_directory.name}.published"))
+    mirror = sync.tree_directory
+    memory = PublishedFile(mirror.with_name(f".{mirror.name}.published"))
     return Syncer(
         source,
         store,
@@ -157,6 +160,8 @@ def _syncer(
         _approvals(sync, source),
         signer,
         repositories=repositories,
+        signing=SigningFile(mirror.with_name(f".{mirror.name}.signed")),
+        publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
     )
 
 

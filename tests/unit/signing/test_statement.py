@@ -12,8 +12,8 @@ from zkdeployment.signing.statement import SignedStatement, Statement, strategy_
 digests = st.text("0123456789abcdef", min_size=64, max_size=64)
 statements = st.builds(
     Statement,
-    st.integers(1, 2**53 - 1),
-    st.integers(1, 2**53 - 1),
+    st.integers(2**52, 2**53 - 1),
+    st.integers(1, 2**52),
     st.text(max_size=9) | st.integers(),
     st.none() | digests,
     st.dictionaries(st.text("0123456789abcdef", min_size=2, max_size=2), digests, max_size=4),
@@ -58,6 +58,7 @@ GOOD = (
         ("7", "true"),
         ("7", '"7"'),
         ("5", "0"),
+        ("5", "8"),  # hosts would take it for what they have
         ('"r1"', "null"),
         ("null", '"short"'),
         ("{}", '{"0":"' + "0" * 64 + '"}'),

@@ -5,6 +5,7 @@ Reads trees and live nodes. Whether a revision may be published is decided in th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import SourceError, TreeError
@@ -44,11 +45,18 @@ class PublicationBuilder:
         self._reviews: dict[Revision, Review] = {}
 
     def prepare(
-        self, snapshot: PublicationSnapshot, tip: Revision, options: SyncOptions, *, sequence: int
+        self,
+        snapshot: PublicationSnapshot,
+        tip: Revision,
+        options: SyncOptions,
+        *,
+        sequence: int,
+        may_repeat: bool = True,
     ) -> PreparedPublication:
         """Return the publication of ``tip`` over the live tree; raises ``TreeError`` with all errors of the tree.
 
         ``sequence`` is the one that the publication will probably have: its signature is begun at once.
+        Without ``may_repeat`` the publication counts as one with something new for hosts.
 
         The whole live tree is read if the options ask for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.
@@ -57,19 +65,19 @@ class PublicationBuilder:
         reviewed = self._review(tip, reread=True)
         require_publishable(reviewed.problems, tip)
         if self._signed:
-            repeats = last is not None and last.linted.tree == reviewed.linted.tree
+            repeats = may_repeat and last is not None and last.linted.tree == reviewed.linted.tree
             since = snapshot.published.effective_since if repeats else sequence
             strategy = reviewed.documents.strategy()
             coming = StandingPublication(tip, sequence, since, targets=reviewed.targets, strategy=strategy)
             self._store.start_signing(coming)
         prepared = None if last is None else self._prepare_over_text(reviewed, last, snapshot, tip)
         if prepared is not None:
-            return prepared
+            return replace(prepared, repeats=prepared.repeats and may_repeat)
         strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
         baseline = Baseline.of_live_tree(live, strategy, documents, with_properties=self._signed)
         drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
         before = last or self.published_text(snapshot.published)
-        repeats = is_repetition_of(before, reviewed, drafted, snapshot)
+        repeats = may_repeat and is_repetition_of(before, reviewed, drafted, snapshot)
         return PreparedPublication(drafted, snapshot, live.versions, repeats=repeats)
 
     def _prepare_over_text(

@@ -8,29 +8,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import UntrustedError
+from zkdeployment.errors import HostFilesError, UntrustedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.signing.standing import StandingPublication
-from zkdeployment.signing.statement import SignedStatement, Statement, require_plausible
+from zkdeployment.signing.statement import SignedStatement, Statement
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
-    from zkdeployment.daemons.watermark import Watermark
+    from zkdeployment.daemons.syncer.signed_sequences import SignedSequences
     from zkdeployment.model.cluster import Revision
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationSigner, PublicationStore
+    from zkdeployment.ports.trust import PublisherKeys
 
 #: The sequence of the signature of the revision ``initial``: below that of every publication.
 _FIRST = 1
 
+#: Seconds between two replacements of a signature that cannot be verified. It may be that of another syncer, which
+#: does the same.
+_PAUSE = 3600.0
+
 
 class StandingSignature:
-    """Signs what ``builder`` reads from the repository, never what ZooKeeper holds.
+    """Signs what ``builder`` reads from the repository, with the numbers of ``sequences``.
+
+    What ZooKeeper holds is never signed.
 
     Only the tip is signed again: whoever can write to ZooKeeper could have an old revision signed otherwise. A
-    publication of an earlier revision keeps its signature until the tip is published.
+    publication of an earlier revision keeps its signature until the tip is published. ``publishers`` are the keys
+    of all syncers; ``None``: only this syncer's key is known.
     """
 
     def __init__(
@@ -38,77 +46,116 @@ class StandingSignature:
         store: PublicationStore,
         builder: PublicationBuilder,
         signer: PublicationSigner | None,
-        watermark: Watermark,
+        sequences: SignedSequences,
         clock: Clock,
+        publishers: PublisherKeys | None = None,
     ) -> None:
         self._store = store
         self._builder = builder
         self._signer = signer
-        self._watermark = watermark
+        self._sequences = sequences
         self._clock = clock
-        self._settled: bytes | None = None
+        self._publishers = publishers
+        self._verified: tuple[bytes, Statement] | None = None
+        self._is_own = False
         self._has_checked = False
+        self._replaced: float | None = None
 
     def ensure(self, state: PublishedState, tip: Revision) -> bool:
         """Sign the standing publication again if necessary; return ``False`` if ``tip`` must be published again.
 
-        That is so if ``tip`` is the published revision, and the targets in ZooKeeper are others than its targets.
+        That is so if ``tip`` is the published revision, and either the targets in ZooKeeper are others than its
+        targets, or it has no valid signature and its numbers are not those that this syncer signed.
         """
-        if self._signer is None or self._is_settled(state):
+        if self._signer is None:
             return True
-        standing = self._standing(state, tip)
-        if standing is None:
+        published = state.published
+        statement = self._statement(self._signer, state)
+        if statement is not None:
+            self._sequences.record(statement.sequence, statement.since, statement.revision)
+        if not published.sequence:
+            return self._ensure_initial(state, statement)
+        if published.revision is None or published.revision != tip:
             return True
-        if self._is_signed(self._signer, state, standing):
-            self._settled, self._has_checked = state.signed, True
+        numbers = published.revision, published.sequence, published.effective_since
+        settled = statement is not None and (self._is_own or self._has_checked)
+        if statement is not None and (statement.revision, statement.sequence, statement.since) == numbers:
+            if settled and self._has_buckets(state, statement):
+                self._has_checked = True
+                return True
+        elif statement is None and self._waits(state):
             return True
+        if not self._sequences.known.covers(published):
+            return False
+        reviewed = self._builder.published_text(published)
+        if reviewed is None or reviewed.errors:
+            return True
+        standing = StandingPublication(*numbers, published.stamp, reviewed.targets, reviewed.documents.strategy())
+        return self._renew(standing, state.signed if settled else None)
+
+    def _ensure_initial(self, state: PublishedState, statement: Statement | None) -> bool:
+        """Sign the revision ``initial`` before the first publication."""
+        is_new = state.cluster == Cluster(INITIAL) and self._sequences.known.reserved <= _FIRST
+        if is_new and statement != Statement(_FIRST, _FIRST, INITIAL):
+            self._renew(StandingPublication(INITIAL, _FIRST, _FIRST, state.published.stamp), None)
+        return True
+
+    def _renew(self, standing: StandingPublication, kept: bytes | None) -> bool:
         lock = self._store.lock()
         if not lock.try_acquire():
             return True  # the syncer that holds it publishes; the next cycle looks again
         try:
-            signed = self._store.renew_signature(standing, keeps_other=self._has_checked)
+            signed = self._store.renew_signature(standing, kept=kept)
         finally:
             lock.release()
         if not signed:
-            return standing.revision != tip
+            return standing.revision == INITIAL
         self._has_checked = True
         get_logger().info("publication-signed-again", revision=standing.revision, sequence=standing.sequence)
         return True
 
-    def _is_settled(self, state: PublishedState) -> bool:
-        return state.signed is not None and (state.signed == self._settled or self._store.has_signed(state.signed))
+    def _has_buckets(self, state: PublishedState, statement: Statement) -> bool:
+        return state.buckets == len(statement.buckets) and self._store.has_buckets(statement.buckets)
 
-    def _standing(self, state: PublishedState, tip: Revision) -> StandingPublication | None:
-        """Return the standing publication as the repository has it; ``None`` if it is not to be signed again."""
-        published = state.published
-        if not published.sequence:
-            is_new = state.cluster == Cluster(INITIAL) and not self._watermark.known.sequence
-            return StandingPublication(INITIAL, _FIRST, _FIRST, published.stamp) if is_new else None
-        if published.revision is None or published.revision != tip:
-            return None
-        require_plausible(published.sequence, self._clock.now())
-        reviewed = self._builder.published_text(published)
-        if reviewed is None or reviewed.errors:
-            return None
-        return StandingPublication(
-            published.revision,
-            published.sequence,
-            published.effective_since,
-            published.stamp,
-            reviewed.targets,
-            reviewed.documents.strategy(),
-        )
-
-    @staticmethod
-    def _is_signed(signer: PublicationSigner, state: PublishedState, standing: StandingPublication) -> bool:
-        """Whether the standing publication has a valid signature by this syncer's key."""
-        if not state.signed:
+    def _waits(self, state: PublishedState) -> bool:
+        """Whether a signature that cannot be verified stays for now: it may be by the key of another syncer."""
+        if self._publishers is not None or not state.signed:
             return False
         try:
-            signed = SignedStatement.from_data(state.signed)
-            if not signer.made(signed):
-                return False
-            statement = Statement.from_text(signed.text)
+            statement = Statement.from_text(SignedStatement.from_data(state.signed).text)
         except UntrustedError:
             return False
-        return (statement.revision, statement.sequence) == (standing.revision, standing.sequence)
+        published = state.published
+        if (statement.revision, statement.sequence) != (published.revision, published.sequence):
+            return False
+        if not self._sequences.known.covers(published):
+            get_logger().warning(
+                "publication-signed-by-unknown-key",
+                revision=published.revision,
+                advice="name the keys of all syncers as publishers in [zkdeployment]",
+            )
+            return True
+        now = self._clock.now()
+        if self._replaced is not None and abs(now - self._replaced) < _PAUSE:
+            return True
+        self._replaced = now
+        return False
+
+    def _statement(self, signer: PublicationSigner, state: PublishedState) -> Statement | None:
+        """Return the statement in ZooKeeper if its signature is valid, by this key or a publisher's."""
+        if not state.signed:
+            return None
+        if self._verified is not None and self._verified[0] == state.signed:
+            return self._verified[1]
+        try:
+            signed = SignedStatement.from_data(state.signed)
+            is_own = self._store.has_signed(state.signed, state.buckets) or signer.made(signed)
+            if not is_own:
+                if self._publishers is None:
+                    return None
+                self._publishers.verify(signed)
+            statement = Statement.from_text(signed.text)
+        except (HostFilesError, UntrustedError):
+            return None
+        self._verified, self._is_own = (state.signed, statement), is_own
+        return statement

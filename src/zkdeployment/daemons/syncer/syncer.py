@@ -17,6 +17,7 @@ from zkdeployment.daemons.syncer.package_guard import PackageGuard
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
 from zkdeployment.daemons.syncer.publication_guards import PublicationGuards
 from zkdeployment.daemons.syncer.refusal_recorder import RefusalRecorder
+from zkdeployment.daemons.syncer.signed_sequences import SignedSequences
 from zkdeployment.daemons.syncer.standing_signature import StandingSignature
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
@@ -26,6 +27,7 @@ from zkdeployment.model.publication import Published, SyncOptions, next_sequence
 from zkdeployment.planning.convergence import refusal
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
+from zkdeployment.signing.sequences import is_plausible, sequence_to_sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +39,10 @@ if TYPE_CHECKING:
     from zkdeployment.planning.publishing import Draft, PreparedPublication
     from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.host_repositories import HostRepositories
-    from zkdeployment.ports.memory import PublicationMemory
+    from zkdeployment.ports.memory import PublicationMemory, SigningMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationSigner, PublicationStore, TreeSource
+    from zkdeployment.ports.trust import PublisherKeys
 
 #: Attempts of one run while other writers cause conflicts.
 _ATTEMPTS = 4
@@ -65,7 +68,8 @@ class _Candidate:
     """A tip that may be published over the fleet's ``snapshot``.
 
     ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
-    above all that ZooKeeper or this syncer know.
+    above all that ZooKeeper or this syncer know. ``may_repeat``: the last publication is known to be the
+    one that ZooKeeper names, so hosts that have it need not do anything if the tip does not differ.
     """
 
     tip: Revision
@@ -73,6 +77,7 @@ class _Candidate:
     snapshot: PublicationSnapshot
     optional: bool
     sequence: int
+    may_repeat: bool
 
 
 class Syncer:
@@ -80,7 +85,8 @@ class Syncer:
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
     ``approvals``, approvals of intents need a valid signature. With a ``signer``, which the store has as well,
-    publications are signed. With ``repositories``, hosts must be able to install the packages of a publication
+    publications are signed: ``signing`` records what this syncer signed, and ``publishers`` are the keys of all
+    syncers. With ``repositories``, hosts must be able to install the packages of a publication
     from these. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
@@ -94,13 +100,17 @@ class Syncer:
         signer: PublicationSigner | None = None,
         *,
         repositories: HostRepositories | None = None,
+        signing: SigningMemory | None = None,
+        publishers: PublisherKeys | None = None,
     ) -> None:
         self._source = source
         self._store = store
         self._clock = clock
         self._watermark = Watermark(memory)
         self._builder = PublicationBuilder(source, store, signed=signer is not None)
-        self._signature = StandingSignature(store, self._builder, signer, self._watermark, clock)
+        self._signs = signer is not None
+        self._sequences = SignedSequences(signing)
+        self._signature = StandingSignature(store, self._builder, signer, self._sequences, clock, publishers)
         self._guards = PublicationGuards(source, store)
         self._intents = IntentJudge(store, approvals)
         self._packages = None if repositories is None else PackageGuard(store, repositories)
@@ -151,11 +161,11 @@ class Syncer:
         ``stands``: if the tip is published, it needs no other publication.
         """
         candidate = self._decide(published_state, tip, options, stands=stands)
-        self._watermark.note(published_state.published)
+        self._note(published_state.published)
         if candidate is None:
             return SyncReport(tip)
         with self._locked(tip):
-            prepared, intents = self._prepare(candidate, options)
+            prepared, intents = self._prepare_to_sign(candidate, options)
             if prepared is None:
                 return SyncReport(tip)
             self._publish(prepared, intents, candidate, options)
@@ -207,7 +217,9 @@ class Syncer:
         origin = self._source.origin(tip)
         if not options.overrides.rewind:
             self._guards.check_history(snapshot, tip, origin)
-        return _Candidate(tip, origin, snapshot, published and not options.force, self._next_sequence(snapshot))
+        may_repeat = not self._signs or self._sequences.known.covers(snapshot.published)
+        optional = published and not options.force
+        return _Candidate(tip, origin, snapshot, optional, self._next_sequence(snapshot), may_repeat)
 
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
         """Read the hosts and the rollout of the published revision."""
@@ -237,12 +249,29 @@ class Syncer:
         finally:
             lock.release()
 
+    def _prepare_to_sign(
+        self, candidate: _Candidate, options: SyncOptions
+    ) -> tuple[PreparedPublication | None, IntentsChange | None]:
+        """Do as ``_prepare``, after the sequence is recorded: a signature is begun meanwhile."""
+        if not self._signs:
+            return self._prepare(candidate, options)
+        before = self._sequences.reserve(candidate.sequence)
+        prepared = None
+        try:
+            prepared, intents = self._prepare(candidate, options)
+        finally:
+            if prepared is None:
+                self._sequences.withdraw(before)
+        return prepared, intents
+
     def _prepare(
         self, candidate: _Candidate, options: SyncOptions
     ) -> tuple[PreparedPublication | None, IntentsChange | None]:
         """Return the publication and its change of intents; nothing if the tip is published and stays as it is."""
         tip, snapshot = candidate.tip, candidate.snapshot
-        prepared = self._builder.prepare(snapshot, tip, options, sequence=candidate.sequence)
+        prepared = self._builder.prepare(
+            snapshot, tip, options, sequence=candidate.sequence, may_repeat=candidate.may_repeat
+        )
         draft = prepared.draft
         if candidate.optional and not draft.change:
             return None, None
@@ -263,9 +292,19 @@ class Syncer:
         """Write the publication."""
         now = self._clock.now()
         publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
-        self._store.publish(publication, intents)
+        since = self._store.publish(publication, intents)
+        if self._signs:
+            self._sequences.record(publication.sequence, since, publication.revision)
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
+
+    def _note(self, published: Published) -> None:
+        """Remember the publication in ZooKeeper, unless somebody else may have invented it."""
+        known = self._sequences.known.sequence
+        if published.sequence == known if self._signs else is_plausible(published.sequence, self._clock.now()):
+            self._watermark.note(published)
 
     def _next_sequence(self, snapshot: PublicationSnapshot) -> int:
         last = max(snapshot.published.sequence, self._watermark.known.sequence)
+        if self._signs:
+            return sequence_to_sign(self._sequences.known.reserved, last, self._clock.now())
         return next_sequence(last, self._clock.now())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -10,13 +11,18 @@ import pytest
 
 from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
 from zkdeployment.adapters import publish_key
+from zkdeployment.adapters.host_files.signing_file import SigningFile
+from zkdeployment.adapters.ssh_signatures import sign_text
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.publication import builder
-from zkdeployment.errors import RefusedError, TreeError
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.errors import RefusedError, TreeError, UnreachableError
 from zkdeployment.model.publication import SyncOptions
 from zkdeployment.signing.checking import deviations
-from zkdeployment.signing.statement import Statement
+from zkdeployment.signing.digests import bucket_of
+from zkdeployment.signing.sequences import SigningRecord
+from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,12 +148,16 @@ def test_another_key_signs_the_standing_publication_again_without_a_new_one(sign
         data = signing.client.get(SIGNED)[0]
         other.sync()
         signing.key = keys[0]
+        signing.publishers = keys[2]
         with signing.syncer("second") as second:  # two syncers with two keys do not sign in turns
             second.sync()
             assert standing(signing, keys)[0] == "old"
+            other.sync()  # it does not know the other key
+            second.sync()
+            after = signing.client.get(SIGNED)[0]
             other.sync()
             second.sync()
-            assert standing(signing, keys)[0] == "old"
+            assert signing.client.get(SIGNED)[0] == after
         assert signing.client.get(SIGNED)[0] != data
     assert len(signing.client.get_children("/zkdeployment/history")) == 1
 
@@ -162,7 +172,8 @@ def test_signing_is_turned_off_and_on_again(signing: Publishing, keys):
     signing.key = keys[0]
     assert signing.sync().startswith("published")  # its targets had no digests of properties
     assert standing(signing, keys)[::2] == ("old", signing.version)
-    assert (signing.get("/zkdeployment/targets") or {})["since"] == since  # hosts have nothing to do
+    assert (signing.get("/zkdeployment/targets") or {})["since"] > since  # nobody signed that hosts have it
+    signing.register("h1", str(signing.version))
     signing.key = None
     signing.sync()
     assert standing(signing, keys)[0] == "old"
@@ -245,3 +256,146 @@ def test_a_change_of_the_data_is_found(signing: Publishing, keys):
     signing.client.create("/zkdeployment/targets/h9", b"[]")
     found = [deviation.subject for deviation in deviations(statement, *read_signed_nodes(signing.client))]
     assert found == ["target h9"]
+
+
+def numbers(signing: Publishing) -> tuple[int, int]:
+    """Return the sequence and ``since`` in the signed statement, valid or not."""
+    text = SignedStatement.from_data(signing.client.get(SIGNED)[0]).text
+    statement = Statement.from_text(text)
+    return statement.sequence, statement.since
+
+
+def test_no_number_of_zookeeper_is_signed_and_each_is_recorded_before(signing: Publishing, keys):
+    signing.push(TREE)
+    signing.sync()
+    first = signing.client.get(SIGNED)[0]
+    tip = signing.push(TREE.replace("red", "blue"))
+    ahead = f"/zkdeployment/history/{int(time.time()) + 80_000}"
+    signing.put(ahead, {})
+    with signing.syncer() as syncer:
+        with pytest.raises(RefusedError, match="expected a sequence near the time"):
+            syncer.sync()
+        assert signing.client.get(SIGNED)[0] == first
+        signing.client.delete(ahead)
+        properties = signing.get("/zkdeployment/targets") or {}
+        far = int(time.time()) + 4_000
+        signing.put("/zkdeployment/targets", properties | {"sequence": far, "since": far})
+        with pytest.raises(RefusedError, match="expected a sequence near the time"):
+            syncer.sync(SyncOptions(force=True))
+        near = int(time.time()) + 60  # as by another syncer whose clock is fast
+        signing.put("/zkdeployment/targets", properties | {"sequence": near, "since": near})
+        with (
+            mock.patch.object(ZooKeeperPublications, "_commit", side_effect=UnreachableError("gone")),
+            pytest.raises(UnreachableError),
+        ):
+            syncer.sync()
+        record = SigningFile(signing.directory / "syncer" / ".tree.signed")
+        assert record.read_signed() == SigningRecord(near + 1)  # it was signed, though nobody saw it
+        signing.put("/zkdeployment/targets", properties)
+        syncer.sync()
+        assert numbers(signing) == (near + 2, near + 2)
+        assert record.read_signed() == SigningRecord(near + 2, near + 2, near + 2, tip)
+        # The standing publication is not signed again with another number.
+        properties = signing.get("/zkdeployment/targets") or {}
+        signing.put("/zkdeployment/targets", properties | {"sequence": near + 90, "since": near + 90})
+        signing.client.set(SIGNED, b"")
+        syncer.sync()
+        assert numbers(signing) == (near + 91, near + 91)
+    assert standing(signing, keys)[0] == "old"
+
+
+def test_an_invented_sequence_is_not_remembered(signing: Publishing):
+    signing.push(TREE)
+    with signing.syncer() as syncer:
+        syncer.sync()
+        properties = signing.get("/zkdeployment/targets") or {}
+        signing.put("/zkdeployment/targets", properties | {"sequence": 2**52})
+        with pytest.raises(RefusedError, match=r"found 4503599627370496 in ZooKeeper, or in .*\.MIRROR\.signed"):
+            syncer.sync()
+        signing.put("/zkdeployment/targets", properties)
+        syncer.sync()
+        assert signing.memory().read_published().sequence == properties["sequence"]
+    signing.key = None  # nor by a syncer without a key
+    signing.put("/zkdeployment/targets", properties | {"sequence": 2**52})
+    signing.sync()
+    assert signing.memory().read_published().sequence == properties["sequence"]
+
+
+def test_since_is_what_this_syncer_knows(signing: Publishing, keys):
+    signing.push(TREE)
+    with signing.syncer() as syncer:
+        syncer.sync()
+        first = numbers(signing)[0]
+        signing.push(TREE.replace("red", "blue"))
+        syncer.sync()
+        second = numbers(signing)[0]
+    properties = signing.get("/zkdeployment/targets") or {}
+    signing.put("/zkdeployment/targets", properties | {"since": first})
+    signing.push(TREE.replace("red", "blue"), quarantine_yaml=QUARANTINE)
+    signing.sync()
+    sequence, since = numbers(signing)
+    assert since == sequence > second
+    signing.push(TREE.replace("red", "blue"), quarantine_yaml=QUARANTINE.replace("loses", "lost"))
+    signing.sync()
+    assert numbers(signing)[1] == sequence  # a document alone: hosts have nothing to do
+    (signing.directory / "syncer" / ".tree.signed").unlink()  # its own signature proves it, too
+    signing.push(TREE.replace("red", "blue"))
+    signing.sync()
+    assert numbers(signing)[1] == sequence
+    assert standing(signing, keys)[0] == "old"
+
+
+def damages(signing: Publishing) -> list[str]:
+    """Return what differs from the signed statement, whose signature is not verified."""
+    statement = Statement.from_text(SignedStatement.from_data(signing.client.get(SIGNED)[0]).text)
+    return [deviation.subject for deviation in deviations(statement, *read_signed_nodes(signing.client))]
+
+
+def test_a_running_syncer_repairs_buckets(signing: Publishing, keys):
+    signing.push(TREE)
+    bucket = f"{SIGNED}/{bucket_of('h2')}"
+    with signing.syncer() as syncer:
+        syncer.sync()
+        signing.client.delete(bucket)
+        syncer.sync()
+        assert not damages(signing)
+        signing.client.set(bucket, b"{}")
+        syncer.sync()
+        assert not damages(signing)
+        signing.push(TREE.replace("red", "blue"))  # does not concern h2
+        signing.client.delete(bucket)
+        syncer.sync()
+        assert not damages(signing)
+        signing.push(TREE.replace("red", "green"))
+        signing.client.delete(SIGNED, recursive=True)
+        syncer.sync()
+        assert not damages(signing)
+    assert standing(signing, keys)[0] == "old"
+
+
+def test_a_forged_signature_over_the_right_text_is_replaced(signing: Publishing, keys, tmp_path):
+    signing.push(TREE)
+    forger = make_key(tmp_path / "forger")
+
+    def forge() -> None:
+        text = SignedStatement.from_data(signing.client.get(SIGNED)[0]).text
+        signing.client.set(SIGNED, SignedStatement(text, sign_text(forger, NAMESPACE, text)).to_data())
+
+    with signing.syncer() as syncer:
+        syncer.sync()
+        syncer.sync()
+        forge()
+        syncer.sync()
+        assert standing(signing, keys)[0] == "old"
+        forge()
+        forged = signing.client.get(SIGNED)[0]
+        syncer.sync()  # it may be that of another syncer: once an hour
+        assert signing.client.get(SIGNED)[0] == forged
+    signing.publishers = keys[2]
+    with signing.syncer() as syncer:
+        for _ in range(2):
+            syncer.sync()
+            assert standing(signing, keys)[0] == "old"
+            forge()
+        syncer.sync()
+    assert standing(signing, keys)[0] == "old"

@@ -175,8 +175,13 @@ def sequences_of(publication: Publication, snapshot: StoredPublication) -> tuple
     """Return the sequence of a publication, and that of the last one that changed something for hosts."""
     sequence = sequence_of(publication, snapshot)
     if publication.repeats and _repeats(publication, snapshot, _operations_for_hosts(publication, snapshot)):
-        return sequence, decode_published(snapshot.targets).effective_since
+        return sequence, _last_since(publication, snapshot)
     return sequence, sequence
+
+
+def _last_since(publication: Publication, snapshot: StoredPublication) -> int:
+    """Return the ``since`` of the publication before, as it was when the decision was made."""
+    return (publication.published or decode_published(snapshot.targets)).effective_since
 
 
 def import_transactions(
@@ -296,7 +301,7 @@ def _closing(
     strategy = publication.strategy
     by = {} if strategy is None else {"strategy": strategy.name}
     revision = publication.revision
-    since = decode_published(snapshot.targets).effective_since if repeats else sequence
+    since = _last_since(publication, snapshot) if repeats else sequence
     kept = {"sequence": sequence, "since": since}
     had_intents = decode_published(snapshot.targets).intents is not None
     intents = {"intents": publication.intents} if publication.intents or had_intents else {}

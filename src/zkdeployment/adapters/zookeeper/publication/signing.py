@@ -54,9 +54,9 @@ class PublicationSigning:
     _written: tuple[bytes, SignedTargets] | None = None
     _started: StartedSignature | None = None
 
-    def has_written(self, data: bytes | None) -> bool:
-        """Whether these are the data of the statement that was written last."""
-        return self._written is not None and self._written[0] == data
+    def has_written(self, data: bytes | None, buckets: int) -> bool:
+        """Whether these are the data of the statement that was written last, and the number of its buckets."""
+        return self._written is not None and (self._written[0], len(self._written[1].digests)) == (data, buckets)
 
     def start(self, publication: StandingPublication) -> StartedSignature:
         """Begin to sign a publication, unless the last call did."""
@@ -93,16 +93,16 @@ class PublicationSigning:
         node: Node | None,
         known: Mapping[str, Node | None] | None = None,
         *,
-        keeps_other: bool = False,
+        kept: bytes | None = None,
     ) -> SignedOperations:
         """Return the operations that write a signed publication.
 
         ``node`` is the present statement's, ``known`` are the nodes of the buckets that changed, by name. All
-        buckets are read if the present statement is not the one that was written last. ``keeps_other`` keeps a
-        present signature of the same statement, by whatever key.
+        buckets are compared if the present statement is not the one that was written last, or has another number
+        of buckets. ``kept`` are the data of a statement by another key that is good as it is.
         """
         nodes = known
-        if nodes is None or (node is not None and not self.has_written(node.data)):
+        if nodes is None or node is None or not self.has_written(node.data, node.children):
             read = session.get_many(map(paths.bucket_path, BUCKETS)) if node is not None else ()
             nodes = dict(zip(BUCKETS, read, strict=True)) if read else dict.fromkeys(BUCKETS)
         buckets: list[Operation] = [] if node is not None else [Create(paths.SIGNED)]
@@ -110,8 +110,13 @@ class PublicationSigning:
             buckets += _bucket_operations(name, present, started.digests.data.get(name))
         text = started.statement.to_text()
         data = SignedStatement(text, started.wait()).to_data()
-        if keeps_other and node is not None and node.data.startswith(f"{text}\n".encode("ascii")):
-            data = node.data
+        if (
+            kept is not None
+            and node is not None
+            and node.data == kept
+            and SignedStatement.from_data(kept).text == text
+        ):
+            data = kept
         self._written = data, started.digests
         if node is not None and node.data == data:
             return SignedOperations(buckets)

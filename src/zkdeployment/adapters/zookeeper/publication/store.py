@@ -59,8 +59,9 @@ from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.planning.published_state import PublishedState
+from zkdeployment.signing.digests import digest_of
+from zkdeployment.signing.sequences import implausible
 from zkdeployment.signing.standing import coming_publication
-from zkdeployment.signing.statement import require_plausible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -118,6 +119,7 @@ class ZooKeeperPublications:
             stops=0 if stops is None else stops.version,
             refused=refused_revision(refusals),
             signed=None if signed is None else signed.data,
+            buckets=0 if signed is None else signed.children,
         )
 
     def hosts(self) -> Sequence[Host]:
@@ -171,7 +173,7 @@ class ZooKeeperPublications:
             self._session.commit(*transaction)
             self._reach("after:final-status")
 
-    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> None:
+    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> int:
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         started = None if self._signing is None else self._signing.start(coming_publication(publication))
         request = None if publication.request is None else carrying_out(self._session, publication.request)
@@ -199,15 +201,23 @@ class ZooKeeperPublications:
         remove_outputs(self._session, outputs or ())
         deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
         remove_unused_locks(self._session, locks or (), deployed)
+        return sequences_of(publication, snapshot)[1]
 
     def start_signing(self, coming: StandingPublication) -> None:
         if self._signing is not None:
             self._signing.start(coming)
 
-    def has_signed(self, data: bytes | None) -> bool:
-        return self._signing is not None and self._signing.has_written(data)
+    def has_signed(self, data: bytes | None, buckets: int) -> bool:
+        return self._signing is not None and self._signing.has_written(data, buckets)
 
-    def renew_signature(self, standing: StandingPublication, *, keeps_other: bool = False) -> bool:
+    def has_buckets(self, digests: Mapping[str, str]) -> bool:
+        nodes = self._session.get_many(map(paths.bucket_path, digests))
+        return all(
+            node is not None and digest_of(node.data) == digest
+            for node, digest in zip(nodes, digests.values(), strict=True)
+        )
+
+    def renew_signature(self, standing: StandingPublication, *, kept: bytes | None = None) -> bool:
         if self._signing is None:
             return False
         started = self._signing.start(standing)
@@ -219,7 +229,7 @@ class ZooKeeperPublications:
         present = {path: node.data for path, node in zip(read, nodes, strict=True) if node is not None}
         if present != encode_targets(standing.targets, standing.targets):
             return False
-        operations = self._signing.operations(self._session, started, signed, keeps_other=keeps_other)
+        operations = self._signing.operations(self._session, started, signed, kept=kept)
         check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
         for chunk in chunks([*operations.buckets, *operations.statement], self._session.acl_size):
             self._commit([[*check, *chunk]])
@@ -232,8 +242,10 @@ class ZooKeeperPublications:
         if self._signing is None or started is None:
             return unsigned_operations(snapshot.signed)
         sequence, since = sequences_of(publication, snapshot)
-        if publication.record is not None:
-            require_plausible(sequence, publication.record.time)
+        if (
+            sequence != publication.sequence
+        ):  # the number to sign is recorded before, and ZooKeeper cannot raise it
+            raise implausible(sequence - 1, publication.sequence)
         started = self._signing.restart(started, sequence, since)
         known = None if publication.touched is None else snapshot.buckets
         return self._signing.operations(self._session, started, snapshot.signed, known)

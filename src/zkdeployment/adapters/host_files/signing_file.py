@@ -1,0 +1,58 @@
+"""The file in which a syncer records what it signed (implements ``ports.memory.SigningMemory``)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters import durable
+from zkdeployment.errors import HostFilesError
+from zkdeployment.log import get_logger
+from zkdeployment.model.cluster import is_revision
+from zkdeployment.model.publication import is_sequence
+from zkdeployment.signing.sequences import SigningRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LARGEST = 4096
+
+
+class SigningFile:
+    """A file with one JSON object, ``{"reserved", "sequence", "since", "revision"}``, replaced atomically."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read_signed(self) -> SigningRecord:
+        try:
+            content = durable.read(self._file, _LARGEST)
+            value = None if content is None else json.loads(content)
+        except (OSError, ValueError, RecursionError) as error:
+            return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
+        match value:
+            case None:
+                return SigningRecord()
+            case {"reserved": reserved} if is_sequence(reserved):
+                sequence, since, revision = (value.get(name) for name in ("sequence", "since", "revision"))
+                if is_sequence(sequence) and is_sequence(since) and is_revision(revision):
+                    return SigningRecord(reserved, sequence, since, revision)
+                return SigningRecord(reserved)
+        return self._unknown("not a record of signatures")
+
+    def write_signed(self, record: SigningRecord) -> None:
+        value = {
+            "reserved": record.reserved,
+            "sequence": record.sequence,
+            "since": record.since,
+            "revision": record.revision,
+        }
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(self._file, json.dumps(value).encode())
+        except OSError as error:
+            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
+
+    def _unknown(self, reason: str | None) -> SigningRecord:
+        get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
+        return SigningRecord()
