@@ -60,6 +60,7 @@ class StandingSignature:
         self._is_own = False
         self._has_checked = False
         self._replaced: float | None = None
+        self._reported: bytes | None = None
 
     def ensure(self, state: PublishedState, tip: Revision) -> bool:
         """Sign the standing publication again if necessary; return ``False`` if ``tip`` must be published again.
@@ -129,11 +130,13 @@ class StandingSignature:
         if (statement.revision, statement.sequence) != (published.revision, published.sequence):
             return False
         if not self._sequences.known.covers(published):
-            get_logger().warning(
-                "publication-signed-by-unknown-key",
-                revision=published.revision,
-                advice="name the keys of all syncers as publishers in [zkdeployment]",
-            )
+            if self._reported != state.signed:
+                self._reported = state.signed
+                get_logger().warning(
+                    "publication-signed-by-unknown-key",
+                    revision=published.revision,
+                    advice="name the keys of all syncers as publishers in [zkdeployment]",
+                )
             return True
         now = self._clock.now()
         if self._replaced is not None and abs(now - self._replaced) < _PAUSE:
