@@ -9,11 +9,16 @@ from zkdeployment.planning.availability.demands import new_demands
 from zkdeployment.planning.availability.findings import (
     PackageFindings,
     availability_problems,
+    of_absent_hosts,
     transaction_problems,
     unreachable_warnings,
     unresolved_warning,
 )
-from zkdeployment.planning.availability.host_software import host_software, unmet_demands
+from zkdeployment.planning.availability.host_software import (
+    demands_of_absent_hosts,
+    host_software,
+    unmet_demands,
+)
 from zkdeployment.planning.availability.paper_transactions import group_transactions
 
 if TYPE_CHECKING:
@@ -32,17 +37,21 @@ def check_packages(
     targets: Targets,
     before: Targets,
     read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
+    absent: Collection[str] = (),
 ) -> PackageFindings:
     """Return the findings about the packages that ``targets`` want and those ``before`` did not.
 
-    ``read_hosts`` returns the known hosts of targets by the names of these. If nothing is newly wanted, neither
-    hosts nor repositories are read. Raises ``PackageError`` if the repositories cannot be read at all.
-    Transactions that cannot be resolved in time are a warning.
+    ``read_hosts`` returns the known hosts of targets by the names of these. What only hosts of the ids ``absent``
+    could not install is a warning: their inventories are old, and they may be gone for good. So are transactions
+    that cannot be resolved in time. If nothing is newly wanted, neither hosts nor repositories are read. Raises
+    ``PackageError`` if the repositories cannot be read at all.
     """
     demands = new_demands(targets, before)
     if not demands:
         return PackageFindings()
-    known = (host_software(host, targets) for host in read_hosts(demands.keys()))
+    known = (
+        host_software(host, targets, absent=host.identity.id in absent) for host in read_hosts(demands.keys())
+    )
     hosts = [host for host in known if host is not None]
     unmet = unmet_demands(demands, hosts)
     problems = dict.fromkeys(
@@ -52,7 +61,7 @@ def check_packages(
 
 
 def _problems(
-    repositories: HostRepositories, arch: str, needed: Collection[Demand], hosts: Collection[HostSoftware]
+    repositories: HostRepositories, arch: str, needed: frozenset[Demand], hosts: Collection[HostSoftware]
 ) -> Iterator[Problem]:
     """Yield the problems of the hosts of one architecture."""
     concerned = [host for host in hosts if host.arch == arch and host.missing]
@@ -60,10 +69,20 @@ def _problems(
     names.update(name for host in concerned for change in host.changes for name in change.want)
     offers = repositories.offers(names, arch)
     yield from unreachable_warnings(offers)
-    yield from availability_problems(needed, offers, arch)
+    doubtful = demands_of_absent_hosts(concerned)
+    yield from availability_problems(needed - doubtful.keys(), offers, arch)
+    for demand in sorted(needed & doubtful.keys()):
+        for problem in availability_problems([demand], offers, arch):
+            yield of_absent_hosts(problem, doubtful[demand])
     if offers.unreachable:
         return  # a dependency may be in a repository that cannot be read
     groups = group_transactions(concerned, offers.packages)
+    if not arch:  # packages for an unknown architecture cannot be resolved on this machine
+        groups = {
+            transaction: hosts_of
+            for transaction, hosts_of in groups.items()
+            if all(package.arch == "noarch" for package in transaction.install)
+        }
     try:
         reasons = repositories.resolve(groups.keys(), arch) if groups else {}
     except PackageError as error:

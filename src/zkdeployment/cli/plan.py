@@ -149,8 +149,10 @@ def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[
     def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:
         return [host for host in basis.known if not set(host.identity.published_names).isdisjoint(targets)]
 
+    registered = {host.identity.id for host in basis.hosts}
+    absent = {host.identity.id for host in basis.known} - registered
     try:
-        findings = findings_of(repositories, predicted.targets, predicted.targets_before, read_hosts)
+        findings = findings_of(repositories, predicted.targets, predicted.targets_before, read_hosts, absent)
     except PackageError as error:
         echo(f"warning: the packages are not checked: {error}", err=True)
         return True

@@ -17,12 +17,13 @@ class HostRepositories(Protocol):
     def offers(self, names: Collection[str], arch: str) -> Offers:
         """Return the available packages of these names, for hosts of the architecture ``arch``.
 
-        An empty ``arch`` is the architecture of this machine. The metadata of all repositories is brought up to
-        date; an unreachable repository is reported and left out.
+        With an empty ``arch``, those for any architecture are returned. The metadata of all repositories is
+        brought up to date; an unreachable repository is reported and left out.
         """
 
     def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> Mapping[PaperTransaction, str]:
         """Return the reason for each transaction that hosts of the architecture could not make.
 
-        The metadata is that of the last ``offers``. A transaction about which nothing can be said has no reason.
+        An empty ``arch`` is the architecture of this machine. The metadata is that of the last ``offers``. A
+        transaction about which nothing can be said has no reason.
         """

@@ -50,3 +50,25 @@ def test_a_solver_that_takes_too_long_hides_no_other_problem(
     assert [problem.message for problem in findings.warnings] == [
         "the package transactions of h2 (h2) are not checked: dnf took longer than 90 s"
     ]
+
+
+def test_what_only_absent_hosts_could_not_install_is_a_warning(paper_repository: PaperRepository, tmp_path: Path):
+    paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:1.0-1.noarch", "tool-0:2.0-1.noarch")
+    repositories = reader(tmp_path, paper_repository.url)
+    lib = Package("lib", 0, "1.0", "1", "noarch")
+    shop = Package("shop", 0, "0.1", "1", "noarch")
+    hosts = [known("gone", lib), known("here", shop)]
+
+    def problems(gone: str, here: str) -> tuple[list[str], list[str]]:
+        targets = {"gone": wanting(gone), "here": wanting(here)}
+        findings = check_packages(repositories, targets, {}, lambda _names: hosts, {"gone"})
+        return [str(one) for one in findings.errors], [str(one) for one in findings.warnings]
+
+    for version, words in (("0.1", "no repository has the package"), ("1.1", "nothing provides lib >= 2")):
+        errors, (warning,) = problems(version, "0.1")
+        assert errors == []
+        assert words in warning
+        assert "gone (gone): absent; if a host is gone for good, use 'zkdeployment forget HOST'" in warning
+    (error,), warnings = problems("9.9", "9.9")
+    assert "shop 9.9" in error
+    assert warnings == []

@@ -120,6 +120,9 @@ def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
     legacy = Inventory(packages={"legacy": (Package("legacy", 0, "1.0", "1", "noarch"),)})
     with Session(publishing.zookeeper) as session:
         write_inventory(session, KnownHost(Identity("h1", "app1"), legacy))
+    publishing.push("/who\n")
+    publishing.sync()
+    publishing.register("h1", str(publishing.version), "app1")
     conflict = "cannot install shop-1.2-1.noarch on app1 (h1): package shop-1.2-1.noarch conflicts with legacy"
     tip = publishing.push(TREE.format("1.2", []))
     code, out, err = run("plan", "--config", str(config))

@@ -62,7 +62,8 @@ class DnfHostRepositories:
 
     @report_disk_errors()
     def offers(self, names: Collection[str], arch: str) -> Offers:
-        answer = self._ask({"names": sorted(names), "packages": [], "transactions": []}, arch, "--refresh")
+        request = {"names": sorted(names), "any_arch": not arch, "packages": [], "transactions": []}
+        answer = self._ask(request, arch, "--refresh")
         return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
 
     @report_disk_errors()
@@ -72,6 +73,7 @@ class DnfHostRepositories:
         index = {package: number for number, package in enumerate(sorted(packages))}
         request = {
             "names": [],
+            "any_arch": False,
             "packages": [[one.name, one.epoch, one.version, one.release, one.arch] for one in index],
             "transactions": [_to_json(one, index) for one in ordered],
         }

@@ -51,8 +51,9 @@ def findings_of(
     targets: Targets,
     before: Targets,
     read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
+    absent: Collection[str] = (),
 ) -> PackageFindings:
     """Return the findings about packages, as ``check_packages`` does."""
     from zkdeployment.wiring.host_repositories import own_repositories  # noqa: PLC0415  for quick commands without
 
-    return check_packages(own_repositories(repositories), targets, before, read_hosts)
+    return check_packages(own_repositories(repositories), targets, before, read_hosts, absent)

@@ -78,6 +78,13 @@ def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) 
             yield replace(problem, severity=Severity.WARNING) if offers.unreachable else problem
 
 
+def of_absent_hosts(problem: Problem, hosts: Sequence[Identity]) -> Problem:
+    """Return a problem of absent hosts alone as a warning that says what to do about these."""
+    where = listing(sorted(map(str, hosts)), _NAMED)
+    advice = "absent; if a host is gone for good, use 'zkdeployment forget HOST'"
+    return replace(problem, message=f"{problem.message} ({where}: {advice})", severity=Severity.WARNING)
+
+
 def transaction_problems(
     groups: Mapping[PaperTransaction, Sequence[Identity]],
     reasons: Mapping[PaperTransaction, str],
@@ -86,17 +93,19 @@ def transaction_problems(
     """Yield a problem for each transaction that cannot be resolved; ``reasons`` are the solver's words."""
     software = {host.identity.id: host for host in hosts}
     for transaction, reason in reasons.items():
-        identities = groups[transaction]
+        registered = [identity for identity in groups[transaction] if not software[identity.id].absent]
+        identities = registered or groups[transaction]
         names = {package.name for package in transaction.install}
         demands = software[identities[0].id].demands
         paths = sorted({demand.path for demand in demands if demand.package in names})
         installed = ", ".join(sorted(package.nevra for package in transaction.install))
         what = f"cannot install {installed}" if installed else f"cannot remove {', '.join(transaction.remove)}"
         where = listing(sorted(map(str, identities)), _NAMED)
-        yield Problem(
+        problem = Problem(
             f"{what} on {where}: {reason}; correct the dependencies, or the versions in the tree",
             path=paths[0] if paths else None,
         )
+        yield problem if registered else of_absent_hosts(problem, identities)
 
 
 def unresolved_warning(reason: PackageError, groups: Mapping[PaperTransaction, Sequence[Identity]]) -> Problem:

@@ -27,7 +27,7 @@ class HostSoftware:
 
     ``arch`` is the architecture of most of its packages, empty if all are for any architecture. ``demands`` are
     those of its assignments and its controller. ``put_back`` are packages whose original version the host keeps a
-    copy of, so no repository needs to have it.
+    copy of, so no repository needs to have it. ``absent``: the host is not registered.
     """
 
     identity: Identity
@@ -36,6 +36,7 @@ class HostSoftware:
     changes: tuple[PackageChange, ...]
     demands: tuple[Demand, ...]
     put_back: frozenset[str] = frozenset()
+    absent: bool = False
 
     @property
     def missing(self) -> frozenset[Demand]:
@@ -44,10 +45,11 @@ class HostSoftware:
         return frozenset(demand for demand in self.demands if demand.package in wanted)
 
 
-def host_software(known: KnownHost, targets: Targets) -> HostSoftware | None:
+def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -> HostSoftware | None:
     """Return the package changes of a host; ``None`` if its inventory is unknown, or if its agent would refuse.
 
-    A refusal for other reasons than packages is part of the forecast.
+    A host with ``packages = none`` reports no packages and changes none, whatever it wants. A refusal for other
+    reasons than packages is part of the forecast.
     """
     if known.inventory is None:
         return None
@@ -65,9 +67,12 @@ def host_software(known: KnownHost, targets: Targets) -> HostSoftware | None:
             step.change
             for step in steps.steps
             if isinstance(step, ChangeController | ChangePackages) and (step.change.want or step.change.remove)
-        ),
+        )
+        if known.inventory.packages
+        else (),
         demands=tuple(demands_of((*wanted.assignments, *controller))),
         put_back=_put_back(steps),
+        absent=absent,
     )
 
 
@@ -90,6 +95,19 @@ def unmet_demands(
     for name in demands.keys() - judged:
         unmet.setdefault("", set()).update(demands[name])
     return {arch: frozenset(needed) for arch, needed in sorted(unmet.items())}
+
+
+def demands_of_absent_hosts(hosts: Iterable[HostSoftware]) -> Mapping[Demand, tuple[Identity, ...]]:
+    """Return the demands that absent hosts, and no registered ones, do not meet yet, with these hosts."""
+    lacking: dict[Demand, list[HostSoftware]] = {}
+    for host in hosts:
+        for demand in host.missing:
+            lacking.setdefault(demand, []).append(host)
+    return {
+        demand: tuple(host.identity for host in those)
+        for demand, those in lacking.items()
+        if all(host.absent for host in those)
+    }
 
 
 def _architecture(inventory: Inventory) -> str:

@@ -90,6 +90,7 @@ def test_packages_of_another_architecture_are_read_for_hosts_that_have_it(
     repositories = reader(tmp_path, paper_repository.url)
     assert repositories.offers(["chip", "shop"], "x86_64").packages == {"shop": (SHOP,)}
     assert set(repositories.offers(["chip", "shop"], "aarch64").packages) == {"chip", "shop"}
+    assert set(repositories.offers(["chip", "shop"], "").packages) == {"chip", "shop"}, "hosts are not known"
 
 
 def test_transactions_are_resolved_against_the_packages_that_stay_on_each_host(

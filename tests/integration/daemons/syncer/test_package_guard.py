@@ -124,6 +124,23 @@ def test_a_conflict_on_one_host_names_the_host_and_the_reason(
     assert checked.sync().startswith("published")
 
 
+def test_what_an_interrupted_publication_wrote_is_checked_before_it_is_completed(
+    checked: Publishing, paper_repository: PaperRepository
+):
+    first = checked.push(tree("1.0"))
+    checked.sync()
+    converge(checked, "h1", "h2")
+    tip = checked.push(tree("9.9"))
+    checked.put("/who/web", {"type": "shop", "version": "9.9"})
+    checked.put("/hosts", {"version": first, "importing": tip})
+    checked.invalidate()
+    assert "no repository has the package shop 9.9" in refused(checked)
+    paper_repository.withdraw("shop-0:1.0-1.noarch")
+    back = checked.push(f"{tree('1.0')}  /texts\n    greeting = 'hello'\n")
+    checked.sync()
+    assert checked.published == back, "what was wanted before the interrupted publication is not new"
+
+
 def test_an_unreachable_repository_is_a_warning_that_is_logged_once(
     checked: Publishing, paper_repository: PaperRepository, built_packages: Path, tmp_path: Path
 ):

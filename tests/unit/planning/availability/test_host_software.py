@@ -2,7 +2,11 @@ from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Package
 from zkdeployment.planning.availability.demands import Demand, new_demands
-from zkdeployment.planning.availability.host_software import host_software, unmet_demands
+from zkdeployment.planning.availability.host_software import (
+    demands_of_absent_hosts,
+    host_software,
+    unmet_demands,
+)
 
 
 def package(name: str, version: str, arch: str = "noarch") -> Package:
@@ -30,6 +34,22 @@ def test_hosts_without_an_inventory_or_whose_agent_refuses_the_tree_have_no_soft
     targets = {"h1": (*wanting(("shop", "1")), Assignment("/b/shop", 1, "shop", "shop", version="2"))}
     assert host_software(known("h1"), targets) is None
     assert host_software(KnownHost(Identity("h1", "h1"), unknown="broken"), {"h1": targets["h1"][:1]}) is None
+
+
+def test_a_host_that_reports_no_packages_lacks_none():
+    targets = {"h1": wanting(("shop", "9.9"))}
+    host = host_software(KnownHost(Identity("h1", "h1"), Inventory()), targets)
+    assert host is not None
+    assert unmet_demands(new_demands(targets, {}), [host]) == {}
+
+
+def test_demands_of_absent_hosts_are_those_that_registered_hosts_meet():
+    targets = {"web": wanting(("shop", "1"), ("tool", "1"))}
+    gone = host_software(known("h1", package("old", "1"), role="web"), targets, absent=True)
+    registered = host_software(known("h2", package("shop", "1"), role="web"), targets)
+    assert gone is not None
+    assert registered is not None
+    assert demands_of_absent_hosts([gone, registered]) == {Demand("/a/shop", "shop", "1"): (gone.identity,)}
 
 
 def test_the_architecture_is_that_of_most_packages():
@@ -61,7 +81,7 @@ def test_what_all_hosts_of_a_target_have_needs_no_repository():
 
 def test_what_a_host_lacks_since_an_earlier_publication_is_not_asked_for():
     targets = {"h1": wanting(("old", "9.9"), ("shop", "1"))}
-    host = host_software(known("h1"), targets)
+    host = host_software(known("h1", package("tool", "1")), targets)
     assert host is not None
     demands = new_demands(targets, {"h1": wanting(("old", "9.9"))})
     assert unmet_demands(demands, [host]) == {"": {Demand("/a/shop", "shop", "1")}}

@@ -46,9 +46,10 @@ _NOT_A_CAUSE = "conflicting requests"
 class PaperCommand(dnf.cli.Command):
     """``dnf zkdeployment-paper DIRECTORY``: reads ``request.json`` in the directory and writes ``answer.json``.
 
-    The request has ``names`` of packages, ``packages`` (name, epoch, version, release and architecture of each)
-    and ``transactions``, which refer to packages by index. The answer has the message of each ``unreachable``
-    repository, the ``available`` packages of these names, and for each transaction a problem, or null.
+    The request has ``names`` of packages, ``any_arch`` (whether those for other architectures count), ``packages``
+    (name, epoch, version, release and architecture of each) and ``transactions``, which refer to packages by
+    index. The answer has the message of each ``unreachable`` repository, the ``available`` packages of these
+    names, and for each transaction a problem, or null.
     """
 
     aliases = ("zkdeployment-paper",)
@@ -70,7 +71,7 @@ class PaperCommand(dnf.cli.Command):
         request = json.loads((directory / "request.json").read_text(encoding="utf-8"))
         unreachable = self._load_repositories()
         self.base.fill_sack(load_system_repo=False)
-        answer = {"unreachable": unreachable, "available": self._available(request["names"]), "problems": []}
+        answer = {"unreachable": unreachable, "available": self._available(request), "problems": []}
         if request["transactions"]:
             paper = Paper(self.base, request["packages"], directory)
             answer["problems"] = [paper.problem(transaction) for transaction in request["transactions"]]
@@ -87,9 +88,11 @@ class PaperCommand(dnf.cli.Command):
                 repository.disable()
         return unreachable
 
-    def _available(self, names):
-        """Return the available packages of these names that the hosts' architecture can run."""
-        query = self.base.sack.query().available().filter(name=names, arch=self.base.sack.list_arches())
+    def _available(self, request):
+        """Return the available packages of the names, for any architecture or for those that the hosts can run."""
+        query = self.base.sack.query().available().filter(name=request["names"])
+        if not request["any_arch"]:
+            query = query.filter(arch=self.base.sack.list_arches())
         return sorted({_identity(package) for package in query})
 
 
