@@ -58,6 +58,6 @@ def trusted_publications(publishers: Path, session: Session, *, root: Path, run:
     return TrustedPublications(
         ZooKeeperSignedPublications(session),
         PublisherKeysFile(publishers),
-        PublishedFile(root / "var" / "lib" / "zkdeployment" / "verified"),
+        PublishedFile(root / "var" / "lib" / "zkdeployment" / "verified", required=True),
         VerifiedPropertiesFiles(run / "properties"),
     )

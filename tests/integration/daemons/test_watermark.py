@@ -3,7 +3,7 @@ from structlog.testing import capture_logs
 
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import StalePublicationError
+from zkdeployment.errors import HostFilesError, StalePublicationError
 from zkdeployment.model.publication import Published
 
 
@@ -54,3 +54,15 @@ def test_a_publication_that_cannot_be_persisted_is_logged_and_known_to_this_proc
     assert "publication-not-remembered" in [line["event"] for line in logs]
     with pytest.raises(StalePublicationError):
         watermark.check(Published("r8", sequence=8))
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"sequence": 0}', b"\xff"])
+def test_a_required_memory_that_cannot_be_read_is_an_error_and_another_is_empty(tmp_path, content):
+    file = tmp_path / "published"
+    assert PublishedFile(file, required=True).read_published() == Published()
+    file.write_bytes(content)
+    assert PublishedFile(file).read_published() == Published()
+    with pytest.raises(
+        HostFilesError, match=r"cannot read the last verified publication .*; check .* remove the file"
+    ):
+        PublishedFile(file, required=True).read_published()

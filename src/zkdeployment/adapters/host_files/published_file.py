@@ -18,10 +18,14 @@ _LARGEST = 4096
 
 
 class PublishedFile:
-    """A file with one JSON object, ``{"revision", "sequence"}``, replaced atomically."""
+    """A file with one JSON object, ``{"revision", "sequence"}``, replaced atomically.
 
-    def __init__(self, file: Path) -> None:
+    An existing file that cannot be read is an error if it is ``required``; else it counts as missing.
+    """
+
+    def __init__(self, file: Path, *, required: bool = False) -> None:
         self._file = file
+        self._required = required
 
     def read_published(self) -> Published:
         try:
@@ -45,5 +49,10 @@ class PublishedFile:
             raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
 
     def _unknown(self, reason: str | None) -> Published:
+        if self._required:
+            raise HostFilesError(
+                f"cannot read the last verified publication {self._file}: expected JSON with a sequence, found:"
+                f" {reason}; check the publication in ZooKeeper with 'zkdeployment verify', then remove the file"
+            )
         get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
         return Published()

@@ -15,10 +15,10 @@ from zkdeployment.daemons.agent.cycle_machine import CycleState
 from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.errors import (
     DeniedError,
+    DuplicateError,
     RestartError,
     ShutdownError,
     UnreachableError,
-    ZkdeploymentError,
 )
 from zkdeployment.log import get_logger
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.deployment_run import HostCommands
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
+
+#: The errors of a cycle that end the agent. All others, also those of damaged nodes, fail only the cycle.
+_ENDING = (DuplicateError, RestartError, ShutdownError)
 
 _SETTLE = 0.05  # seconds until the cluster version is read again after it changed during a cycle
 
@@ -134,12 +137,12 @@ class Agent:
             self._reporting.heartbeat.write_metrics(up=self._succeeded)
 
     def _guarded_cycle(self) -> CycleState:
-        """Run one cycle; show an unexpected error on the host and back off instead of ending the agent."""
+        """Run one cycle; show an error on the host and back off instead of ending the agent."""
         try:
             outcome = self._cycle.run()
-        except ZkdeploymentError:
+        except _ENDING:
             raise
-        except Exception as error:  # noqa: BLE001  a defect of this program must not end every agent
+        except Exception as error:  # noqa: BLE001  neither a defect nor a damaged node must end every agent
             get_logger().exception("cycle-failed")
             self._backoff.fail()
             return self._cycle.fail(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEvent, CycleState
@@ -18,6 +19,7 @@ from zkdeployment.errors import (
     ConflictError,
     HostFilesError,
     StalePublicationError,
+    TreeError,
     UnreachableError,
     UntrustedError,
 )
@@ -93,8 +95,12 @@ class AgentCycle:
         return self._state
 
     def fail(self, error: Exception) -> CycleState:
-        """Show the unexpected ``error`` that ended the cycle on the host, and return the outcome."""
-        self._reporting.refusal.stay_failed(reason(error))
+        """Show the ``error`` that ended the cycle on the host, and return the outcome.
+
+        A host's node that cannot be written now is written by the next cycle.
+        """
+        with contextlib.suppress(ConflictError, TreeError):
+            self._reporting.refusal.stay_failed(reason(error))
         # The error may also have come after the outcome, from writing the metrics.
         return CYCLE_TRANSITIONS.get((self._state, CycleEvent.DEFECT_MET), CycleState.FAILED)
 
@@ -137,24 +143,40 @@ class AgentCycle:
         is_leased = self.lease.is_reached
         has_reached = self._reporting.host.has_reached(published.effective_since)
         if revision == self._reporting.host.version and is_leased:
+            if published.revision == revision and not has_reached and not self._confirm_order(revision, published):
+                return CycleEvent.ORDER_UNREADABLE
             self._settle()
-            if published.revision == revision and not has_reached:
-                self._confirm_order(revision, published.effective_since)
             if gate is not None:
                 gate.confirm()
             return CycleEvent.VERSION_PRESENT
-        if published.revision == revision and is_leased and has_reached:
+        if published.revision == revision and is_leased and has_reached and not self._is_older(published):
             return self._take_over(revision, published.sequence, gate)
         if gate is not None and (failure := gate.failure()) is not None:
             self._reporting.refusal.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
 
-    def _confirm_order(self, revision: Revision, sequence: int) -> None:
-        """Record once for the hosts that wait for services of this host that the host has the revision."""
-        if sequence != self._confirmed:
+    def _confirm_order(self, revision: Revision, published: Published) -> bool:
+        """Record once for the hosts that wait for services of this host that the host has the revision.
+
+        Returns ``False`` if it cannot be read what the host is to run: then the fleet is stopped, as by a plan.
+        Nobody waits for hosts that can be leased.
+        """
+        sequence = published.effective_since
+        if sequence == self._confirmed or self.lease.is_leasable:
+            return True
+        try:
             confirm_order(self._adapters, self._reporting.host.identity, revision, sequence)
-            self._confirmed = sequence
+        except (TreeError, UntrustedError) as error:
+            step = VERIFICATION if isinstance(error, UntrustedError) else "plan"
+            self._reporting.failures.fail(revision, DeploymentFailure(published.sequence, step), error)
+            return False
+        self._confirmed = sequence
+        return True
+
+    def _is_older(self, published: Published) -> bool:
+        """Whether a publication is older than the one that this host completed."""
+        return published.sequence < (self._reporting.host.sequence or 0)
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""

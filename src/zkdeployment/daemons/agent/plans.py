@@ -44,13 +44,7 @@ def read_plan(
     for a host that is ``leasable``. On a host with publishers, the verified properties of its services are written
     for the scripts.
     """
-    trusted = adapters.trusted
-    if trusted is None:
-        wanted = adapters.fleet.wanted(identity, revision)
-    else:
-        targets = trusted.targets(identity, revision)
-        trusted.write_properties(targets)
-        wanted = targets.wanted
+    wanted = _wanted(adapters, identity, revision, for_scripts=True)
     with adapters.notifier.uninterrupted():
         adapters.packages.recover()
         adapters.checkouts.recover()
@@ -61,8 +55,29 @@ def read_plan(
 
 
 def confirm_order(adapters: AgentAdapters, identity: Identity, revision: Revision, sequence: int) -> None:
-    """Record that this host, which has the revision already, has nothing to deploy that others wait for."""
-    _take_part(adapters, identity, adapters.fleet.wanted(identity, revision), Plan(), sequence)
+    """Record that this host, which has the revision already, has nothing to deploy that others wait for.
+
+    Raises ``TreeError`` for contradictions, and the errors of ``TrustedPublications`` on a host with publishers.
+    """
+    _take_part(adapters, identity, _wanted(adapters, identity, revision), Plan(), sequence)
+
+
+def _wanted(
+    adapters: AgentAdapters, identity: Identity, revision: Revision, *, for_scripts: bool = False
+) -> DesiredState:
+    """Return what the host is to run; on a host with publishers, only what was signed.
+
+    Such a host remembers the publication before it acts on it. With ``for_scripts``, the verified properties of
+    its services are written for its scripts.
+    """
+    trusted = adapters.trusted
+    if trusted is None:
+        return adapters.fleet.wanted(identity, revision)
+    targets = trusted.targets(identity, revision)
+    trusted.remember(targets.published)
+    if for_scripts:
+        trusted.write_properties(targets)
+    return targets.wanted
 
 
 def _take_part(

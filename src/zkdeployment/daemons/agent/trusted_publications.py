@@ -29,11 +29,17 @@ if TYPE_CHECKING:
     from zkdeployment.ports.trust import PublisherKeys, SignedPublications, VerifiedFiles
     from zkdeployment.signing.snapshot import SignedSnapshot
 
+_UNSIGNED = (
+    "the publication is not signed: expected a signature, because this host has publishers in its configuration,"
+    " found none; set publish-key in [sync] for every syncer, and publish again"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TrustedTargets:
     """What a host is to run according to a signed publication, with the properties of its services by path."""
 
+    published: Published
     wanted: DesiredState
     properties: Mapping[str, Properties] = field(default_factory=dict)
 
@@ -70,8 +76,13 @@ class TrustedPublications:
         self._watermark.remember(published)
 
     def targets(self, identity: Identity, revision: Revision) -> TrustedTargets:
-        """Return what the host is to run at ``revision``; raises ``TreeError`` for contradictions."""
-        snapshot, _ = self._verified(identity, revision)
+        """Return what the host is to run at ``revision``; raises ``TreeError`` for contradictions.
+
+        The publication may be a newer one of the revision than ``published`` returned: ``remember`` it, too.
+        """
+        snapshot, published = self._verified(identity, revision)
+        if snapshot.signed is None:
+            raise UntrustedError(_UNSIGNED)
         targets = {
             key: assignments
             for name, data in snapshot.targets.items()
@@ -83,7 +94,7 @@ class TrustedPublications:
         with _advising():
             properties = self._publications.properties({wanted.path for wanted in assignments}, snapshot)
             check_properties(assignments, properties)
-        return TrustedTargets(wanted, properties)
+        return TrustedTargets(published, wanted, properties)
 
     def write_properties(self, targets: TrustedTargets) -> None:
         """Write the properties of the services that the host is to run; raises ``HostFilesError``.
@@ -125,10 +136,7 @@ class TrustedPublications:
         """Return the empty publication of a new fleet; raises ``UntrustedError`` after the first publication."""
         if revision == INITIAL and not self._watermark.known.sequence:
             return Published()
-        raise UntrustedError(
-            "the publication is not signed: expected a signature, because this host has publishers in its"
-            " configuration, found none; set publish-key in [sync] for every syncer, and publish again"
-        )
+        raise UntrustedError(_UNSIGNED)
 
 
 @contextlib.contextmanager
