@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 if TYPE_CHECKING:
@@ -114,15 +114,17 @@ class OrderEntry:
     """The hosts, by id and sorted, for whose deployments of one service others wait.
 
     ``hosts`` are all that are expected to deploy the service. ``gaining`` are those of them that did not have it
-    before: the hosts that lose the service keep it until these have it.
+    before: the hosts that lose the service keep it until these have it. ``absent`` are those that were not
+    registered when the publication was made.
     """
 
     hosts: tuple[str, ...] = ()
     gaining: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     def with_host(self, host_id: str) -> OrderEntry:
         """Return the entry with another expected host."""
-        return OrderEntry(tuple(sorted({*self.hosts, host_id})), self.gaining)
+        return replace(self, hosts=tuple(sorted({*self.hosts, host_id})))
 
 
 @dataclass(frozen=True, slots=True)

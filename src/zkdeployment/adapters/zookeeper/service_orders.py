@@ -90,7 +90,8 @@ class ZooKeeperAwaitedService:
         return self._watch.is_active
 
     def progress(self) -> OrderProgress:
-        self._watch.set(self._path, self._session.id)
+        if not self._watch.is_active:
+            self._watch.set(self._path, self._session.id)
         (node,), (finished, registered) = self._session.look([self._path], [self._path, paths.HOSTS])
         entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
         if node is None or is_complete:
@@ -113,7 +114,8 @@ class ZooKeeperAwaitedService:
         missing = [name for name in progress.entry.hosts if name not in progress.finished]
         if not missing:
             return progress
-        examined = [name for name in missing if name in progress.registered][:_EXAMINED]
+        registered = [name for name in missing if name in progress.registered]
+        examined = registered[:_EXAMINED]
         nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in examined)
         hosts = [
             Host.from_properties(name, node.properties)
@@ -124,15 +126,16 @@ class ZooKeeperAwaitedService:
         for name in sorted(have):
             finish(self._session, self._sequence, self._service, name)
         rollout = read_rollout(self._session, self._sequence)
+        judged = [name for name in missing if name not in have and name not in registered[_EXAMINED:]]
         return replace(
             progress,
             finished=progress.finished | have,
             names={host.identity.id: host.identity.name for host in hosts},
-            failed={} if rollout is None else undeployable_hosts(rollout, missing),
+            failed={} if rollout is None else undeployable_hosts(rollout, judged),
         )
 
     def _complete(self, entry: OrderEntry, version: int) -> None:
-        """Wake all hosts that wait: hosts that nobody waits for any more have left, and record nothing."""
+        """Wake all hosts that wait; a host that was recorded here, instead of its agent, did not do that."""
         try:
             self._session.commit(Set(self._path, encode_entry(entry, is_complete=True), version))
         except ConflictError:

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 def undeployable_hosts(state: RolloutState, hosts: Iterable[str]) -> dict[str, str]:
     """Return those of the unfinished ``hosts`` that will not deploy in this rollout, with the reason.
 
-    These are hosts that failed, and hosts that do not belong to the group under way: groups run one after the
-    other, and a later group is never awaited.
+    These are hosts that failed, and hosts that have not succeeded and do not belong to the group under way: groups
+    run one after the other, and a later group is never awaited.
     """
     rollout, active = state.rollout, state.active_phase
     under_way = None if active is None else rollout.members[active.task.group]
     reports = {} if active is None else active.reports
     reasons = {}
     for host_id in hosts:
+        if rollout.hosts.get(host_id) is HostProgress.SUCCESS:
+            continue
         error = reports[host_id].error if host_id in reports else None
         if error is not None or rollout.hosts.get(host_id) is HostProgress.FAILURE:
             reasons[host_id] = error or state.errors.get(host_id, "the host failed")

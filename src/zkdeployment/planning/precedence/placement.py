@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.problem import Problem
-from zkdeployment.planning.order import order
+from zkdeployment.planning.order import order as order_of_groups
 from zkdeployment.planning.precedence.entries import ServiceOrder, service_order
 from zkdeployment.rollout.groups import is_selected
 
@@ -36,7 +37,13 @@ def order_of_known_hosts(
         for host in hosts
         if not host.facts.is_leasable and (strategy is None or is_selected(strategy, host.identity.id, host.facts))
     )
-    return service_order(before, after, participants, snapshot.unfinished)
+    order = service_order(before, after, participants, snapshot.unfinished)
+    absent = {known.identity.id for known in snapshot.absent}
+    entries = {
+        path: replace(entry, absent=tuple(host_id for host_id in entry.hosts if host_id in absent))
+        for path, entry in order.entries.items()
+    }
+    return replace(order, entries=entries)
 
 
 def placement_problems(
@@ -51,7 +58,7 @@ def placement_problems(
     same happens within a group with ``max_parallel``, whose places the waiting hosts may take.
     """
     if strategy is not None and between_services.waiting:
-        yield from _problems(between_services, order(strategy, snapshot.hosts, snapshot.absent, targets))
+        yield from _problems(between_services, order_of_groups(strategy, snapshot.hosts, snapshot.absent, targets))
 
 
 def _problems(between_services: ServiceOrder, turns: Order) -> Iterator[Problem]:

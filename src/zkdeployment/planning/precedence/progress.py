@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.host import ORDER_PREFIX
+from zkdeployment.rollout.absence import RESTART
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,8 @@ class OrderProgress:
     """A snapshot of the progress of one entry.
 
     ``finished`` are the hosts that have deployed the service, or have the whole publication; ``registered`` are
-    all registered hosts. ``names`` are the names of some unfinished hosts by id. ``failed`` are the hosts that
-    will not deploy the service in the present rollout, with the reason.
+    all hosts that are registered or assumed to be restarting. ``names`` are the names of some unfinished hosts by
+    id. ``failed`` are the hosts that will not deploy the service in the present rollout, with the reason.
     """
 
     entry: OrderEntry
@@ -56,16 +57,18 @@ class OrderWait:
 def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_failures: bool = False) -> OrderWait:
     """Return for which hosts a deployment waits, or with ``gaining`` the undeployment of a host that loses it.
 
-    Hosts that are not registered are not waited for. But a service is not undeployed before at least one host that
-    gains it has it. With ``ignores_failures`` hosts that failed are not waited for.
+    Hosts that are not registered are not waited for. But at least one host has to have the service if one of them
+    was registered when the publication was made, and before it is undeployed in any case. With
+    ``ignores_failures`` hosts that failed are not waited for.
     """
     expected = progress.entry.gaining if gaining else progress.entry.hosts
     unfinished = [host_id for host_id in expected if host_id not in progress.finished]
     missing = [host_id for host_id in unfinished if host_id in progress.registered]
     if ignores_failures:
         missing = [host_id for host_id in missing if host_id not in progress.failed]
-    elif gaining and len(unfinished) == len(expected):
-        missing = unfinished
+    elif not missing and len(unfinished) == len(expected):
+        absent = () if gaining else progress.entry.absent
+        missing = [host_id for host_id in unfinished if host_id not in absent]
     names = tuple(progress.names.get(host_id, host_id) for host_id in missing)
     failed = next((host_id for host_id in missing if host_id in progress.failed), None)
     failure = ""
@@ -76,8 +79,25 @@ def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_fai
 
 
 def is_finished(progress: OrderProgress) -> bool:
-    """Whether nobody needs to wait for any host of an entry any more."""
-    return not order_wait("", progress, gaining=False) and not order_wait("", progress, gaining=True)
+    """Whether all hosts of an entry have deployed its service, so that nobody needs to wait for it any more."""
+    return progress.finished.issuperset(progress.entry.hosts)
+
+
+def with_restarting(
+    progress: OrderProgress, before: OrderProgress | None, absent: Mapping[str, float], now: float
+) -> tuple[OrderProgress, Mapping[str, float]]:
+    """Return the progress with the hosts that are assumed to be restarting, and since when these are absent.
+
+    These hosts were registered in the progress ``before``, or when the publication was made if there is none, and
+    are absent for less than ``RESTART`` seconds. ``absent`` is what was returned with ``before``. Hosts that
+    failed are not assumed to be restarting.
+    """
+    expected = frozenset(progress.entry.hosts)
+    present = expected.difference(progress.entry.absent) if before is None else expected & before.registered
+    away = present - progress.finished - progress.registered - progress.failed.keys()
+    since = {host_id: absent.get(host_id, now) for host_id in sorted(away)}
+    since = {host_id: moment for host_id, moment in since.items() if now < moment + RESTART}
+    return replace(progress, registered=progress.registered.union(since)), since
 
 
 def reading_interval(hosts: int) -> float:

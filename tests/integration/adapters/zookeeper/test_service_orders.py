@@ -63,16 +63,27 @@ def test_the_last_expected_host_wakes_those_that_wait(client, orders):
     assert sorted(client.get_children(PATH)) == ["h1", "h2"]
 
 
-def test_hosts_that_left_are_not_awaited_and_all_that_wait_learn_it(client, orders):
+def test_an_entry_is_not_complete_while_an_expected_host_has_left(client, orders):
     expect(client, "h1", "h2")
     register(client, "h2")
-    first, second = (orders.awaited_service(SEQUENCE, "/shop/db") for _ in range(2))
-    assert order_wait("", second.progress(), gaining=False).missing == ("h2",)
+    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    assert order_wait("", service.progress(), gaining=False).missing == ("h2",)
+    finish(orders, "h2")
     client.delete("/hosts/h2")
-    assert is_finished(first.progress())
-    wait_until(lambda: not second.is_unchanged, "the other host is woken")
+    assert not order_wait("", service.progress(), gaining=False)
     register(client, "h1")
-    assert is_finished(second.progress()), "a host that returns is not awaited again"
+    assert order_wait("", service.progress(), gaining=False).missing == ("h1",)
+    finish(orders, "h1")
+    assert is_finished(service.progress())
+
+
+def test_reading_the_progress_again_sets_no_further_watch(client, orders, session):
+    expect(client, "h1")
+    register(client, "h1")
+    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    for _ in range(5):
+        service.progress()
+    assert max(map(len, session._client._data_watchers.values())) == 1
 
 
 def test_a_host_that_has_the_publication_counts_although_its_old_agent_records_nothing(client, orders):
@@ -123,6 +134,22 @@ def test_hosts_that_failed_in_the_rollout_are_known_with_their_errors(client, or
     progress = orders.awaited_service(SEQUENCE, "/shop/db").progress()
     wait = order_wait("/shop/db", progress, gaining=False)
     assert wait.failure == "/shop/db is not deployed on h2.example.com, which this host waits for: boom"
+
+
+def test_a_host_is_only_taken_for_failed_if_its_record_was_read(client, orders):
+    names = [f"db{number:02}" for number in range(25)]
+    expect(client, *names)
+    for name in names:
+        register(client, name, version="r1", sequence=SEQUENCE)
+    group = Group("app", critical=False, selectors=(Selector(names=frozenset({"app1"})),))
+    state = begun_rollout(Strategy("s", (group,)), {"app1": Facts()})
+    state = active_rollout(replace(state, sequence=SEQUENCE), granted=["app1"])
+    client.create(f"/zkdeployment/rollouts/{state.id}", encode_state(state), makepath=True)
+    client.set("/zkdeployment/rollouts", json.dumps({"current": state.id}).encode())
+    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    wait = order_wait("/shop/db", service.progress(), gaining=False)
+    assert (len(wait.missing), wait.failure) == (5, "")
+    assert is_finished(service.progress())
 
 
 def test_an_entry_of_ten_thousand_hosts_fits_into_its_node():

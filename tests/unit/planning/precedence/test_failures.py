@@ -24,6 +24,11 @@ def test_hosts_of_earlier_groups_that_did_not_deploy_never_will():
     assert undeployable_hosts(state, ["unknown"]) == {"unknown": "the host's group was not rolled out"}
 
 
+def test_hosts_of_earlier_groups_that_succeeded_have_not_failed():
+    state = active_rollout(advanced_rollout(rollout(), until="app"), granted=["app1"])
+    assert undeployable_hosts(state, ["db1", "db2"]) == {}
+
+
 def test_between_two_groups_only_hosts_that_failed_are_given_up():
     assert undeployable_hosts(rollout(), [*HOSTS]) == {}
     assert undeployable_hosts(advanced_rollout(rollout(), "db2"), ["db1", "db2"]) == {"db2": "the host failed"}

@@ -1,12 +1,21 @@
 import pytest
 
 from zkdeployment.model.publication import OrderEntry
-from zkdeployment.planning.precedence.progress import OrderProgress, is_finished, order_wait, reading_interval
+from zkdeployment.planning.precedence.progress import (
+    OrderProgress,
+    is_finished,
+    order_wait,
+    reading_interval,
+    with_restarting,
+)
 
 
-def progress(finished=(), registered=("a", "b", "c"), gaining=(), **more):
+def progress(finished=(), registered=("a", "b", "c"), gaining=(), absent=(), **more):
     return OrderProgress(
-        OrderEntry(("a", "b", "c"), tuple(gaining)), frozenset(finished), frozenset(registered), **more
+        OrderEntry(("a", "b", "c"), tuple(gaining), tuple(absent)),
+        frozenset(finished),
+        frozenset(registered),
+        **more,
     )
 
 
@@ -29,6 +38,33 @@ def test_a_service_is_kept_until_at_least_one_host_that_gains_it_has_it():
     assert not is_finished(absent)
     one = progress(["a"], registered=["c"], gaining=["a", "b"])
     assert not order_wait("/db", one, gaining=True)
+
+
+def test_a_deployment_waits_for_at_least_one_host_if_one_was_registered_at_the_publication():
+    assert order_wait("/db", progress(registered=["w"], absent=["a"]), gaining=False).missing == ("b", "c")
+    assert not order_wait("/db", progress(["b"], registered=["w"], absent=["a"]), gaining=False)
+    assert not order_wait("/db", progress(registered=["w"], absent=["a", "b", "c"]), gaining=False)
+
+
+def test_an_entry_is_finished_only_by_its_hosts_not_by_their_absence():
+    assert not is_finished(progress(["a"], registered=["a"]))
+    assert is_finished(progress(["a", "b", "c"], registered=[]))
+
+
+def test_a_host_that_was_registered_is_awaited_for_the_time_of_a_restart():
+    restarting, absent = with_restarting(progress(["b"], registered=["b"], absent=["a"]), None, {}, 100.0)
+    assert absent == {"c": 100.0}, "a host that was absent at the publication is not awaited"
+    assert order_wait("/db", restarting, gaining=False).missing == ("c",)
+    still, absent = with_restarting(progress(["b"], registered=["b"]), restarting, absent, 159.0)
+    assert order_wait("/db", still, gaining=False).missing == ("c",)
+    gone, absent = with_restarting(progress(["b"], registered=["b"]), still, absent, 160.0)
+    assert (absent, order_wait("/db", gone, gaining=False).missing) == ({}, ())
+    again, absent = with_restarting(progress(["b"], registered=["b"]), gone, absent, 161.0)
+    assert not order_wait("/db", again, gaining=False)
+    back, absent = with_restarting(progress(["b"], registered=["b", "c"]), again, absent, 170.0)
+    assert (absent, order_wait("/db", back, gaining=False).missing) == ({}, ("c",))
+    failed = progress(["b"], registered=["b"], failed={"c": "gone"})
+    assert with_restarting(failed, back, absent, 171.0)[1] == {}
 
 
 def test_when_an_awaited_host_fails_so_does_the_wait():

@@ -1,5 +1,7 @@
 """Random schedules of hosts on the pure model: the order is respected, and a tree that is accepted always ends."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +51,9 @@ class Model:
     def waits(self, path, *, gaining):
         if path not in self.order.entries:
             return False
-        progress = OrderProgress(self.order.entries[path], frozenset(self.finished[path]), self.registered)
+        absent = tuple(host for host in HOSTS if host not in self.registered)
+        entry = replace(self.order.entries[path], absent=absent)
+        progress = OrderProgress(entry, frozenset(self.finished[path]), self.registered)
         return bool(order_wait(path, progress, gaining=gaining))
 
     def steps(self):

@@ -41,8 +41,9 @@ def order_operations(order: Mapping[str, OrderEntry], sequence: int, *, is_first
 
 
 def encode_entry(entry: OrderEntry, *, is_complete: bool = False) -> bytes:
-    """Return the data of an entry's node; ``is_complete``: nobody waits for it any more."""
-    return pack({"hosts": [*entry.hosts], "gaining": [*entry.gaining], "complete": is_complete})
+    """Return the data of an entry's node; ``is_complete``: all its hosts have finished."""
+    absent = {"absent": [*entry.absent]} if entry.absent else {}
+    return pack({"hosts": [*entry.hosts], "gaining": [*entry.gaining], "complete": is_complete} | absent)
 
 
 def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
@@ -53,7 +54,9 @@ def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
         value = None
     match value:
         case {"hosts": list(hosts), "gaining": list(gaining), "complete": bool(is_complete)}:
-            return OrderEntry(tuple(map(str, hosts)), tuple(map(str, gaining))), is_complete
+            absent = value.get("absent")
+            absent = absent if isinstance(absent, list) else []
+            return OrderEntry(*(tuple(map(str, names)) for names in (hosts, gaining, absent))), is_complete
     return OrderEntry(), True
 
 

@@ -15,10 +15,10 @@ from zkdeployment.daemons.queue_pace import TURN
 from zkdeployment.errors import AwaitedServiceError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.plan import Deploy, Undeploy
-from zkdeployment.planning.precedence.progress import order_wait, reading_interval
+from zkdeployment.planning.precedence.progress import order_wait, reading_interval, with_restarting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Reading:
-    """The last snapshot of a service, and when it is to be read again although nothing changed."""
+    """The last snapshot of a service, and when it is to be read again although nothing changed.
+
+    ``absent`` are the hosts that are assumed to be restarting, with the time since when they are absent.
+    """
 
     service: AwaitedService
     progress: OrderProgress
     due: float
+    absent: Mapping[str, float]
 
 
 class OrderedSteps:
@@ -141,7 +145,8 @@ class OrderedSteps:
         if reading is not None and reading.service.is_unchanged and now < reading.due:
             return reading.progress
         service = self._fleet.awaited_service(self._plan.sequence, path) if reading is None else reading.service
-        progress = service.progress()
+        before, absent = (None, {}) if reading is None else (reading.progress, reading.absent)
+        progress, absent = with_restarting(service.progress(), before, absent, now)
         due = now + jittered(reading_interval(len(progress.entry.hosts)))
-        self._readings[path] = _Reading(service, progress, due)
+        self._readings[path] = _Reading(service, progress, due, absent)
         return progress
