@@ -53,8 +53,8 @@ def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
     except ValueError:
         value = None
     match value:
-        case {"hosts": list(hosts), "gaining": list(gaining), "complete": bool(is_complete)}:
-            absent = value.get("absent")
+        case {"hosts": list(hosts), "gaining": list(gaining), "complete": bool(is_complete), **more}:
+            absent = more.get("absent")
             absent = absent if isinstance(absent, list) else []
             return OrderEntry(*(tuple(map(str, names)) for names in (hosts, gaining, absent))), is_complete
     return OrderEntry(), True
