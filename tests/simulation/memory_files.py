@@ -9,7 +9,7 @@ from unittest import mock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_USERS = ("run_directory", "version_file", "failure_file", "identity_file", "published_file")
+_USERS = ("run_directory", "version_file", "failure_file", "identity_file", "published_file", "signing_file")
 
 
 class Disk:
