@@ -27,6 +27,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.errors import SourceError
 from zkdeployment.model.act import Act
+from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.model.servers import Access, AclEntry, Servers
 from zkdeployment.model.user import NewUser, Role
 
@@ -92,7 +93,8 @@ class GuardedFleet:
 
     def publish(self, text: str) -> str:
         revision = self.publishing.push(text)
-        self.publishing.sync(force=True)
+        # A stop of a believing host may name the revision that the attacker invented as the last one.
+        self.publishing.sync(force=True, overrides=GuardOverrides(rewind=True))
         return revision
 
     @contextmanager
