@@ -60,9 +60,11 @@ class Sandbox:
         with_samples: bool = False,
         service: bool = False,
         report: Callable[[str], None] = lambda _: None,
+        adapt: Callable[[SandboxDescription], None] = lambda _: None,
     ) -> None:
         """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
+        ``adapt`` may change configurations and directories before the daemons start, when ZooKeeper runs already.
         With ``service``, the service and the worker of host pools are started, too, and answer. Raises
         ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
@@ -78,6 +80,7 @@ class Sandbox:
                 description.save(self.layout.description)
                 self._make_repositories(description, with_samples=with_samples, report=report)
                 self._configure(description)
+                adapt(description)
                 report(f"starting {len(hosts)} agents")
                 agents = {host.identity.id: self._agent(host.identity.id) for host in hosts}
                 for daemon in (self._coordinator, *agents.values()):

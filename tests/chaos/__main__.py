@@ -1,0 +1,126 @@
+"""The command ``scripts/chaos``: brings faults to a real fleet, and checks from outside what must always hold."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaos.checks import Checks
+from chaos.faults import Faults
+from chaos.observer import Observer
+from chaos.operators import Operators
+from chaos.plan import ACTS, draw_plan
+from chaos.round import Round
+from chaos.trace import Trace, say
+from chaos.world import SERVERS, World
+from support.sandboxes import ended_with_the_tests
+from zkdeployment import log
+from zkdeployment.adapters.zookeeper.client.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit code: 0 without a finding, else 1."""
+    wanted = _parse(arguments)
+    seed = random.randrange(1 << 30) if wanted.seed is None else wanted.seed
+    if wanted.plan:
+        for planned in _plan(wanted, seed, 1):
+            say(f"{planned.at:8.2f} {planned}")
+        return 0
+    log.configure(quiet=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    directory = Path(tempfile.mkdtemp(prefix="zkchaos-"))
+    world = World(directory / "fleet", Trace(directory / "trace", loud=wanted.verbose))
+    with ended_with_the_tests(world.directory):
+        findings: Sequence[str] = ("the run did not end",)
+        try:
+            findings = _run(world, wanted, seed)
+        finally:
+            if findings:
+                world.keep()
+            else:
+                world.end()
+                shutil.rmtree(directory)
+    if findings:
+        _show(world, findings, seed, wanted)
+    return 1 if findings else 0
+
+
+def _run(world: World, wanted: argparse.Namespace, seed: int) -> Sequence[str]:
+    """Play rounds until the time is over or there is a finding; return the findings."""
+    say(f"seed {seed}: starting {wanted.hosts} hosts on {SERVERS} servers")
+    world.start()
+    checks = Checks(world.repository)
+    with Session(world.zookeeper, session_timeout=6.0, create_chroot=True) as session:
+        observer = Observer(world, checks, session)
+        rounds = Round(world, checks, observer, Faults(world, observer), Operators(world, observer, session))
+        end = time.monotonic() + 60 * wanted.minutes
+        for number in itertools.count(1):
+            world.trace.note(f"round {number}")
+            plan = _plan(wanted, seed, number)
+            seconds = rounds.play(plan, _round_seconds(wanted), f"{seed}/{number}")
+            if checks.findings:
+                break
+            acts = sum(planned.kind in ACTS for planned in plan)
+            say(
+                f"round {number}: {len(plan) - acts} faults, {acts} acts, {checks.scripts} scripts so far;"
+                f" converged after {seconds:.0f} s"
+            )
+            if time.monotonic() > end:
+                say(f"seed {seed}: {number} rounds, {checks.scripts} scripts: all invariants held")
+                break
+    return checks.findings
+
+
+def _plan(wanted: argparse.Namespace, seed: int, number: int) -> Sequence:
+    hosts = tuple(f"host{host}" for host in range(1, wanted.hosts + 1))
+    return draw_plan(f"{seed}/{number}", _round_seconds(wanted), hosts, SERVERS)
+
+
+def _round_seconds(wanted: argparse.Namespace) -> float:
+    return min(wanted.round, 60 * wanted.minutes)
+
+
+def _show(world: World, findings: Sequence[str], seed: int, wanted: argparse.Namespace) -> None:
+    world.trace.show_end()
+    for finding in findings:
+        say(f"finding: {finding}")
+    say(f"the whole trace: {world.trace.file}")
+    say(f"the fleet's files: {world.directory}; remove them with: rm -r {world.directory.parent}")
+    say(f"the same plans again: scripts/chaos --minutes {wanted.minutes:g} --seed {seed} --round {wanted.round:g}")
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/chaos",
+        description="Bring faults to a fleet of real programs, and check from outside what must always hold.",
+        epilog="A seed draws the same plans each time; what the fleet does meanwhile is up to the machine.",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, help="how long to bring faults (default: %(default)g)"
+    )
+    parser.add_argument("--seed", type=int, help="the seed of the plans (default: a new one, which is printed)")
+    parser.add_argument("--hosts", type=int, default=5, help="hosts of the fleet (default: %(default)s)")
+    parser.add_argument(
+        "--round",
+        type=float,
+        default=45.0,
+        help="seconds of faults before the fleet has to converge (%(default)g)",
+    )
+    parser.add_argument("--plan", action="store_true", help="print the plan of the first round, and end")
+    parser.add_argument("--verbose", action="store_true", help="print the whole trace")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

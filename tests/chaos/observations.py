@@ -1,0 +1,162 @@
+"""What is seen of a fleet from outside. Times are seconds since the boot of the machine: no step changes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """A call of a deploy script; ``package`` is the version of the package that the script is from."""
+
+    host: str
+    undeploys: bool
+    path: str
+    number: int
+    package: str
+    revision: str
+    pid: int
+
+    def __str__(self) -> str:
+        undo = "-u " if self.undeploys else ""
+        return f"{undo}{self.path} {self.number} of {self.revision[:12]} on {self.host} (process {self.pid})"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptBegan:
+    """A script began."""
+
+    time: float
+    call: ScriptCall
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEnded:
+    """A script ended, by itself or because it was killed."""
+
+    time: float
+    call: ScriptCall
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFailed:
+    """A script is about to end with an exit status that says failure."""
+
+    time: float
+    call: ScriptCall
+    status: int
+
+    @property
+    def message(self) -> str:
+        """The part of each report that names this failure."""
+        return f"{self.call.path} {self.call.number} failed with exit status {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """The cluster version, and the stops on record with it.
+
+    The state was current at some moment between ``since`` and ``time``. ``written`` is the transaction that wrote
+    it: while that is the same, the state was the same. ``stops`` is ``None`` if stops and version were not read
+    at the same state.
+    """
+
+    since: float
+    time: float
+    version: str | None
+    written: int
+    stops: tuple[str, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsSeen:
+    """The failures that ZooKeeper has: pairs of a host and a text."""
+
+    time: float
+    reports: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionClaimed:
+    """What a host has while its file claims that it has completely deployed a revision.
+
+    ``marked`` are the instances with a marker, ``packages`` the versions of the installed packages.
+    """
+
+    time: float
+    host: str
+    revision: str
+    marked: frozenset[tuple[str, int]]
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnded:
+    """An agent was killed or ended; ``kept`` is the failure that its host keeps on disk."""
+
+    time: float
+    host: str
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentThawed:
+    """A frozen agent goes on."""
+
+    time: float
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnexpectedErrorLogged:
+    """A daemon logged an error that is none of ``zkdeployment.errors``: a defect of the program."""
+
+    time: float
+    daemon: str
+    error: str
+
+
+#: The words of ``zkdeployment.errors.error_message`` for a defect, or a stack trace that is in no log record.
+_UNEXPECTED = re.compile(
+    r"unexpected \w+: [^\n]*?; see the log|^Traceback \(most recent call last\)", re.MULTILINE
+)
+
+Observation = (
+    ScriptBegan
+    | ScriptEnded
+    | ScriptFailed
+    | ClusterSeen
+    | ReportsSeen
+    | VersionClaimed
+    | AgentEnded
+    | AgentThawed
+    | UnexpectedErrorLogged
+)
+
+
+def read_record(line: str) -> ScriptBegan | ScriptEnded | ScriptFailed:
+    """Return what a line of the scripts' record says; raises ``ValueError`` for any other line.
+
+    A line is: event, seconds since boot, host, ``-u`` or ``-``, path, number, version of the package, revision,
+    process id, and exit status.
+    """
+    event, time, host, undo, path, number, package, revision, pid, status = line.split()
+    call = ScriptCall(host, undo == "-u", path, int(number), package, revision, int(pid))
+    match event:
+        case "begin":
+            return ScriptBegan(float(time), call)
+        case "end":
+            return ScriptEnded(float(time), call)
+        case "fail":
+            return ScriptFailed(float(time), call, int(status))
+    raise ValueError(f"expected begin, end or fail, found {event}")
+
+
+def unexpected_errors(text: str) -> list[str]:
+    """Return the errors in a daemon's log that the program does not expect."""
+    return sorted(set(_UNEXPECTED.findall(text)))

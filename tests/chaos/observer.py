@@ -1,0 +1,206 @@
+"""Observes a fleet from outside: the scripts' record, ZooKeeper past all proxies, hosts' files, and logs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from chaos.observations import (
+    AgentEnded,
+    ClusterSeen,
+    ReportsSeen,
+    ScriptBegan,
+    ScriptEnded,
+    UnexpectedErrorLogged,
+    VersionClaimed,
+    read_record,
+    unexpected_errors,
+)
+from chaos.trace import uptime
+from zkdeployment.adapters import process
+from zkdeployment.adapters.host_files.markers import deployment_of
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.errors import ProgramError, ZkdeploymentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chaos.checks import Checks
+    from chaos.observations import Observation, ScriptCall
+    from chaos.world import World
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+
+#: The RPM database of a host, in its root directory.
+_DATABASE = "/var/lib/rpm"
+
+
+class Observer:
+    """Makes observations, and gives them to ``checks`` in order. Threads may use it at the same time."""
+
+    def __init__(self, world: World, checks: Checks, session: Session) -> None:
+        self._world = world
+        self._checks = checks
+        self._session = session
+        self._lock = threading.RLock()
+        self._read = 0
+        self._running: dict[int, ScriptCall] = {}
+        self._claimed: dict[str, tuple[int, int]] = {}
+        self._logged: dict[str, int] = {}
+        self._version: object = object()
+
+    def see(self, observation: Observation) -> None:
+        """Check an observation, and trace a finding."""
+        with self._lock:
+            before = len(self._checks.findings)
+            self._checks.see(observation)
+            for finding in self._checks.findings[before:]:
+                self._world.trace.note(f"FINDING: {finding}")
+
+    def look(self) -> None:
+        """Make all observations; ZooKeeper may be out of reach."""
+        with self._lock:
+            self.read_record()
+            with suppress(ZkdeploymentError):
+                self.read_cluster()
+            for host in self._world.hosts:
+                self._read_claim(host)
+            self._read_logs()
+
+    # Scripts
+
+    def read_record(self) -> None:
+        """Read what scripts have recorded since the last time."""
+        with self._lock:
+            with (self._world.shared / "record").open(encoding="utf-8") as record:
+                record.seek(self._read)
+                text = record.read()
+            complete = text[: text.rfind("\n") + 1]
+            self._read += len(complete.encode())
+            for line in complete.splitlines():
+                self._world.trace.note(f"script: {line}")
+                event = read_record(line)
+                if isinstance(event, ScriptBegan):
+                    self._running[event.call.pid] = event.call
+                elif isinstance(event, ScriptEnded):
+                    self._running.pop(event.call.pid, None)
+                self.see(event)
+
+    def script_killed(self, host: str, pid: int) -> None:
+        """Note that a script of a host was killed."""
+        call = self._running.pop(pid, None)
+        if call is not None and call.host == host:
+            self._world.trace.note(f"script killed: {call}")
+            self.see(ScriptEnded(uptime(), call))
+
+    def agent_restarted(self, host: str) -> None:
+        """Note that an agent had ended by itself and runs again."""
+        self.read_record()
+        self.see(AgentEnded(uptime(), host, self.kept_failure(host)))
+
+    def kept_failure(self, host: str) -> str:
+        """Return the failure that a host keeps on disk, as text."""
+        with suppress(OSError):
+            return (self._world.run(host) / "failure").read_text(encoding="utf-8")
+        return ""
+
+    # ZooKeeper
+
+    def read_cluster(self) -> None:
+        """Read the cluster version, the stops and all reports of failures."""
+        since = uptime()
+        self._session.sync()
+        before, after = self._session.get(paths.HOSTS), None
+        stops = self._children(paths.STOPS)
+        after = self._session.get(paths.HOSTS)
+        if before is None or after is None:
+            return
+        version = after.properties.get("version")
+        if version != self._version:
+            self._version = version
+            self._world.trace.note(f"the cluster version is {version}")
+        whole = stops if before.changed == after.changed else None
+        text = None if version is None else str(version)
+        self.see(ClusterSeen(since, uptime(), text, after.changed, None if whole is None else tuple(whole)))
+        self.see(ReportsSeen(uptime(), frozenset(self._reports())))
+
+    def _reports(self) -> set[tuple[str, str]]:
+        places = [f"{paths.STOPS}/{name}" for name in self._children(paths.STOPS)]
+        places += [f"{paths.HOSTS}/{host}" for host in self._world.hosts]
+        for rollout in self._children(paths.ROLLOUTS):
+            above = paths.reports_path(rollout)
+            places += [f"{above}/{name}" for name in self._children(above)]
+        nodes = zip(places, self._session.get_many(places), strict=True)
+        return {
+            (str(node.properties.get("host", path.rpartition("/")[2].rpartition(":")[2])), node.data.decode())
+            for path, node in nodes
+            if node is not None
+        }
+
+    def _children(self, path: str) -> list[str]:
+        return self._session.children(path) or []
+
+    # Hosts
+
+    def claim(self, host: str) -> VersionClaimed | None:
+        """Return what a host has while its file claims a version; ``None`` if it claims none, or changes."""
+        file = self._world.run(host) / "host_version"
+        try:
+            before = _identity(file)
+            revision = json.loads(file.read_text(encoding="utf-8"))
+            if not isinstance(revision, str):
+                return None
+            marked = _marked(self._world.root(host))
+            packages = _packages(self._world.root(host))
+            if _identity(file) != before:
+                return None
+        except (OSError, ValueError, ProgramError):
+            return None
+        return VersionClaimed(uptime(), host, revision, marked, packages)
+
+    def _read_claim(self, host: str) -> None:
+        """Check a claim once for each time that it is written."""
+        try:
+            identity = _identity(self._world.run(host) / "host_version")
+        except OSError:
+            return
+        if self._claimed.get(host) == identity:
+            return
+        self._claimed[host] = identity
+        if (claim := self.claim(host)) is not None:
+            self._world.trace.note(f"{host} has deployed {claim.revision[:12]}")
+            self.see(claim)
+
+    # Logs
+
+    def _read_logs(self) -> None:
+        for daemon, file in self._world.logs().items():
+            with suppress(OSError), file.open(encoding="utf-8", errors="replace") as log:
+                log.seek(self._logged.get(daemon, 0))
+                text = log.read()
+                self._logged[daemon] = log.tell()
+                for error in unexpected_errors(text):
+                    self.see(UnexpectedErrorLogged(uptime(), daemon, error))
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    """Return what changes whenever a file is replaced."""
+    status = file.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
+def _marked(root: Path) -> frozenset[tuple[str, int]]:
+    """Return the instances that have a marker in a host's root directory."""
+    deployments = (deployment_of(file.name) for file in root.glob("etc/app*/*.deployed"))
+    return frozenset((found.path, found.number) for found in deployments if found is not None)
+
+
+def _packages(root: Path) -> dict[str, str]:
+    """Return the installed packages of a host, by the RPM database."""
+    if not (root / _DATABASE[1:]).exists():
+        return {}  # rpm would create it
+    argv = ["rpm", "--root", str(root), "--dbpath", _DATABASE, "-qa", "--qf", "%{NAME} %{VERSION}\n"]
+    lines = process.run(argv, timeout=30).check().stdout.splitlines()
+    return dict(line.split() for line in lines if not line.startswith("gpg-pubkey"))

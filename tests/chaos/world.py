@@ -1,0 +1,212 @@
+"""The fleet of a chaos run: a sandbox whose daemons connect through proxies, and whose hosts have small disks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from chaos.plan import CONTROL
+from chaos.repository import Repository
+from chaos.trees import PACKAGES, VERSIONS
+from support.proxy import Proxy
+from support.sandboxes import build_rpm
+from zkdeployment.adapters import process
+from zkdeployment.errors import ProgramError
+from zkdeployment.sandbox import process_cleanup
+from zkdeployment.sandbox.background import wait_ended
+from zkdeployment.sandbox.ensemble import servers
+from zkdeployment.sandbox.fleet import Sandbox
+from zkdeployment.sandbox.hosts import numbered
+from zkdeployment.sandbox.layout import SandboxDescription, write_private
+
+if TYPE_CHECKING:
+    from chaos.trace import Trace
+    from zkdeployment.sandbox.zookeeper import ZooKeeperServer
+
+SERVERS = 3
+
+#: Sizes of the disks of a host: of its root directory with the RPM database, and of the run directory.
+_ROOT_SIZE = "64m"
+_RUN_SIZE = "1m"
+
+#: Seconds for which an agent's lock is safe after its session ended.
+_LOCK_DELAY = 8
+
+_CLOCK = Path(__file__).parent / "stepped_clock"
+_SCRIPT = Path(__file__).parent / "deploy-script"
+
+
+class World:
+    """A running fleet in ``directory``. ``hosts`` are the ids of its hosts, ``daemons`` those and the others."""
+
+    def __init__(self, directory: Path, trace: Trace, count: int = 5) -> None:
+        self.directory = directory
+        self.trace = trace
+        self._hosts = numbered(count)
+        self.hosts = tuple(host.identity.id for host in self._hosts)
+        self.daemons = (*self.hosts, "syncer", "coordinator")
+        self.sandbox = Sandbox(directory)
+        self.repository = Repository(self.sandbox)
+        self.shared = self.sandbox.directory / "shared"
+        self.proxies: dict[str, list[Proxy]] = {}
+        self._disks: list[Path] = []
+
+    @property
+    def zookeeper(self) -> str:
+        """The addresses of the servers, past all proxies."""
+        return SandboxDescription.load(self.sandbox.layout.description).zookeeper
+
+    def start(self) -> None:
+        """Start the fleet, with packages and without a tree."""
+        os.environ["PYTHONPATH"] = str(_CLOCK)  # daemons inherit it
+        with ThreadPoolExecutor(1) as pool, tempfile.TemporaryDirectory() as scratch:
+            packages = pool.submit(_build_packages, Path(scratch))
+            self.sandbox.up(self._hosts, servers=SERVERS, adapt=self._adapt, report=self.trace.note)
+            self.sandbox.add_rpms(packages.result())
+
+    def end(self) -> None:
+        """End all processes, unmount all disks and remove the fleet."""
+        self._end_processes()
+        self._unmount()
+        self.sandbox.down()
+
+    def keep(self) -> None:
+        """End all processes and keep all files, those of the disks of hosts too."""
+        self._end_processes()
+        for disk in self._disks:
+            shutil.copytree(disk, f"{disk}.kept", symlinks=True)
+        self._unmount()
+        for disk in self._disks:
+            disk.rmdir()
+            Path(f"{disk}.kept").rename(disk)
+
+    # Parts
+
+    def pid(self, name: str) -> int | None:
+        """Return the process id of a daemon or a server while it runs."""
+        status = self.sandbox.status()
+        if name in self.hosts:
+            return status["hosts"][name]["pid"]
+        servers_pids = {server["id"]: server["pid"] for server in status["servers"]}
+        return servers_pids.get(name, status.get(name))
+
+    def server(self, name: str) -> ZooKeeperServer:
+        """Return a server by its name."""
+        description = SandboxDescription.load(self.sandbox.layout.description)
+        return servers(self.sandbox.layout, description.ports)[int(name.removeprefix("zookeeper")) - 1]
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a daemon or a server, if it runs."""
+        if (pid := self.pid(name)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill_script(self, host: str) -> int | None:
+        """Kill the script that a host runs, as at a loss of power, and return its process id; ``None`` without."""
+        try:
+            leader: int = json.loads((self.run(host) / "script").read_text(encoding="utf-8"))["pid"]
+            script = psutil.Process(leader)
+            os.killpg(leader, signal.SIGKILL)
+        except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
+            return None
+        wait_ended([script], 10)
+        return leader
+
+    def root(self, host: str) -> Path:
+        """Return the root directory of a host."""
+        return self.sandbox.layout.host(host).root
+
+    def run(self, host: str) -> Path:
+        """Return the run directory of a host."""
+        return self.sandbox.layout.host(host).run
+
+    def logs(self) -> dict[str, Path]:
+        """Return the files of the daemons' logs."""
+        layout = self.sandbox.layout
+        agents = {host: layout.host(host).directory / "agent.log" for host in self.hosts}
+        return {
+            **agents,
+            "syncer": layout.syncer / "syncer.log",
+            "coordinator": layout.coordinator / "coordinator.log",
+        }
+
+    def step_clock(self, daemon: str, seconds: float | None) -> None:
+        """Step the clock of a daemon away from the machine's; ``None`` steps it back."""
+        file = self.logs()[daemon].parent / "clock-offset"
+        if seconds is None:
+            file.unlink(missing_ok=True)
+        else:
+            write_private(file, f"{seconds}\n")
+
+    def fill(self, disk: Path) -> None:
+        """Fill the disk of a directory."""
+        with (disk / "filler").open("ab", buffering=0) as filler:
+            for size in (1 << 20, 1 << 12):
+                with suppress(OSError):
+                    while filler.write(bytes(size)):
+                        pass
+
+    def empty(self, disk: Path) -> None:
+        """Take away what fills the disk of a directory."""
+        (disk / "filler").unlink(missing_ok=True)
+
+    # Inside
+
+    def _adapt(self, description: SandboxDescription) -> None:
+        layout = self.sandbox.layout
+        self.shared.mkdir()
+        (self.shared / "record").touch()
+        for host in self.hosts:
+            place = layout.host(host)
+            self._mount(place.root, _ROOT_SIZE)
+            self._mount(place.run, _RUN_SIZE)
+            self._reroute(
+                place.config, host, description.zookeeper, ("lock-delay = 5", f"lock-delay = {_LOCK_DELAY}")
+            )
+        self._reroute(layout.config, CONTROL, description.zookeeper)
+
+    def _reroute(self, config: Path, member: str, zookeeper: str, *changes: tuple[str, str]) -> None:
+        """Let the daemons of a configuration connect to proxies."""
+        addresses = [address.rpartition(":") for address in zookeeper.split(",")]
+        proxies = [Proxy(host, int(port)) for host, _, port in addresses]
+        self.proxies[member] = proxies
+        text = config.read_text(encoding="utf-8")
+        for old, new in ((zookeeper, ",".join(proxy.address for proxy in proxies)), *changes):
+            if old not in text:
+                raise ProgramError(f"expected {old} in {config}, and did not find it")
+            text = text.replace(old, new)
+        write_private(config, text)
+
+    def _mount(self, directory: Path, size: str) -> None:
+        argv = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "chaos", str(directory)]
+        process.run(argv, timeout=30).check()
+        self._disks.append(directory)
+
+    def _unmount(self) -> None:
+        for disk in self._disks:
+            process.run(["umount", str(disk)], timeout=30).check()
+
+    def _end_processes(self) -> None:
+        for member in self.proxies.values():
+            for proxy in member:
+                proxy.close()
+        self.proxies.clear()
+        process_cleanup.end_processes(self.sandbox.directory)
+
+
+def _build_packages(directory: Path) -> list[Path]:
+    script = _SCRIPT.read_text(encoding="utf-8")
+    return [
+        build_rpm(directory, name, version, script=script.replace("@VERSION@", version))
+        for name in PACKAGES
+        for version in VERSIONS
+    ]
