@@ -45,6 +45,10 @@ def main(arguments: Sequence[str]) -> int:
         findings: Sequence[str] = ("the run did not end",)
         try:
             findings = _run(world, wanted, seed)
+        except KeyboardInterrupt:
+            findings = ()
+            say("interrupted; the fleet was removed")
+            return 128 + signal.SIGINT
         finally:
             if findings:
                 world.keep()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from chaos.observations import (
@@ -25,6 +26,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.errors import ProgramError, ZkdeploymentError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from chaos.checks import Checks
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from chaos.world import World
     from zkdeployment.adapters.zookeeper.client.session import Session
 
+
+#: Seconds between two looks at ZooKeeper.
+_INTERVAL = 0.3
 
 #: The RPM database of a host, in its root directory.
 _DATABASE = "/var/lib/rpm"
@@ -45,6 +50,7 @@ class Observer:
         self._checks = checks
         self._session = session
         self._lock = threading.RLock()
+        self._reading = threading.Lock()
         self._read = 0
         self._running: dict[int, ScriptCall] = {}
         self._claimed: dict[str, tuple[int, int]] = {}
@@ -59,12 +65,27 @@ class Observer:
             for finding in self._checks.findings[before:]:
                 self._world.trace.note(f"FINDING: {finding}")
 
-    def look(self) -> None:
-        """Make all observations; ZooKeeper may be out of reach."""
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Read the cluster all the time, whether ZooKeeper answers quickly or not."""
+        ended = threading.Event()
+
+        def follow() -> None:
+            while not ended.wait(_INTERVAL):
+                self.read_cluster()
+
+        with ThreadPoolExecutor(1) as pool:
+            followed = pool.submit(follow)
+            try:
+                yield
+            finally:
+                ended.set()
+        followed.result()
+
+    def look_at_hosts(self) -> None:
+        """Read the scripts' record, what hosts claim, and the logs."""
         with self._lock:
             self.read_record()
-            with suppress(ZkdeploymentError):
-                self.read_cluster()
             for host in self._world.hosts:
                 self._read_claim(host)
             self._read_logs()
@@ -109,7 +130,11 @@ class Observer:
     # ZooKeeper
 
     def read_cluster(self) -> None:
-        """Read the cluster version, the stops and all reports of failures."""
+        """Read the cluster version, the stops and all reports of failures, unless ZooKeeper is out of reach."""
+        with self._reading, suppress(ZkdeploymentError):
+            self._read_cluster()
+
+    def _read_cluster(self) -> None:
         since = uptime()
         self._session.sync()
         before, after = self._session.get(paths.HOSTS), None
@@ -121,6 +146,7 @@ class Observer:
         if version != self._version:
             self._version = version
             self._world.trace.note(f"the cluster version is {version}")
+        self.read_record()
         whole = stops if before.changed == after.changed else None
         text = None if version is None else str(version)
         self.see(ClusterSeen(since, uptime(), text, after.changed, None if whole is None else tuple(whole)))

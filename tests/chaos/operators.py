@@ -51,7 +51,7 @@ class Operators:
         self._attempt(planned.kind, Random(planned.choice))
 
     def _attempt(self, kind: str, chance: Random) -> None:
-        self._observer.look()  # a resume forgets the stops that were not looked at
+        self._observer.read_cluster()  # a resume forgets the stops that were not looked at
         try:
             getattr(self, f"_{kind.replace(' ', '_')}")(chance)
         except ZkdeploymentError as error:

@@ -44,13 +44,12 @@ class Round:
 
     def play(self, plan: Sequence[Planned], seconds: float, seed: str) -> float:
         """Play a plan, and return the seconds of the fleet until it had converged; ends early with a finding."""
-        with ThreadPoolExecutor(1) as people:
-            acts = self._disturb(plan, seconds, lambda planned: people.submit(self._operators.act, planned))
-        for act in acts:
-            act.result()  # raises what an operator met unexpectedly
-        if not self._checks.findings:
-            return self._converge(Random(seed))
-        return 0.0
+        with self._observer.following():
+            with ThreadPoolExecutor(1) as people:
+                acts = self._disturb(plan, seconds, lambda planned: people.submit(self._operators.act, planned))
+            for act in acts:
+                act.result()  # raises what an operator met unexpectedly
+            return 0.0 if self._checks.findings else self._converge(Random(seed))
 
     def _disturb(
         self, plan: Sequence[Planned], seconds: float, act: Callable[[Planned], Future[None]]
@@ -85,7 +84,7 @@ class Round:
             self._world.trace.note(f"{name} ended and was started again")
             if name in self._world.hosts:
                 self._observer.agent_restarted(name)
-        self._observer.look()
+        self._observer.look_at_hosts()
 
     def _converge(self, chance: Random) -> float:
         begun = time.monotonic()
@@ -96,7 +95,7 @@ class Round:
             try:
                 obstacle = self._operators.obstacle()
                 if obstacle is None:
-                    self._observer.look()
+                    self._observer.read_cluster()
                     self._checks.check_end()
                     break
                 self._operators.repair()

@@ -54,7 +54,7 @@ class World:
         self._hosts = numbered(count)
         self.hosts = tuple(host.identity.id for host in self._hosts)
         self.daemons = (*self.hosts, "syncer", "coordinator")
-        self.sandbox = Sandbox(directory)
+        self.sandbox = Sandbox(directory, adapt=self._adapt)
         self.repository = Repository(self.sandbox)
         self.shared = self.sandbox.directory / "shared"
         self.proxies: dict[str, list[Proxy]] = {}
@@ -70,7 +70,7 @@ class World:
         os.environ["PYTHONPATH"] = str(_CLOCK)  # daemons inherit it
         with ThreadPoolExecutor(1) as pool, tempfile.TemporaryDirectory() as scratch:
             packages = pool.submit(_build_packages, Path(scratch))
-            self.sandbox.up(self._hosts, servers=SERVERS, adapt=self._adapt, report=self.trace.note)
+            self.sandbox.up(self._hosts, servers=SERVERS, report=self.trace.note)
             self.sandbox.add_rpms(packages.result())
 
     def end(self) -> None:

@@ -39,10 +39,16 @@ _LOCK_TIMEOUT = 60.0
 
 
 class Sandbox:
-    """The sandbox in ``directory`` (default: a fixed place under the user's state directory), running or not."""
+    """The sandbox in ``directory`` (default: a fixed place under the user's state directory), running or not.
 
-    def __init__(self, directory: Path | None = None) -> None:
+    ``adapt`` may change the configurations and directories of a new sandbox before its daemons start.
+    """
+
+    def __init__(
+        self, directory: Path | None = None, *, adapt: Callable[[SandboxDescription], None] = lambda _: None
+    ) -> None:
         self.layout = Layout((directory or layout.default_directory()).expanduser().resolve())
+        self._adapt = adapt
 
     @property
     def directory(self) -> Path:
@@ -60,11 +66,9 @@ class Sandbox:
         with_samples: bool = False,
         service: bool = False,
         report: Callable[[str], None] = lambda _: None,
-        adapt: Callable[[SandboxDescription], None] = lambda _: None,
     ) -> None:
         """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
-        ``adapt`` may change configurations and directories before the daemons start, when ZooKeeper runs already.
         With ``service``, the service and the worker of host pools are started, too, and answer. Raises
         ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
@@ -80,7 +84,7 @@ class Sandbox:
                 description.save(self.layout.description)
                 self._make_repositories(description, with_samples=with_samples, report=report)
                 self._configure(description)
-                adapt(description)
+                self._adapt(description)
                 report(f"starting {len(hosts)} agents")
                 agents = {host.identity.id: self._agent(host.identity.id) for host in hosts}
                 for daemon in (self._coordinator, *agents.values()):
@@ -144,7 +148,7 @@ class Sandbox:
             "config": str(self.layout.config),
             "syncer": self._syncer.pid,
             "coordinator": self._coordinator.pid,
-            "server": self._service_status(description.service),
+            "server": _service_status(description.service, self._service.pid),
             "pools": self._pools.pid,
             "nagios": self._nagios.status(),
             "servers": [
@@ -338,11 +342,6 @@ class Sandbox:
             )
             layout.write_private(place.config, agent)
 
-    def _service_status(self, service: SandboxService | None) -> dict[str, Any] | None:
-        if service is None:
-            return None
-        return {"url": service.url, "pid": self._service.pid, "user": service.user, "key": service.key}
-
     def _members(self, names: Sequence[str]) -> list[SandboxMember]:
         """Return the members with these names; an unknown name is an error before any member changes."""
         description = self._description()
@@ -371,6 +370,12 @@ def _host_status(host: Host, place: HostLayout, agent: SandboxDaemon) -> dict[st
         "log": str(agent.log),
         "pid": agent.pid,
     }
+
+
+def _service_status(service: SandboxService | None, pid: int | None) -> dict[str, Any] | None:
+    if service is None:
+        return None
+    return {"url": service.url, "pid": pid, "user": service.user, "key": service.key}
 
 
 def _new_service(zookeeper: str) -> SandboxService:

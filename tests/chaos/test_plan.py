@@ -1,0 +1,59 @@
+"""Plans of chaos: a seed draws the same faults each time."""
+
+from random import Random
+
+from chaos.plan import ACTS, FAULTS, KINDS, draw_plan
+from chaos.trees import SERVICES, changed_plan, first_plan, repaired_plan, spoilt_plan, strategic_plan, text_of
+from simulation.repository import MISSING_VERSION
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.tree.layers import merge
+from zkdeployment.tree.parse import parse
+
+HOSTS = ("host1", "host2", "host3")
+
+
+def test_a_seed_draws_the_same_plan_each_time():
+    assert draw_plan("7/1", 60, HOSTS, 3) == draw_plan("7/1", 60, HOSTS, 3)
+    assert draw_plan("7/1", 60, HOSTS, 3) != draw_plan("7/2", 60, HOSTS, 3)
+
+
+def test_a_longer_plan_begins_with_the_shorter_one():
+    short, long = (draw_plan("7/1", seconds, HOSTS, 3) for seconds in (20, 300))
+    assert long[: len(short)] == short
+    assert all(planned.at < 20 for planned in short)
+
+
+def test_a_plan_begins_with_a_push_and_meets_every_kind_sooner_or_later():
+    plan = draw_plan("7/1", 10_000, HOSTS, 3)
+    assert plan[0].kind == "push"
+    assert {planned.kind for planned in plan} == set(KINDS)
+    assert {planned.target for planned in plan if planned.kind in FAULTS} == {
+        *HOSTS,
+        *("syncer", "coordinator", "control"),
+        *("zookeeper1", "zookeeper2", "zookeeper3"),
+    }
+    assert all(planned.target == "" for planned in plan if planned.kind in ACTS)
+
+
+def test_trees_that_operators_push_are_valid():
+    chance = Random(1)
+    plan = first_plan(chance, HOSTS)
+    assert len(plan.services) == SERVICES
+    for _ in range(200):
+        plan = chance.choice([changed_plan, strategic_plan])(plan, chance, HOSTS)
+        _, problems = compile_targets(merge([parse("tree.zk", text_of(plan))]).tree)
+        assert not problems
+        if plan.strategy is not None:
+            documents = read_documents([SourceFile("strategy.yaml", plan.strategy.encode())])
+            assert documents.problems == ()
+
+
+def test_a_spoilt_tree_is_repaired():
+    chance = Random(1)
+    plan = first_plan(chance, HOSTS)
+    spoilt = spoilt_plan(plan, chance)
+    assert MISSING_VERSION in text_of(spoilt)
+    assert MISSING_VERSION not in text_of(plan)
+    assert MISSING_VERSION not in text_of(repaired_plan(spoilt))

@@ -1,0 +1,25 @@
+"""A short run of chaos on real programs: the invariants hold, and nothing is left."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_TESTS = Path(__file__).parents[1]
+
+
+def test_a_fleet_keeps_its_invariants_under_faults(tmp_path):
+    done = subprocess.run(
+        [
+            *("unshare", "--mount", "--propagation", "private", sys.executable, "-m", "chaos"),
+            *("--minutes", "0.07", "--seed", "2"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(_TESTS), "TMPDIR": str(tmp_path), "COVERAGE_PROCESS_CONFIG": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all invariants held" in done.stdout
+    assert list(tmp_path.iterdir()) == []
