@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     log.configure(quiet=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = Path(tempfile.mkdtemp(prefix="zkchaos-"))
-    world = World(directory / "fleet", Trace(directory / "trace", loud=wanted.verbose))
+    world = World(directory / "fleet", Trace(directory / "trace", loud=wanted.verbose), wanted.hosts)
     with ended_with_the_tests(world.directory):
         findings: Sequence[str] = ("the run did not end",)
         try:

@@ -28,7 +28,7 @@ class Kind:
 FAULTS = {
     "kill": Kind(5, "daemons", 0.2, 4),
     "reboot": Kind(2, "hosts", 0.5, 5),
-    "freeze": Kind(4, "daemons", 0.5, 9),
+    "freeze": Kind(4, "daemons", 0.5, 8),
     "kill server": Kind(2, "servers", 0.5, 8),
     "freeze server": Kind(2, "servers", 0.5, 8),
     "cut": Kind(2, "machines", 0.2, 9),

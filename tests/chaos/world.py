@@ -20,7 +20,6 @@ from chaos.trees import PACKAGES, VERSIONS
 from support.proxy import Proxy
 from support.sandboxes import build_rpm
 from zkdeployment.adapters import process
-from zkdeployment.errors import ProgramError
 from zkdeployment.sandbox import process_cleanup
 from zkdeployment.sandbox.background import wait_ended
 from zkdeployment.sandbox.ensemble import servers
@@ -38,9 +37,6 @@ SERVERS = 3
 _ROOT_SIZE = "64m"
 _RUN_SIZE = "1m"
 
-#: Seconds for which an agent's lock is safe after its session ended.
-_LOCK_DELAY = 8
-
 _CLOCK = Path(__file__).parent / "stepped_clock"
 _SCRIPT = Path(__file__).parent / "deploy-script"
 
@@ -48,7 +44,7 @@ _SCRIPT = Path(__file__).parent / "deploy-script"
 class World:
     """A running fleet in ``directory``. ``hosts`` are the ids of its hosts, ``daemons`` those and the others."""
 
-    def __init__(self, directory: Path, trace: Trace, count: int = 5) -> None:
+    def __init__(self, directory: Path, trace: Trace, count: int) -> None:
         self.directory = directory
         self.trace = trace
         self._hosts = numbered(count)
@@ -169,22 +165,16 @@ class World:
             place = layout.host(host)
             self._mount(place.root, _ROOT_SIZE)
             self._mount(place.run, _RUN_SIZE)
-            self._reroute(
-                place.config, host, description.zookeeper, ("lock-delay = 5", f"lock-delay = {_LOCK_DELAY}")
-            )
+            self._reroute(place.config, host, description.zookeeper)
         self._reroute(layout.config, CONTROL, description.zookeeper)
 
-    def _reroute(self, config: Path, member: str, zookeeper: str, *changes: tuple[str, str]) -> None:
+    def _reroute(self, config: Path, member: str, zookeeper: str) -> None:
         """Let the daemons of a configuration connect to proxies."""
         addresses = [address.rpartition(":") for address in zookeeper.split(",")]
         proxies = [Proxy(host, int(port)) for host, _, port in addresses]
         self.proxies[member] = proxies
         text = config.read_text(encoding="utf-8")
-        for old, new in ((zookeeper, ",".join(proxy.address for proxy in proxies)), *changes):
-            if old not in text:
-                raise ProgramError(f"expected {old} in {config}, and did not find it")
-            text = text.replace(old, new)
-        write_private(config, text)
+        write_private(config, text.replace(zookeeper, ",".join(proxy.address for proxy in proxies)))
 
     def _mount(self, directory: Path, size: str) -> None:
         argv = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "chaos", str(directory)]
