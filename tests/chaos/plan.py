@@ -37,8 +37,8 @@ FAULTS = {
     "slow network": Kind(2, "machines", 1, 8),
     "full run directory": Kind(2, "hosts", 0.5, 6),
     "full disk": Kind(2, "hosts", 0.5, 6),
-    "failing scripts": Kind(2, "hosts", 0.5, 4),
-    "slow scripts": Kind(3, "hosts", 2, 8),
+    "failing scripts": Kind(3, "hosts", 2, 12),
+    "slow scripts": Kind(4, "hosts", 3, 12),
     "clock step": Kind(3, "daemons", 2, 20),
 }
 
