@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Protocol
 
+from chaos.claims import missing_of
 from chaos.observations import (
     AgentEnded,
     AgentThawed,
@@ -21,7 +22,6 @@ from chaos.observations import (
     UnexpectedErrorLogged,
     VersionClaimed,
 )
-from support.host_claims import missing_of
 
 if TYPE_CHECKING:
     from chaos.observations import Observation, ScriptCall

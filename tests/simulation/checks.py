@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simulation.live_trees import LiveTrees
-from support.host_claims import missing_of
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.publication.assignments import read_wanted
 from zkdeployment.errors import TreeError
@@ -128,6 +127,12 @@ class Checks:
             wanted = commit.wanted(machine.identity)
         except TreeError:
             return ["its tree is not valid"]
+        problems = []
+        deployments = {
+            (deployment.path, deployment.number): assignment
+            for assignment in wanted.assignments
+            for deployment in assignment.deployments
+        }
         left = {
             application for application, deployment in machine.markers if self._is_left(deployment.path, commit)
         }
@@ -136,18 +141,20 @@ class Checks:
             for _, deployment in machine.markers
             if not self._is_left(deployment.path, commit)
         }
-        needed = {assignment.package for assignment in wanted.assignments}
-        have = {
-            name: machine.version_of(name) or ""
-            for name in machine.packages.installed()
-            if name in needed or name not in left
-        }
-        problems = missing_of(wanted, marked, have)
-        for assignment in wanted.assignments:
-            for deployment in assignment.deployments:
-                runs = machine.instances.get((deployment.path, deployment.number))
-                if runs != assignment.version:
-                    problems.append(f"{deployment} runs {runs}, not {assignment.version}")
+        problems += [f"{path} {number} has no marker" for path, number in deployments.keys() - marked]
+        problems += [f"{path} {number} is still marked" for path, number in marked - deployments.keys()]
+        needed = {assignment.package: assignment.version for assignment in wanted.assignments}
+        if wanted.controller is not None:
+            needed[wanted.controller.package] = wanted.controller.version
+        for package, exact in needed.items():
+            if machine.version_of(package) != exact:
+                problems.append(f"{package} is {machine.version_of(package)}, not {exact}")
+        problems += [
+            f"{name} is still installed" for name in machine.packages.installed() if name not in {*needed, *left}
+        ]
+        for key, assignment in deployments.items():
+            if machine.instances.get(key) != assignment.version:
+                problems.append(f"{key[0]} {key[1]} runs {machine.instances.get(key)}, not {assignment.version}")
         return sorted(problems)
 
     def _commit(self, revision: object) -> Commit | None:

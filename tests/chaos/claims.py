@@ -1,4 +1,4 @@
-"""What a host lacks of a version that it claims to have deployed: the words of simulation and chaos."""
+"""What a host lacks of a version that it claims to have deployed. Pure."""
 
 from __future__ import annotations
 
