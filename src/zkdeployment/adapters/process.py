@@ -50,13 +50,15 @@ def run(  # noqa: PLR0913  one limit or stream each
     tick: Callable[[], None] = lambda: None,
     text: str | None = None,
     output_limit: float = math.inf,
+    pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Return the result of a program that runs in its own session, whatever its exit status.
 
-    ``env`` replaces the environment. ``text`` is the program's standard input. ``tick`` is called a few times a
-    second. Raises ``ProgramError`` if the program cannot be started, exceeds ``timeout`` seconds or prints more
-    than ``output_limit`` bytes, which is checked as often as ``tick`` is called. Then, and when ``tick`` raises,
-    the program's process group is killed. Signals to this process, such as those of a terminal, do not reach the
+    ``env`` replaces the environment. ``text`` is the program's standard input. ``pass_fds`` are the
+    descriptors of open files that the program inherits. ``tick`` is called a few times a second. Raises
+    ``ProgramError`` if the program cannot be started, exceeds ``timeout`` seconds or prints more than
+    ``output_limit`` bytes, which is checked as often as ``tick`` is called. Then, and when ``tick`` raises, the
+    program's process group is killed. Signals to this process, such as those of a terminal, do not reach the
     program.
     """
     try:
@@ -70,6 +72,7 @@ def run(  # noqa: PLR0913  one limit or stream each
             encoding="utf-8",
             errors="replace",
             start_new_session=True,
+            pass_fds=pass_fds,
         ) as child:
             try:
                 stdout, stderr = _communicate(child, argv, timeout, tick, text, output_limit)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
 from zkdeployment.adapters.secret_file import check_private
-from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
+from zkdeployment.adapters.ssh_signatures import sign_text, verify_text_by
 from zkdeployment.errors import ConfigurationError, ProgramError, RefusedError
 from zkdeployment.signing.statement import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from zkdeployment.signing.statement import SignedStatement
 
@@ -41,13 +40,11 @@ class PublishKey:
         return self._threads.submit(sign_text, self._file, self._namespace, text).result
 
     def made(self, statement: SignedStatement) -> bool:
-        with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
-            allowed = Path(directory) / "allowed"
-            allowed.write_text(f"{_NAME} {self._public}\n", encoding="utf-8")
-            try:
-                verify_text(allowed, self._namespace, statement.text, statement.signature)
-            except RefusedError:
-                return False
+        keys = f"{_NAME} {self._public}\n".encode()
+        try:
+            verify_text_by(_NAME, keys, self._namespace, statement.text, statement.signature)
+        except RefusedError:
+            return False
         return True
 
 

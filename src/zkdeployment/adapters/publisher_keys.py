@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.ssh_signatures import verify_text_by
@@ -10,7 +11,6 @@ from zkdeployment.errors import HostFilesError, ProgramError, RefusedError, Untr
 from zkdeployment.signing.statement import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from zkdeployment.signing.statement import SignedStatement
@@ -18,9 +18,31 @@ if TYPE_CHECKING:
 #: The first field of a line: names and patterns, separated by commas, in quotation marks if they contain blanks.
 _PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
 
+#: A pattern of names.
+_PATTERN = re.compile(r"[*?]")
 
 #: An option of a line in the list: the namespaces of the signatures that the key may make.
 _NAMESPACES = re.compile(r'\s(?:[^"\s]*,)?namespaces="[^"]+"', re.IGNORECASE)
+
+#: An option of a line in the list: the key signs certificates of keys.
+_AUTHORITY = re.compile(r"\bcert-authority\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedKey:
+    """A line of the list: its names and patterns, without excluded ones, and its options with the key."""
+
+    names: tuple[str, ...]
+    key: str
+
+    @property
+    def name(self) -> str | None:
+        """A name by which signatures of the key are verified; ``None`` if ssh-keygen has to find the name.
+
+        It has to for certificates, which name their owners, and if there are only patterns.
+        """
+        names = () if _AUTHORITY.search(self.key) else self.names
+        return next((name for name in names if not _PATTERN.search(name)), None)
 
 
 def unlimited_keys(file: Path) -> list[str]:
@@ -29,15 +51,10 @@ def unlimited_keys(file: Path) -> list[str]:
     A file that cannot be read has none: its reader reports that.
     """
     try:
-        lines = file.read_bytes().splitlines()
+        listed = _listed_keys(file.read_bytes())
     except OSError:
         return []
-    return [
-        name
-        for line in lines
-        if not _NAMESPACES.search(line.decode(errors="replace"))
-        for name in _principals(line)
-    ]
+    return [each.names[0] for each in listed if not _NAMESPACES.search(each.key)]
 
 
 class PublisherKeysFile:
@@ -62,11 +79,11 @@ class PublisherKeysFile:
         keys = self._read()
         if self._verified == (keys, signed):
             return
-        names = list(dict.fromkeys(_principals(keys)))
-        if not names:
+        listed = _listed_keys(keys)
+        if not listed:
             raise HostFilesError(f"publishers {self._file} has no keys: expected lines NAME KEYTYPE KEY")
         reasons = []
-        for name in names:
+        for name in sorted(dict.fromkeys(each.name for each in listed), key=lambda name: name is None):
             try:
                 verify_text_by(name, keys, self._namespace, signed.text, signed.signature)
             except RefusedError as error:
@@ -85,9 +102,13 @@ class PublisherKeysFile:
             raise HostFilesError(f"cannot read publishers {self._file}: {error.strerror}") from error
 
 
-def _principals(keys: bytes) -> Iterator[str]:
-    """Yield a name for each key: the first pattern of each line, which matches itself."""
+def _listed_keys(keys: bytes) -> list[_ListedKey]:
+    """Return the keys of a list, without those that belong to no name."""
+    listed = []
     for line in keys.decode("utf-8", errors="replace").splitlines():
         if (match := _PRINCIPALS.match(line)) is not None:
-            names = [name for name in (match[1] or match[2] or "").split(",") if name and not name.startswith("!")]
-            yield from names[:1]
+            patterns = (match[1] or match[2] or "").split(",")
+            names = tuple(name for name in patterns if name and not name.startswith("!"))
+            if names:
+                listed.append(_ListedKey(names, line[match.end() - 1 :]))
+    return listed

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-import tempfile
-from pathlib import Path
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
 from zkdeployment.errors import ConfigurationError, ProgramError, RefusedError
 from zkdeployment.intents.approvals import KeyOwner
 from zkdeployment.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 #: Seconds for one run of ssh-keygen.
 _TIMEOUT = 30.0
@@ -46,47 +52,81 @@ def verify_text(allowed: Path, namespace: str, text: str, signature: str) -> Key
     Raises ``RefusedError`` with the reason if the signature is not valid or made by another key, and
     ``ConfigurationError`` if the file cannot be read.
     """
+    keys = read_keys(allowed)
+    names = _find_principals(keys, signature).names
+    if not names:
+        raise RefusedError(f"its signature is not by one of the keys in {allowed}")
+    for name in names:
+        verified = _check(keys, signature, "verify", "-I", name, "-n", namespace, text=text)
+        fingerprint = _FINGERPRINT.search(verified.stdout)
+        if verified.status == 0 and fingerprint is not None:
+            return KeyOwner(printable(name), fingerprint.group())
+    raise RefusedError(f"its signature by {printable(names[0])} is not valid for this subject and content")
+
+
+def read_keys(allowed: Path) -> bytes:
+    """Return the content of a file of allowed signers; raises ``ConfigurationError`` if it cannot be read."""
     try:
-        allowed.read_bytes()
+        return allowed.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"cannot read the keys in {allowed}: {error.strerror}") from error
-    if len(signature) > _LONGEST:
-        raise RefusedError("its signature is too long to be one")
-    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
-        file = Path(directory) / "signature"
-        file.write_text(signature if signature.endswith("\n") else f"{signature}\n", encoding="utf-8")
-        found = _run("-Y", "find-principals", "-s", str(file), "-f", str(allowed))
-        names = found.stdout.split() if found.status == 0 else []
-        if not names:
-            raise RefusedError(f"its signature is not by one of the keys in {allowed}")
-        name = names[0].split(",")[0]
-        verified = _run(
-            "-Y", "verify", "-f", str(allowed), "-I", name, "-n", namespace, "-s", str(file), text=text
-        )
-    fingerprint = _FINGERPRINT.search(verified.stdout)
-    if verified.status != 0 or fingerprint is None:
-        raise RefusedError(f"its signature by {printable(name)} is not valid for this subject and content")
-    return KeyOwner(printable(name), fingerprint.group())
 
 
-def verify_text_by(name: str, keys: bytes, namespace: str, text: str, signature: str) -> None:
+def verify_text_by(name: str | None, keys: bytes, namespace: str, text: str, signature: str) -> None:
     """Return if a key that ``keys``, in ssh-keygen's format of allowed signers, lists for ``name`` signed a text.
 
-    Runs one process. Raises ``RefusedError`` with the reason if not, ``ProgramError`` if ssh-keygen cannot be run.
+    Runs one process. Without a ``name``, one more finds the names of the signature's key. Raises ``RefusedError``
+    with the reason if the signature is not valid, ``ProgramError`` if ssh-keygen cannot be run.
+    """
+    found = _Principals([name]) if name is not None else _find_principals(keys, signature)
+    reason = found.reason
+    for each in found.names:
+        verified = _check(keys, signature, "verify", "-I", each, "-n", namespace, text=text)
+        if verified.status == 0:
+            return
+        reason = _reason(verified)
+    raise RefusedError(f"its signature is not valid: {printable(reason)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Principals:
+    """The names for which the key of a signature is listed, or the ``reason`` why there are none."""
+
+    names: Sequence[str]
+    reason: str = "no name matches its key"
+
+
+def _find_principals(keys: bytes, signature: str) -> _Principals:
+    found = _check(keys, signature, "find-principals")
+    if found.status:
+        return _Principals((), _reason(found))
+    return _Principals([name for name in re.split("[\\n,]", found.stdout) if name and not name.startswith("!")])
+
+
+def _reason(result: process.Completed) -> str:
+    return (result.stderr or result.stdout).partition("\n")[0]
+
+
+def _check(keys: bytes, signature: str, check: str, *options: str, text: str | None = None) -> process.Completed:
+    """Return the result of a check by ssh-keygen, which reads the keys and the signature from memory.
+
+    A full disk does not prevent the check.
     """
     if len(signature) > _LONGEST:
         raise RefusedError("its signature is too long to be one")
-    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as directory:
-        allowed, file = Path(directory) / "allowed", Path(directory) / "signature"
-        allowed.write_bytes(keys)
-        file.write_text(signature, encoding="utf-8")
-        verified = _run(
-            "-Y", "verify", "-f", str(allowed), "-I", name, "-n", namespace, "-s", str(file), text=text
-        )
-    if verified.status != 0:
-        reason = (verified.stderr or verified.stdout).partition("\n")[0]
-        raise RefusedError(f"its signature is not valid: {printable(reason)}")
+    ended = signature if signature.endswith("\n") else f"{signature}\n"
+    with _in_memory(keys) as allowed, _in_memory(ended.encode("utf-8", errors="replace")) as signed:
+        argv = ["ssh-keygen", "-Y", check, "-f", f"/dev/fd/{allowed}", "-s", f"/dev/fd/{signed}", *options]
+        return process.run(argv, text=text, timeout=_TIMEOUT, pass_fds=(allowed, signed))
 
 
-def _run(*arguments: str, text: str | None = None) -> process.Completed:
-    return process.run(["ssh-keygen", *arguments], text=text, timeout=_TIMEOUT)
+@contextlib.contextmanager
+def _in_memory(content: bytes) -> Iterator[int]:
+    """Yield the descriptor of a file in memory with this content; raises ``ProgramError`` without memory."""
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(os.fdopen(os.memfd_create("zkdeployment"), "wb", buffering=0))
+            file.write(content)
+        except OSError as error:
+            raise ProgramError(f"cannot pass keys to ssh-keygen: {error.strerror}") from error
+        yield file.fileno()

@@ -10,7 +10,7 @@ import pytest
 from support.publish_keys import make_key, make_publishers
 from zkdeployment.adapters import process
 from zkdeployment.adapters.publisher_keys import PublisherKeysFile, unlimited_keys
-from zkdeployment.adapters.ssh_signatures import sign_text
+from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
 from zkdeployment.errors import HostFilesError, UntrustedError
 from zkdeployment.signing.statement import NAMESPACE, SignedStatement
 
@@ -43,6 +43,15 @@ def test_a_statement_is_verified_once_with_one_process(publishers: Path, signed:
         assert run.call_count == 2
 
 
+def test_two_processes_are_enough_if_only_patterns_name_the_key(
+    publishers: Path, key: Path, signed: SignedStatement
+):
+    publishers.write_text(f"*@example.com {key.with_suffix('.pub').read_text()}")
+    with mock.patch.object(process, "run", wraps=process.run) as run:
+        PublisherKeysFile(publishers).verify(signed)
+    assert [call.args[0][2] for call in run.call_args_list] == ["find-principals", "verify"]
+
+
 def test_a_change_of_the_list_takes_effect_at_once(publishers: Path, signed: SignedStatement, tmp_path: Path):
     keys = PublisherKeysFile(publishers)
     keys.verify(signed)
@@ -57,6 +66,8 @@ def test_a_change_of_the_list_takes_effect_at_once(publishers: Path, signed: Sig
         "one {key}",
         "# comment\n\n  one,two {key}",
         '"the syncer,other" {key}',
+        "*@example.com {key}",
+        "!old@example.com,?@example.com {key}",
         "*@example.com,!old@example.com {key}",
         f'one namespaces="{NAMESPACE},git" {{key}}',
         "other ssh-ed25519 AAAA\none {key}",
@@ -64,6 +75,22 @@ def test_a_change_of_the_list_takes_effect_at_once(publishers: Path, signed: Sig
 )
 def test_every_form_of_a_line_is_understood(line: str, publishers: Path, key: Path, signed: SignedStatement):
     publishers.write_text(line.format(key=key.with_suffix(".pub").read_text()))
+    PublisherKeysFile(publishers).verify(signed)
+
+
+@pytest.mark.parametrize("names", ["*@example.com", "alice@example.com", "nobody,bob@example.com"])
+def test_certificates_are_verified_as_the_check_by_hand_does(names: str, publishers: Path, tmp_path: Path):
+    authority, key = make_key(tmp_path / "authority"), make_key(tmp_path / "certified")
+    principals = "alice@example.com,bob@example.com"
+    process.run(["ssh-keygen", "-q", "-s", str(authority), "-I", "id", "-n", principals, str(key)]).check()
+    signature = sign_text(tmp_path / "certified-cert.pub", NAMESPACE, "text")
+    publishers.write_text(f"{names} cert-authority {authority.with_suffix('.pub').read_text()}")
+    PublisherKeysFile(publishers).verify(SignedStatement("text", signature))
+    assert verify_text(publishers, NAMESPACE, "text", signature).name in principals
+
+
+def test_no_temporary_file_is_needed(publishers: Path, signed: SignedStatement, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
     PublisherKeysFile(publishers).verify(signed)
 
 

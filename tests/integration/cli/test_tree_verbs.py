@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from unittest import mock
 
 import pytest
 
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE
+from zkdeployment.adapters.host_files import verified_properties
 from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
 from zkdeployment.cli.main import main
 from zkdeployment.model.strategy import ALL_HOSTS
@@ -164,6 +167,11 @@ def test_a_script_reads_the_verified_properties_of_its_service(run, tmp_path, mo
     for content in ("[]", "{"):
         file.write_text(content)
         assert "does not hold verified properties" in run("get", "/shop/web")[2]
+    denied = PermissionError(errno.EACCES, "Permission denied", str(file))
+    with mock.patch.object(verified_properties.durable, "read", side_effect=denied):
+        code, _, err = run("get", "/shop/web")
+    assert f"cannot read the verified properties of /shop/web in {file}: Permission denied" in err
+    assert "run 'zkdeployment tree get' before the script changes its user" in err
     file.unlink()
     assert "a script that undeploys a service must not read its properties" in run("get", "/shop/web")[2]
 

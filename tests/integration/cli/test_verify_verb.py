@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
 
 from support.publish_keys import SIGNED, make_key, make_publishers
+from zkdeployment.cli.fleet import verify as verify_verb
 from zkdeployment.cli.main import program
+from zkdeployment.errors import ConfigurationError
 from zkdeployment.signing.digests import bucket_of
+from zkdeployment.wiring import verification
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +76,24 @@ def test_a_fleet_that_is_as_it_was_signed(publishing: Publishing, publishers: Pa
     assert result.stderr == "everything is as it was signed\n"
     publishing.put("/hosts", {"version": None})
     assert differences(publishing, publishers) == {}
-    missing = verify(publishing, publishers.with_name("nobody"))
-    assert missing.exit_code != 0
-    assert "cannot read the keys in" in str(missing.exception)
+
+
+def test_the_list_of_publishers_is_read_before_zookeeper_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(verification, "Session", mock.Mock(side_effect=AssertionError("ZooKeeper was asked")))
+    monkeypatch.setattr(verify_verb, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
+    config = tmp_path / "zkdeployment.cfg"
+    config.write_text("[zkdeployment]\nrun-directory = /run/zkdeployment\n")
+    for arguments, message in (
+        (["-z", "zookeeper:1", "--publishers", str(tmp_path / "nobody")], "cannot read the keys in"),
+        (
+            ["-z", "zookeeper:1"],
+            f"no configuration file {tmp_path}/system.cfg; name the file of keys with --publishers",
+        ),
+        (["--config", str(config)], "publishers not specified; name the file of keys with --publishers FILE"),
+    ):
+        result = CliRunner().invoke(program, ["verify", *arguments])
+        assert isinstance(result.exception, ConfigurationError)
+        assert message in str(result.exception)
 
 
 def test_each_difference_of_an_attacked_fleet_is_listed(publishing: Publishing, publishers: Path):

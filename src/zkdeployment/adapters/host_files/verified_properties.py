@@ -50,12 +50,17 @@ class VerifiedPropertiesFiles:
 def read_verified_properties(file: Path, path: str) -> dict[str, Value] | None:
     """Return the verified properties of the service at ``path``; ``None`` if the file is that of another service.
 
-    Raises ``HostFilesError`` if the file does not exist or holds something else.
+    Raises ``HostFilesError`` if the file does not exist, cannot be read or holds something else.
     """
     if file.name != _name(path):
         return None
-    with converting_errors("read", file):
+    try:
         content = durable.read(file, _LARGEST)
+    except OSError as error:
+        reason = f"cannot read the verified properties of {path} in {file}: {error.strerror}"
+        if isinstance(error, PermissionError):
+            reason += "; only root may read them: run 'zkdeployment tree get' before the script changes its user"
+        raise HostFilesError(reason) from error
     if content is None:
         raise HostFilesError(
             f"the properties of {path} are not verified: expected a signed publication in which this host runs the"

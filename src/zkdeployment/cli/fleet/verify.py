@@ -17,6 +17,8 @@ from zkdeployment.wiring.verification import Verification, verify_fleet
 if TYPE_CHECKING:
     from zkdeployment.model.servers import Servers
 
+_ADVICE = "name the file of keys with --publishers FILE"
+
 
 @click.command(name="verify")
 @click.option(
@@ -51,11 +53,12 @@ def command(context: click.Context, connection: Servers, publishers: Path | None
 
 def _configured_publishers(config: Path | None) -> Path:
     source = config or SYSTEM_CONFIGURATION
-    publishers = load(source, host=False).publishers
+    try:
+        publishers = load(source, host=False).publishers
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{error}; {_ADVICE}") from error
     if publishers is None:
-        raise ConfigurationError(
-            f"{source}: publishers not specified; name the file of keys with --publishers FILE"
-        )
+        raise ConfigurationError(f"{source}: publishers not specified; {_ADVICE}")
     return publishers
 
 
