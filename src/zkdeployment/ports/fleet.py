@@ -127,6 +127,9 @@ class HostLocks(Protocol):
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
 
+    def withdraw_role_requests(self, identity: Identity) -> bool:
+        """Remove this host's requests for its role's lock, and return whether there were any."""
+
     def leave_role(self, identity: Identity) -> None:
         """Remove this host's requests for its role's lock, and its mark as out of service: it leaves the role."""
 

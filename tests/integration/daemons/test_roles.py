@@ -220,6 +220,32 @@ def test_the_successor_of_a_killed_agent_adopts_its_request(fleet, host, point):
     assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
 
 
+def test_a_host_at_the_cluster_version_leaves_the_queue_that_its_last_deployment_joined(fleet, host):
+    with host.agent():
+        host.wait_for_version("r1")
+        held = fleet.client.create("/role-locks/web/lr-", b'{"requestor": "h9", "hostname": "h9"}', sequence=True)
+        fleet.set_version("r2")
+        wait_until(lambda: "held by h9 (h9)" in host.node.get("step", ""), "it waits for the lock")
+    # The agent was killed while it waited. It has the version to which the fleet returns.
+    fleet.client.create("/role-locks/web/lr-", json.dumps(REQUEST).encode(), sequence=True)
+    fleet.client.delete(held)
+    fleet.set_version("r1")
+    assert fleet.requests("web") == [REQUEST]
+    with host.agent():
+        wait_until(lambda: fleet.requests("web") == [], "it has left the queue")
+    assert fleet.calls() == called(START, "/who/myfoo 0", "/who/myfoo 1", END)
+
+
+def test_a_host_whose_next_deployment_needs_no_lock_leaves_the_queue(fleet, host):
+    fleet.client.create("/role-locks/web/lr-", json.dumps(REQUEST).encode(), sequence=True)
+    fleet.remove("/roles/web")
+    fleet.remove("/who")
+    with host.agent():
+        host.wait_for_version("r1")
+        wait_until(lambda: fleet.requests("web") == [], "it has left the queue")
+    assert fleet.calls() == []
+
+
 def test_a_dry_run_shows_the_start_and_the_end_script(fleet, host):
     put_script(host.root, "foo")
     put_controller(host.root, "ctl")

@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave
+from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave, withdraw
 from zkdeployment.adapters.zookeeper.locks.service_locks import (
     LOCK_DELAY,
     LockDelay,
@@ -160,6 +160,9 @@ class ZooKeeperFleet:
 
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
         return RoleRequestLock(self._session, role, identity)
+
+    def withdraw_role_requests(self, identity: Identity) -> bool:
+        return withdraw(self._session, identity)
 
     def leave_role(self, identity: Identity) -> None:
         leave(self._session, identity)

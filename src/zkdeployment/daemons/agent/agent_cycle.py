@@ -76,6 +76,7 @@ class AgentCycle:
         self._watermark = Watermark(adapters.files)
         self._held: ClusterState | None = None
         self._confirmed = 0
+        self._may_be_queued = True  # by an earlier process of this host
         self._state = CycleState.READING
         self.start_spread = 0.0
 
@@ -145,6 +146,7 @@ class AgentCycle:
         if revision == self._reporting.host.version and is_leased:
             if published.revision == revision and not has_reached and not self._confirm_order(revision, published):
                 return CycleEvent.ORDER_UNREADABLE
+            self._withdraw_role_requests()
             self._settle()
             if gate is not None:
                 gate.confirm()
@@ -180,6 +182,7 @@ class AgentCycle:
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""
+        self._withdraw_role_requests()
         with failpoints("take-over"):
             try:
                 self._reporting.deployment.succeed(revision, sequence)
@@ -219,10 +222,27 @@ class AgentCycle:
             disturbed=self._is_disturbed,
         )
         run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, commands=self._commands)
+        may_be_queued, self._may_be_queued = self._may_be_queued, True
         if run.run():
+            self._may_be_queued = may_be_queued  # the deployment released the lock that it acquired
+            self._withdraw_role_requests()
             return CycleEvent.STEPS_SUCCEEDED
         self.lease.fail(revision, is_gated=gate is not None)
         return CycleEvent.STEP_FAILED
+
+    def _withdraw_role_requests(self) -> None:
+        """Leave the queue for the lock of this host's role: a host that has the cluster version needs no lock.
+
+        A deployment that ended early may have left a request. The next deployment would adopt it, but there is
+        none if the cluster version returns to the host's version, and the next one may need no lock.
+        """
+        identity = self._reporting.host.identity
+        fleet = self._adapters.fleet
+        if self._may_be_queued and self._reporting.retry.retry_until_reachable(
+            lambda: fleet.withdraw_role_requests(identity)
+        ):
+            get_logger().warning("role-requests-withdrawn", role=identity.role)
+        self._may_be_queued = False
 
     def _gate(self, published: Published, revision: Revision) -> RolloutGate:
         return RolloutGate(

@@ -86,13 +86,20 @@ def hand_on(session: Session, identity: Identity) -> bool:
     return held
 
 
+def withdraw(session: Session, identity: Identity) -> bool:
+    """Remove a host's requests for the lock of its role; return whether there were any."""
+    queue = () if identity.role is None else requests(session, identity.role)
+    own = [request for request in queue if request.requestor == identity.id]
+    for request in own:
+        _delete(session, request.path)
+    return bool(own)
+
+
 def leave(session: Session, identity: Identity) -> None:
     """Remove a host's requests for the lock of its role, and its mark as out of service in that role."""
     if identity.role is None:
         return
-    for request in requests(session, identity.role):
-        if request.requestor == identity.id:
-            _delete(session, request.path)
+    withdraw(session, identity)
     mark = paths.out_of_service_path(identity.id)
     node = session.get(mark)
     if node is not None and node.properties.get("role") == identity.role:
