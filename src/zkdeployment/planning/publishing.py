@@ -22,6 +22,7 @@ from zkdeployment.planning.precedence.placement import order_of_known_hosts, pla
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets.compilation import Compilation, compile_tree
+from zkdeployment.planning.targets.completed import common_targets
 from zkdeployment.planning.targets.governance import INTENT_KINDS, published_intents, read_intents
 from zkdeployment.planning.targets.wanted import host_problems
 from zkdeployment.tree.diff import describe_change, diff
@@ -45,6 +46,8 @@ class Baseline:
     """The state before a publication: the live tree, its targets, and the published strategy and documents.
 
     ``withheld`` are the services that are not among the targets because of the state of their intents.
+    ``completed`` are the targets of the last complete publication, where they may differ from those of the live
+    tree because a publication was interrupted or the tree was imported by hand; ``None`` elsewhere.
     """
 
     live: LiveTree
@@ -52,6 +55,12 @@ class Baseline:
     strategy: Strategy | None = None
     documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
     withheld: frozenset[ServiceTarget] = frozenset()
+    completed: Targets | None = None
+
+    @property
+    def had(self) -> Targets:
+        """The targets that hosts certainly have, as far as they had converged."""
+        return self.targets if self.completed is None else common_targets(self.targets, self.completed)
 
     @classmethod
     def of_live_tree(
@@ -203,7 +212,7 @@ def draft(
         compilation = _compile(tree, reviewed, intents)
     targets = compilation.targets
     strategy = reviewed.documents.strategy()
-    between_services = order_of_known_hosts(baseline.targets, targets, snapshot, strategy)
+    between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
     problems = dict.fromkeys(
         (
             *compilation.problems,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from zkdeployment.documents.published import PublishedDocuments
@@ -381,3 +383,13 @@ def test_the_order_between_services_is_part_of_the_publication():
     prepared = PreparedPublication(made, PublicationSnapshot(Cluster("r1"), hosts=hosts))
     publication = prepared.build(SyncOptions(), Origin("a", "b", 0.0), sequence=7, now=7.0)
     assert publication.order == made.order.entries
+
+
+def test_hosts_gain_what_only_an_interrupted_publication_has_written():
+    before = "/who\n  /db : shop\n    version = '1'\n    undeploy = 'last'\n    /deploy\n      /h1\n"
+    after = before.replace("/h1", "/h2")
+    completed = reviewed(before).targets
+    baseline = replace(over(LiveTree(reviewed(after).linted.tree)), completed=completed)
+    snapshot = PublicationSnapshot(Cluster("r1"), Published(), hosts=(host("h1", "r1"), host("h2", "r1")))
+    made = draft(reviewed(after), baseline, snapshot, revision="r2")
+    assert made.order.entries == {"/who/db": OrderEntry(("h2",), ("h2",))}

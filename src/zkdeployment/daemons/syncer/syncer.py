@@ -113,9 +113,7 @@ class Syncer:
         self._signature = StandingSignature(store, self._builder, signer, self._sequences, clock, publishers)
         self._guards = PublicationGuards(source, store)
         self._intents = IntentJudge(store, approvals)
-        self._packages = (
-            None if repositories is None else PackageGuard(store, repositories, self._builder.published_text)
-        )
+        self._packages = None if repositories is None else PackageGuard(store, repositories)
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
 

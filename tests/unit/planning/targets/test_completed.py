@@ -1,0 +1,26 @@
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.planning.targets.completed import common_targets, completed_targets
+
+
+def assignment(path, n=1):
+    return Assignment(path, n, "foo", "foo", version="1")
+
+
+DB, WEB, NEW, BY_HAND = assignment("/db"), assignment("/web"), assignment("/new"), assignment("/by-hand")
+
+
+def test_services_of_files_are_as_they_were_published_and_others_as_they_are_live():
+    live = {"a1": (BY_HAND, NEW), "b1": (DB,), "b2": (BY_HAND,)}
+    published = {"a1": (DB, WEB), "a2": (DB,)}
+    assert completed_targets(live, published, {"/db", "/web", "/new"}) == {
+        "a1": (DB, WEB, BY_HAND),
+        "a2": (DB,),
+        "b1": (),
+        "b2": (BY_HAND,),
+    }
+
+
+def test_what_two_targets_have_in_common_has_the_fewest_instances():
+    first = {"a1": (assignment("/db", 2), WEB), "a2": (DB,)}
+    second = {"a1": (DB, NEW), "b1": (DB,)}
+    assert common_targets(first, second) == common_targets(second, first) == {"a1": (DB,)}
