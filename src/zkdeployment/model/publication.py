@@ -110,6 +110,19 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class DeploymentBasis:
+    """The publication that a host deploys, as it was read before the host's plan was made.
+
+    ``sequence`` is that of the publication, 0 if the revision was set by hand. ``stamp`` is that of the last
+    publication, also if that is another one.
+    """
+
+    revision: Revision
+    sequence: int = 0
+    stamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class OrderEntry:
     """The hosts, by id and sorted, for whose deployments of one service others wait.
 

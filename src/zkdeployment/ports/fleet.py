@@ -30,6 +30,13 @@ class ClusterReader(Protocol):
     def published(self) -> Published:
         """Read the revision and the sequence of the last publication."""
 
+    def is_current(self, revision: Revision, stamp: int) -> bool:
+        """Whether ``revision`` is the cluster version, and nothing was published or imported since ``stamp``.
+
+        ``stamp`` is that of the last publication when it was read. Everything counts that anybody wrote before
+        this call.
+        """
+
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
 

@@ -6,6 +6,9 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_controller, put_script
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.model.publication import TreeChange
 from zkdeployment.model.tree import properties_digest
 
 FOO = {"type": "foo", "version": "1.0", "rerun": "changed", "port =>": "/ports foo"}
@@ -118,6 +121,45 @@ def test_a_host_is_not_done_before_ending_deployments_has_succeeded(fleet):
         host.wait_for_version("r1")
         assert fleet.calls()[-4:] == called(START, END)
         assert not record.exists()
+
+
+def test_a_deployment_during_which_the_tree_changed_is_run_again_though_its_properties_are_the_former_ones(fleet):
+    host = fleet.host("h1")
+    fleet.service("/foo", "foo", "1.0", h1=1)
+    fleet.write("/foo", FOO)
+    fleet.write("/ports", {"foo": 1})
+    put_script(host.root, "foo")
+    with host.agent():
+        block = host.block()
+        fleet.set_version("r1")
+        wait_until(lambda: "h1 start /foo 0" in fleet.calls(), "the script runs")
+        fleet.write("/ports", {"foo": 2})
+        fleet.set_version("r2")
+        fleet.write("/ports", {"foo": 1})
+        fleet.set_version("r3")
+        block.unlink()
+        host.wait_for_version("r3")
+        assert fleet.calls() == called("/foo 0") * 2
+        fleet.set_version("r4")
+        host.wait_for_version("r4")
+        assert fleet.calls() == called("/foo 0") * 2
+
+        # The tree is imported by hand twice, so that it is the former one again, at the same cluster version.
+        block = host.block()
+        fleet.write("/ports", {"foo": 3})
+        fleet.set_version("r5")
+        wait_until(lambda: len(fleet.calls()) == 5, "the script runs")
+        with Session(fleet.connection) as session:
+            for number in (4, 3):
+                change = TreeChange(update={"/ports": {"foo": number}})
+                ZooKeeperLiveTree(session).import_tree(change, roles=(), versions={})
+        block.unlink()
+        host.wait_for_version("r5")
+        assert "properties" not in marker(host)
+        fleet.set_version("r6")
+        host.wait_for_version("r6")
+        assert fleet.calls() == called("/foo 0") * 4
+        assert marker(host)["properties"]
 
 
 #: Where the agent is killed while it deploys new properties, and whether it runs the former ones again afterwards.

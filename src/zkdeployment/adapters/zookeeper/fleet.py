@@ -85,6 +85,12 @@ class ZooKeeperFleet:
     def published(self) -> Published:
         return decode_published(self._session.get(paths.TARGETS))
 
+    def is_current(self, revision: Revision, stamp: int) -> bool:
+        self._session.sync()
+        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        return cluster is not None and cluster.revision == revision and decode_published(targets).stamp == stamp
+
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         self._session.watch(paths.HOSTS, changed)
 

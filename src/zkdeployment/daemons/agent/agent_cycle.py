@@ -135,9 +135,7 @@ class AgentCycle:
             if event in _IDLE:
                 self._inventory.refresh()
             if self._state is CycleState.DEPLOYING:
-                sequence = published.sequence if published.revision == cluster.revision else 0
-                since = published.effective_since
-                self._advance(self._deploy(cluster.revision, sequence, gate, since=since))
+                self._advance(self._deploy(cluster.revision, published, gate))
 
     def _compare(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
@@ -204,7 +202,7 @@ class AgentCycle:
             return False
         return True
 
-    def _deploy(self, revision: Revision, sequence: int, gate: RolloutGate | None, *, since: int) -> CycleEvent:
+    def _deploy(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         try:
             self.lease.take_role()
         except HostFilesError as error:
@@ -216,8 +214,7 @@ class AgentCycle:
             self._control,
             revision,
             gate,
-            sequence=sequence,
-            since=since,
+            published=published,
             lease=self.lease,
             disturbed=self._is_disturbed,
         )

@@ -92,8 +92,7 @@ class DeploymentRun:
             self._reporting.host.identity,
             self._supervision,
             plan=host_plan,
-            revision=self._supervision.revision,
-            sequence=self._supervision.sequence,
+            basis=self._supervision.basis,
         )
         try:
             executor.prepare(rehearse=self._supervision.gated)

@@ -19,6 +19,7 @@ from zkdeployment.errors import (
 from zkdeployment.log import bound
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.deployment import DeploymentFailure
+from zkdeployment.model.publication import DeploymentBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.publication import Published
     from zkdeployment.rollout.state_machine import Phase
 
 
@@ -52,11 +54,12 @@ _NO_FAILURES = (
 
 
 class Supervision:
-    """The ``StepSupervisor`` of one deployment of one revision, published with ``sequence`` (0: set by hand).
+    """The ``StepSupervisor`` of one deployment of one revision.
 
-    ``since`` is the sequence of the last publication that concerned hosts, whose order between services is kept.
-    Without a ``gate`` no rollout delays the deployment. A deployment that waits at the gate is abandoned when
-    ``disturbed`` returns true. ``changed``: whether this deployment has begun to change the host. ``lease`` gives
+    ``published`` is the last publication as it was read before the deployment: it gives the deployment its
+    ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
+    delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
+    ``changed``: whether this deployment has begun to change the host. ``lease`` gives
     the host its role if it can be leased; the failures of such a host concern no other.
     """
 
@@ -68,8 +71,7 @@ class Supervision:
         revision: Revision,
         gate: RolloutGate | None,
         *,
-        sequence: int,
-        since: int,
+        published: Published,
         lease: LeaseFollower,
         disturbed: Callable[[], bool],
     ) -> None:
@@ -77,8 +79,10 @@ class Supervision:
         self._reporting = reporting
         self._control = control
         self.revision = revision
-        self.sequence = sequence
-        self._since = since if sequence else 0
+        is_published = published.revision == revision
+        self.sequence = published.sequence if is_published else 0
+        self._since = published.effective_since if is_published else 0
+        self.basis = DeploymentBasis(revision, self.sequence, published.stamp)
         self._gate = gate
         self._lease = lease
         self._disturbed = disturbed

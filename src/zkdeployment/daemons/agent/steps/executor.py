@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
-    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
+    from zkdeployment.model.publication import DeploymentBasis
 
 
 class Executor:
-    """Executes one plan for one revision, published with ``sequence`` (0: set by hand).
+    """Executes one plan for the publication of ``basis``.
 
     All methods let the supervisor's errors pass. A failure is reported before any lock is released.
     """
@@ -49,14 +49,13 @@ class Executor:
         supervisor: StepSupervisor,
         *,
         plan: HostPlan,
-        revision: Revision,
-        sequence: int,
+        basis: DeploymentBasis,
     ) -> None:
         self._adapters = adapters
         self._identity = identity
         self._supervisor = supervisor
         self._plan = plan.plan
-        self._effects = StepEffects(adapters, revision, sequence, self._plan.unrecorded)
+        self._effects = StepEffects(adapters, basis, self._plan.unrecorded)
         self._runner = StepRunner(self._effects, supervisor, len(self._plan.steps))
         self._order = OrderedSteps(adapters.fleet, adapters.clock, identity, supervisor, self._runner, plan=plan)
         self._locked = LockedSteps(adapters.fleet, identity, supervisor, self._runner, self._order)

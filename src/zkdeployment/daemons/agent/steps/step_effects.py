@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.errors import PackageError
+from zkdeployment.errors import DeniedError, PackageError, RestartError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Rerun
 from zkdeployment.model.inventory import Marker
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange, Step
+    from zkdeployment.model.publication import DeploymentBasis
     from zkdeployment.ports.host import Transaction
     from zkdeployment.ports.locks import ServiceLock
 
@@ -43,18 +43,15 @@ _COMMITS = 4  # attempts at one package change, each prepared anew
 
 
 class StepEffects:
-    """Applies steps to this host for one revision; raises the errors of the adapters.
+    """Applies steps to this host for the publication of ``basis``; raises the errors of the adapters.
 
-    ``sequence`` is that of the revision's publication (0: set by hand). ``unrecorded`` are the markers of
-    deployments that run again or end, without their records, which end before their scripts or software change.
+    ``unrecorded`` are the markers of deployments that run again or end, without their records, which end before
+    their scripts or software change.
     """
 
-    def __init__(
-        self, adapters: AgentAdapters, revision: Revision, sequence: int, unrecorded: Iterable[Marker] = ()
-    ) -> None:
+    def __init__(self, adapters: AgentAdapters, basis: DeploymentBasis, unrecorded: Iterable[Marker] = ()) -> None:
         self._adapters = adapters
-        self._revision = revision
-        self._sequence = sequence
+        self._basis = basis
         self._unrecorded = list(unrecorded)
         self._installed: Packages | None = None
         self._prepared: deque[Transaction] = deque()
@@ -158,7 +155,7 @@ class StepEffects:
         def build(script: str, directory: str) -> None:
             with failpoints("build"):
                 self._adapters.scripts.run(
-                    [script], name=f"build {step.package}", revision=self._revision, directory=directory
+                    [script], name=f"build {step.package}", revision=self._basis.revision, directory=directory
                 )
 
         self._end_records(self._unrecorded)
@@ -177,6 +174,7 @@ class StepEffects:
             lock.check_lease()
         self._end_records_of(step.deployment)
         self._run(step, script)
+        is_recorded = is_recorded and self._has_read_what_was_planned()
         marker = Marker(
             deployment=step.deployment,
             application=assignment.application,
@@ -185,12 +183,24 @@ class StepEffects:
             script=script,
             version=assignment.version,
             files=step.stale_files,
-            sequence=self._sequence or None,
+            sequence=self._basis.sequence or None,
             properties=assignment.properties if is_recorded else None,
-            packages=packages,
+            packages=packages if is_recorded else (),
         )
         with failpoints("marker"):
             self._adapters.files.write_marker(marker)
+
+    def _has_read_what_was_planned(self) -> bool:
+        """Return whether a script that has just ended read the properties of the plan, as far as that is known.
+
+        Verified properties are in a file, which no publication changes.
+        """
+        if self._adapters.trusted is not None:
+            return True
+        try:
+            return self._adapters.fleet.is_current(self._basis.revision, self._basis.stamp)
+        except (DeniedError, RestartError, UnreachableError):
+            return False
 
     def _packages(self) -> Packages:
         """Return the installed packages, read once after each transaction."""
@@ -230,5 +240,5 @@ class StepEffects:
         if self._adapters.trusted is not None:
             facts["ZKDEPLOYMENT_PROPERTIES"] = self._adapters.trusted.properties_file(path)
         self._adapters.scripts.run(
-            [script, *step.arguments], name=step.title, revision=self._revision, facts=facts
+            [script, *step.arguments], name=step.title, revision=self._basis.revision, facts=facts
         )
