@@ -9,7 +9,15 @@ from unittest import mock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_USERS = ("run_directory", "version_file", "failure_file", "identity_file", "published_file", "signing_file")
+_USERS = (
+    "run_directory",
+    "version_file",
+    "failure_file",
+    "identity_file",
+    "published_file",
+    "signing_file",
+    "accepted_file",
+)
 
 
 class Disk:

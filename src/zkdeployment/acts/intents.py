@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.acts.checks import check_change
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, UpdateRule, subject_text
 from zkdeployment.errors import RefusedError
-from zkdeployment.intents.approvals import uncounted_approval, with_objections
+from zkdeployment.intents.approvals import accepted_by_records, uncounted_approval, with_objections
 from zkdeployment.intents.content import changed_keys
 from zkdeployment.intents.edits import (
     described_as,
@@ -187,7 +187,7 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
     if verifier is None:
         return placed
     objection = partial(verifier.objection, revision=branch.tip)
-    verified = with_objections({subject: placed.snapshot}, _known(order), objection)
+    verified = with_objections({subject: placed.snapshot}, objection, accepted_by_records(_known(order)))
     return replace(placed, snapshot=verified[subject])
 
 

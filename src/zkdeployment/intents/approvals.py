@@ -6,10 +6,13 @@ the signer of the content: two people look at what is deployed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
-from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.documents.intents.values import DeploymentIntentGroup, subject_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
+
+#: What a syncer accepted: the fingerprint of each group that was approved or deployed, by the text of its subject.
+AcceptedApprovals: TypeAlias = "Mapping[str, str]"
+
+NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
 
 #: The namespace of signatures of approvals, as ``ssh-keygen -Y sign -n`` takes it.
 APPROVAL_NAMESPACE = "zkdeployment-approval"
@@ -59,26 +67,73 @@ def signature_hint(subject: IntentSubject) -> str:
 
 def with_objections(
     snapshots: Mapping[IntentSubject, IntentSnapshot],
-    known: Mapping[IntentSubject, IntentRecord],
     objection: Callable[[IntentSnapshot], str | None],
+    is_accepted: Callable[[IntentSnapshot], bool] = lambda _: False,
 ) -> dict[IntentSubject, IntentSnapshot]:
     """Return the intents with the objections to their approvals.
 
-    ``objection`` is asked for approvals of the present content only, and not for those that ``known`` records of
-    publications have accepted.
+    ``objection`` is asked for approvals of the present content only, and not for those that were accepted.
     """
     return {
         subject: replace(snapshot, objection=objection(snapshot))
-        if snapshot.is_approved and not _was_accepted(snapshot, known.get(subject))
+        if snapshot.is_approved and not is_accepted(snapshot)
         else snapshot
         for subject, snapshot in snapshots.items()
     }
 
 
-def _was_accepted(snapshot: IntentSnapshot, record: IntentRecord | None) -> bool:
-    return (
-        record is not None
-        and record.intent.approval == snapshot.intent.approval
-        and record.approved is not None
-        and record.approved.digest == snapshot.content.digest
-    )
+def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable[[IntentSnapshot], bool]:
+    """Return whether the records of publications say that an approval was accepted.
+
+    Whoever can write to ZooKeeper can write these records: what is deployed must not depend on them.
+    """
+
+    def is_accepted(snapshot: IntentSnapshot) -> bool:
+        record = known.get(snapshot.intent.subject)
+        return (
+            record is not None
+            and record.intent.approval == snapshot.intent.approval
+            and record.approved is not None
+            and record.approved.digest == snapshot.content.digest
+        )
+
+    return is_accepted
+
+
+def accepted_by_syncer(accepted: AcceptedApprovals) -> Callable[[IntentSnapshot], bool]:
+    """Return whether a syncer accepted a group with exactly this content and this approval."""
+
+    def is_accepted(snapshot: IntentSnapshot) -> bool:
+        return accepted.get(subject_text(snapshot.intent.subject)) == _fingerprint(snapshot)
+
+    return is_accepted
+
+
+def newly_accepted(snapshots: Mapping[IntentSubject, IntentSnapshot]) -> dict[str, str]:
+    """Return what a syncer accepts with a publication of these intents: approved groups, and deployed ones."""
+    return {
+        subject_text(subject): _fingerprint(snapshot)
+        for subject, snapshot in snapshots.items()
+        if isinstance(snapshot.intent, DeploymentIntentGroup)
+        and (snapshot.is_approved or snapshot.state.is_active)
+    }
+
+
+def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[IntentSnapshot], bool]) -> str | None:
+    """Return why a group that stays deployed must not be, where approvals need a signature; ``None`` if it may.
+
+    That it was deployed before is known from ZooKeeper alone, unless the syncer accepted it.
+    """
+    intent = snapshot.intent
+    is_governed = isinstance(intent, DeploymentIntentGroup) and snapshot.state.is_active
+    if not is_governed or snapshot.is_approved or is_accepted(snapshot):
+        return None
+    missing = "its content has no approval" if intent.approval is None else "it approves another content"
+    return uncounted_approval(intent.subject, snapshot.objection or missing)
+
+
+def _fingerprint(snapshot: IntentSnapshot) -> str:
+    """Return the digest of a group's subject, content and approval; the signature counts byte for byte."""
+    approval = snapshot.intent.approval
+    value = [snapshot.intent.subject, snapshot.content.digest, None if approval is None else asdict(approval)]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

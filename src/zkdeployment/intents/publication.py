@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import RefusedError
 from zkdeployment.intents.instances import IntentRecord, advance_instances
 from zkdeployment.intents.judge import judge_change
-from zkdeployment.intents.life_cycle import IntentEffect
+from zkdeployment.intents.life_cycle import IntentEffect, IntentRefusal
 from zkdeployment.intents.resources import instance_resources, is_terminating, row_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.content import IntentContent
     from zkdeployment.intents.instances import InstanceChange, IntentInstance
-    from zkdeployment.intents.life_cycle import IntentRefusal, IntentSnapshot
+    from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.cluster import Revision
     from zkdeployment.planning.targets.governance import GovernedService
@@ -78,11 +79,12 @@ def change_intents(
     after: Mapping[IntentSubject, IntentSnapshot],
     services: Mapping[IntentSubject, tuple[GovernedService, ...]],
     reports: FleetReports | None,
+    objections: Mapping[IntentSubject, str] = MappingProxyType({}),
 ) -> IntentsChange:
     """Return what publishing the intents of a revision changes; raises ``RefusedError`` with all refusals.
 
     ``before`` are the published records, ``None`` for a fleet that has never published an intent. ``reports`` are
-    needed only if ``awaiting_reports`` names intents.
+    needed only if ``awaiting_reports`` names intents. ``objections`` are why groups must not be deployed.
     """
     published = {} if before is None else before
     judged = judge_change(
@@ -91,8 +93,9 @@ def change_intents(
         terminating=[] if reports is None else _terminating(published, after, reports),
         approved=approved_contents(published.values()),
     )
-    if judged.refusals:
-        raise RefusedError(refusal_text(revision, judged.refusals))
+    refusals = (*judged.refusals, *_refusals(after, objections, {one.subject for one in judged.refusals}))
+    if refusals:
+        raise RefusedError(refusal_text(revision, refusals))
     begun = (subject for subject, effects in judged.effects.items() if IntentEffect.BEGIN_INSTANCE in effects)
     finals = {
         subject: final_status(published[subject].instances[-1], reports)
@@ -149,6 +152,19 @@ def refusal_text(revision: Revision, refusals: Iterable[IntentRefusal]) -> str:
     """Return the message for a revision that breaks the life cycle, with one refusal on each line."""
     heading = f"revision {revision} is not published: it breaks the life cycle of intents:"
     return "\n  ".join([heading, *map(str, refusals)])
+
+
+def _refusals(
+    after: Mapping[IntentSubject, IntentSnapshot],
+    objections: Mapping[IntentSubject, str],
+    refused: Collection[IntentSubject],
+) -> Iterator[IntentRefusal]:
+    """Yield the refusals of groups with objections that are not refused for another reason."""
+    for subject in sorted(objections.keys() - refused):
+        snapshot = after[subject]
+        approval = snapshot.intent.approval
+        by = None if approval is None else approval.by
+        yield IntentRefusal(subject, snapshot.state, objections[subject], by)
 
 
 def _terminating(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from zkdeployment.intents.approvals import AcceptedApprovals
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
@@ -33,6 +34,16 @@ class SigningMemory(Protocol):
         """Return the record; an empty one if it is missing or corrupt."""
 
     def write_signed(self, record: SigningRecord) -> None:
+        """Replace the record; raises ``HostFilesError``."""
+
+
+class ApprovalMemory(Protocol):
+    """What a syncer accepted of the intents that it published, persisted."""
+
+    def read_accepted(self) -> AcceptedApprovals | None:
+        """Return the record; ``None`` if this syncer never published an intent. A corrupt record is empty."""
+
+    def write_accepted(self, accepted: AcceptedApprovals) -> None:
         """Replace the record; raises ``HostFilesError``."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.process_lock import check_owner, sole_process
@@ -161,6 +162,7 @@ def _syncer(
         signer,
         repositories=repositories,
         signing=SigningFile(mirror.with_name(f".{mirror.name}.signed")),
+        accepted=AcceptedFile(mirror.with_name(f".{mirror.name}.accepted")),
         publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
     )
 

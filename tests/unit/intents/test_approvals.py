@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.approvals import (
     KeyOwner,
+    accepted_by_records,
+    accepted_by_syncer,
     approval_statement,
+    deployment_objection,
+    newly_accepted,
     own_content_objection,
     with_objections,
 )
@@ -42,7 +46,7 @@ def test_an_approver_who_signed_the_content_with_the_same_name_or_key_is_refused
 
 
 def test_a_group_with_an_objection_is_created_and_cannot_be_instantiated():
-    found = with_objections({SHOP.subject: SNAPSHOT}, {}, lambda _: "nobody signed it")[SHOP.subject]
+    found = with_objections({SHOP.subject: SNAPSHOT}, lambda _: "nobody signed it")[SHOP.subject]
     assert (found.state, found.is_approved) == (IntentState.CREATED, False)
     refusal = perform(found, IntentAct.INSTANTIATE)
     assert isinstance(refusal, IntentRefusal)
@@ -59,9 +63,54 @@ def test_only_approvals_of_the_present_content_that_were_not_accepted_before_are
         asked.append(snapshot)
 
     other = replace(SNAPSHOT, content=IntentContent({}, {}))
-    with_objections({SHOP.subject: other}, {}, ask)
+    with_objections({SHOP.subject: other}, ask)
     accepted = IntentRecord(SHOP, IntentState.APPROVED, (), CONTENT, CONTENT)
-    with_objections({SHOP.subject: SNAPSHOT}, {SHOP.subject: accepted}, ask)
+    with_objections({SHOP.subject: SNAPSHOT}, ask, accepted_by_records({SHOP.subject: accepted}))
+    with_objections({SHOP.subject: SNAPSHOT}, ask, accepted_by_syncer(newly_accepted({SHOP.subject: SNAPSHOT})))
     assert asked == []
-    with_objections({SHOP.subject: SNAPSHOT}, {SHOP.subject: replace(accepted, approved=None)}, ask)
+    unknown = accepted_by_records({SHOP.subject: replace(accepted, approved=None)})
+    with_objections({SHOP.subject: SNAPSHOT}, ask, unknown)
     assert asked == [SNAPSHOT]
+
+
+def test_a_syncer_accepts_an_approval_again_only_byte_for_byte_and_of_the_same_content():
+    is_accepted = accepted_by_syncer(newly_accepted({SHOP.subject: SNAPSHOT}))
+    assert is_accepted(SNAPSHOT)
+    approval = SHOP.approval
+    assert approval is not None
+    for other in (
+        replace(SNAPSHOT, intent=replace(SHOP, approval=replace(approval, signature="other"))),
+        replace(SNAPSHOT, intent=replace(SHOP, approval=None)),
+        replace(SNAPSHOT, intent=replace(SHOP, name="other")),
+        replace(SNAPSHOT, content=IntentContent({}, {})),
+    ):
+        assert not is_accepted(other)
+
+
+def test_only_approved_and_deployed_groups_are_accepted():
+    deployed = replace(SNAPSHOT, intent=replace(SHOP, state=IntentState.INSTANTIATED, approval=None))
+    cluster = IntentSnapshot(ClusterIntents("ams", "web", {}, IntentState.APPLIED), CONTENT)
+    for snapshot, count in (
+        (SNAPSHOT, 1),
+        (deployed, 1),
+        (replace(SNAPSHOT, objection="nobody signed it"), 0),
+        (replace(SNAPSHOT, intent=replace(SHOP, approval=None)), 0),
+        (cluster, 0),
+    ):
+        assert len(newly_accepted({snapshot.intent.subject: snapshot})) == count
+
+
+def test_a_group_stays_deployed_if_its_approval_counts_or_the_syncer_accepted_it_so():
+    deployed = replace(SNAPSHOT, intent=replace(SHOP, state=IntentState.INSTANTIATED))
+    bare = replace(deployed, intent=replace(deployed.intent, approval=None))
+    for snapshot, reason in (
+        (replace(deployed, objection="nobody signed it"), "nobody signed it"),
+        (bare, "its content has no approval"),
+        (replace(deployed, content=IntentContent({}, {})), "it approves another content"),
+    ):
+        found = deployment_objection(snapshot, lambda _: False)
+        assert found is not None
+        assert found.startswith(f"its approval does not count: {reason}; ")
+        assert deployment_objection(snapshot, accepted_by_syncer(newly_accepted({SHOP.subject: snapshot}))) is None
+    assert deployment_objection(deployed, lambda _: False) is None
+    assert deployment_objection(SNAPSHOT, lambda _: False) is None

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError
-from zkdeployment.intents.approvals import with_objections
+from zkdeployment.intents.approvals import (
+    NOTHING_ACCEPTED,
+    accepted_by_syncer,
+    deployment_objection,
+    newly_accepted,
+    with_objections,
+)
 from zkdeployment.intents.publication import awaiting_reports, change_intents, with_final_status
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.log import get_logger
@@ -14,24 +20,35 @@ from zkdeployment.planning.targets.governance import governed_services, read_int
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.approvals import AcceptedApprovals
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.publication import Published
     from zkdeployment.planning.publishing import Draft
     from zkdeployment.ports.approvals import ApprovalVerifier
+    from zkdeployment.ports.memory import ApprovalMemory
     from zkdeployment.ports.publication import PublicationStore
 
 
 class IntentJudge:
     """Reads records of intents from ``store``, and reports of hosts where the decision needs them.
 
-    With ``approvals``, only approvals without an objection count.
+    With ``approvals``, only approvals without an objection count. ``memory`` is the syncer's own record of what it
+    accepted: the records in ZooKeeper do not tell which approvals count.
     """
 
-    def __init__(self, store: PublicationStore, approvals: ApprovalVerifier | None = None) -> None:
+    def __init__(
+        self,
+        store: PublicationStore,
+        approvals: ApprovalVerifier | None = None,
+        memory: ApprovalMemory | None = None,
+    ) -> None:
         self._store = store
         self._approvals = approvals
+        self._memory = memory
+        self._accepted: AcceptedApprovals | None = None
         self._settled: int | None = None
 
     def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
@@ -46,13 +63,27 @@ class IntentJudge:
             before = {record.intent.subject: record for record in self._store.intents()}
         reviewed = draft.reviewed
         after = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+        objections: dict[IntentSubject, str] = {}
         if self._approvals is not None:
-            verify = self._approvals.objection
-            after = with_objections(after, before or {}, lambda one: verify(one, draft.revision))
+            verify, accepted = self._approvals.objection, self._known()
+            if before is None and accepted is not None:
+                before = {}  # ZooKeeper has lost the intents, which are not taken as they stand a second time
+            is_accepted = accepted_by_syncer(accepted or NOTHING_ACCEPTED)
+            after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted)
+            if before is not None:
+                found = ((subject, deployment_objection(one, is_accepted)) for subject, one in after.items())
+                objections = {subject: objection for subject, objection in found if objection is not None}
         services = governed_services(read_intents(reviewed.documents), draft.compilation.whole)
         awaiting = awaiting_reports(before or {}, after)
         reports = self._reports(awaiting) if awaiting else None
-        return change_intents(draft.revision, before, after, services, reports)
+        return change_intents(draft.revision, before, after, services, reports, objections)
+
+    def accept(self, change: IntentsChange) -> None:
+        """Record durably what is about to be published; raises ``HostFilesError``."""
+        accepted = newly_accepted(change.after)
+        if self._memory is not None and accepted != self._known():
+            self._memory.write_accepted(accepted)
+        self._accepted = accepted
 
     def record_final_statuses(self, published: Published) -> None:
         """Record the final status of each terminated instance of which no host has a deployment any more.
@@ -73,6 +104,11 @@ class IntentJudge:
                     self._store.record_final_status(ended)
                 except ConflictError as error:
                     get_logger().warning("final-status-not-recorded", reason=str(error))
+
+    def _known(self) -> AcceptedApprovals | None:
+        if self._accepted is None and self._memory is not None:
+            self._accepted = self._memory.read_accepted()
+        return self._accepted
 
     def _reports(self, records: Iterable[IntentRecord]) -> FleetReports:
         services = {service.assignment.path for one in records for service in one.instances[-1].services}

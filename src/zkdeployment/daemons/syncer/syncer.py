@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.planning.publishing import Draft, PreparedPublication
     from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.host_repositories import HostRepositories
-    from zkdeployment.ports.memory import PublicationMemory, SigningMemory
+    from zkdeployment.ports.memory import ApprovalMemory, PublicationMemory, SigningMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationSigner, PublicationStore, TreeSource
     from zkdeployment.ports.trust import PublisherKeys
@@ -84,10 +84,11 @@ class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
-    ``approvals``, approvals of intents need a valid signature. With a ``signer``, which the store has as well,
-    publications are signed: ``signing`` records what this syncer signed, and ``publishers`` are the keys of all
-    syncers. With ``repositories``, hosts must be able to install the packages of a publication
-    from these. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
+    ``approvals``, approvals of intents need a valid signature; ``accepted`` records what was published of them.
+    With a ``signer``, which the store has as well, publications are signed: ``signing`` records what this syncer
+    signed, and ``publishers`` are the keys of all syncers. With ``repositories``, hosts must be able to install
+    the packages of a publication from these. ``fetched`` is the time of the last read of the source, in seconds
+    since the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -102,6 +103,7 @@ class Syncer:
         repositories: HostRepositories | None = None,
         signing: SigningMemory | None = None,
         publishers: PublisherKeys | None = None,
+        accepted: ApprovalMemory | None = None,
     ) -> None:
         self._source = source
         self._store = store
@@ -112,7 +114,7 @@ class Syncer:
         self._sequences = SignedSequences(signing)
         self._signature = StandingSignature(store, self._builder, signer, self._sequences, clock, publishers)
         self._guards = PublicationGuards(source, store)
-        self._intents = IntentJudge(store, approvals)
+        self._intents = IntentJudge(store, approvals, accepted)
         self._packages = None if repositories is None else PackageGuard(store, repositories)
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
@@ -292,6 +294,8 @@ class Syncer:
         """Write the publication."""
         now = self._clock.now()
         publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
+        if intents is not None:
+            self._intents.accept(intents)
         since = self._store.publish(publication, intents)
         if self._signs:
             self._sequences.record(publication.sequence, since, publication.revision)

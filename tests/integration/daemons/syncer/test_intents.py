@@ -13,6 +13,7 @@ from support.commands import invoke
 from support.repository import make_key, public
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.approvals import GitApprovals
+from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
 from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -227,29 +228,96 @@ def test_a_group_that_changed_since_its_approval_is_created_again_and_instantiat
     ) in str(refused.value)
 
 
-def test_with_approvers_only_their_signatures_approve(publishing: Publishing):
-    key = make_key(publishing.directory, "ann")
-    approvers = publishing.directory / "approvers"
-    approvers.write_text(f"ann@example.com {public(key)}\n")
+class ApprovedPublishing:
+    """A syncer that publishes only groups which ``ann`` approved, and its record of them."""
 
-    def sync() -> None:
-        source = publishing.source()
-        approvals = GitApprovals(lambda: source.reader, approvers, None, time.time)
-        with Session(publishing.zookeeper) as session:
-            store = ZooKeeperPublications(session)
-            Syncer(source, store, SystemClock(), publishing.memory(), approvals).sync()
+    def __init__(self, publishing: Publishing) -> None:
+        self.publishing = publishing
+        self.key = make_key(publishing.directory, "ann")
+        self.approvers = publishing.directory / "approvers"
+        self.approvers.write_text(f"ann@example.com {public(self.key)}\n")
+        self.file = publishing.directory / ".tree.accepted"
 
-    publishing.push(TREE, i_yaml=group("Approved"))
-    sync()
+    def push(self, state: str, tree: str = TREE, extra: str = "", *, signed: bool) -> None:
+        document = group(state, tree, extra)
+        if signed:
+            signature = approval_signer(self.key)(SHOP, content(tree)).replace("\n", "\n\n")
+            document = document.replace("the launch}", f"the launch, signature: '{signature}'}}")
+        self.publishing.push(tree, i_yaml=document)
+
+    def sync(self, *, has_approvers: bool = True, force: bool = False) -> None:
+        source = self.publishing.source()
+        approvals = GitApprovals(lambda: source.reader, self.approvers, None, time.time) if has_approvers else None
+        with Session(self.publishing.zookeeper) as session:
+            store, memory = ZooKeeperPublications(session), self.publishing.memory()
+            syncer = Syncer(source, store, SystemClock(), memory, approvals, accepted=AcceptedFile(self.file))
+            syncer.sync(SyncOptions(force=force))
+
+    def refuses(self, reason: str) -> None:
+        with pytest.raises(RefusedError, match=f"its approval does not count: {reason}"):
+            self.sync(force=True)
+
+
+@pytest.fixture
+def approved(publishing: Publishing) -> ApprovedPublishing:
+    return ApprovedPublishing(publishing)
+
+
+def test_with_approvers_only_their_signatures_approve(publishing: Publishing, approved: ApprovedPublishing):
+    approved.push("Approved", signed=False)
+    approved.sync()
     assert record(publishing).state.value == "Created"
-    publishing.push(TREE, i_yaml=group("Instantiated"))
-    with pytest.raises(RefusedError, match="its approval does not count: it has no signature by one of the appro"):
-        sync()
-    signature = approval_signer(key)(SHOP, content(TREE)).replace("\n", "\n\n")
-    signed = group("Instantiated").replace("the launch}", f"the launch, signature: '{signature}'}}")
-    publishing.push(TREE, i_yaml=signed)
-    sync()
+    approved.push("Instantiated", signed=False)
+    approved.refuses("it has no signature by one of the approvers")
+    approved.push("Instantiated", signed=True)
+    approved.sync()
     assert record(publishing).state.value == "Instantiated"
+
+
+def test_an_approval_that_only_zookeeper_calls_accepted_does_not_count(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    """The attacker may push, and writes what a syncer without approvers would have written to ZooKeeper."""
+    approved.push("Created", signed=False)
+    approved.sync()
+    approved.push("Instantiated", signed=False)
+    publishing.sync()
+    assert record(publishing).state.value == "Instantiated"
+    approved.refuses("it has no signature by one of the approvers")
+    published = publishing.get("/zkdeployment/targets") or {}
+    publishing.put("/zkdeployment/targets", {key: published[key] for key in published if key != "intents"})
+    approved.refuses("it has no signature by one of the approvers")
+    approved.push("Instantiated", signed=True)
+    approved.sync()
+
+
+def test_an_accepted_approval_counts_when_its_approver_has_left(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    rule = "  update: approve\n"
+    approved.push("Instantiated", extra=rule, signed=True)
+    approved.sync()
+    approved.approvers.write_text(f"bob@example.com {public(make_key(publishing.directory, 'bob'))}\n")
+    publishing.push(f"{TREE}/more\n")
+    approved.sync()
+    changed = TREE.replace("version = '1'", "version = '2'")
+    approved.push("Instantiated", changed, rule, signed=True)
+    approved.refuses("its signature is not by one of the keys in")
+    approved.push("Instantiated", extra=rule, signed=True)
+    approved.file.write_text("?")
+    approved.refuses("its signature is not by one of the keys in")
+
+
+def test_groups_that_were_deployed_before_approvals_needed_signatures_stay_deployed(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    approved.push("Instantiated", signed=False)
+    approved.sync(has_approvers=False)
+    publishing.push(f"{TREE}/more\n")
+    approved.sync()
+    assert record(publishing).state.value == "Instantiated"
+    approved.file.unlink()
+    approved.refuses("it has no signature by one of the approvers")
 
 
 def test_faults_of_governance_are_errors_with_their_places(publishing: Publishing):
