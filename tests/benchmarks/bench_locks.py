@@ -1,23 +1,28 @@
 """Measures a lock for which many hosts wait, against hosts that read the queue in each turn.
 
-In each turn all hosts try to acquire the lock, then the holder releases it and the next host acquires it.
+In each turn all hosts try to acquire the lock and look whether the cluster version may have changed, then the
+holder releases the lock and the next host acquires it.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
 from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, requests
 from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.daemons.agent.recheck import Recheck
 from zkdeployment.daemons.queue_pace import asks_for_holder
 from zkdeployment.model.host import Identity
 
@@ -81,12 +86,21 @@ def _results(
         if not queue[0].acquire(_PATIENCE):
             raise TimeoutError("the lock was given back, and the next host did not get it")
 
+    known = {host: host.ahead for host in hosts}
+    clock = SystemClock()
+    rechecks = {host: Recheck(clock, partial(getattr, host._session, "id")) for host in hosts}
+    for host in hosts:
+        _read_cluster(host, rechecks[host])
+
     def take_turns() -> None:
         for turn in range(1, releases + 1):
             for host in queue[1:]:
                 host.acquire(0)
-                if asks_for_holder(turn, host.ahead):
+                if rechecks[host].is_due:
+                    _read_cluster(host, rechecks[host])
+                if asks_for_holder(turn, host.ahead, known[host]):
                     host.holder()
+                    known[host] = host.ahead
             release()
 
     with _counting(sessions) as sent:
@@ -116,6 +130,11 @@ def _results(
         reference=theirs * others,
         at_least=10,
     )
+
+
+def _read_cluster(host: ZooKeeperServiceLock | RoleRequestLock, recheck: Recheck) -> None:
+    """Read the cluster version as a host that waits does, with a watch."""
+    ZooKeeperFleet(host._session).cluster(recheck.begin())
 
 
 @contextmanager

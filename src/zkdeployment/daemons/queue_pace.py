@@ -1,25 +1,42 @@
-"""The interval at which a host in the queue of a lock reads more than the cluster version.
+"""The pace at which a host in the queue of a lock sends requests.
 
-A thousand hosts may wait for one lock. The farther back a host is in the queue, the less often it reads, so all
-hosts together read about as often as the first few.
+A thousand hosts may wait for one lock. Watches tell a waiting host of its turn and of a change of the cluster
+version. Two things have no watch, because a watch would wake all waiting hosts whenever one of them gets its
+turn: the name of the lock's holder, and whether another lock has become free. Hosts read these at intervals that
+double, the later the farther back they are in the queue.
 """
 
 from __future__ import annotations
 
-#: Seconds between two reads of the cluster version in a lock's queue: one turn.
+#: Seconds between two looks at what watches have noted, and between two reads of a host that reads in each turn.
 TURN = 2.0
 
 _MAX_TURNS = 30  # between two checks of other locks
 
 
-def asks_for_holder(turn: int, ahead: int) -> bool:
-    """Return whether to read the lock's holder in this turn; ``ahead`` counts the hosts ahead in the queue."""
-    return turn % max(1, ahead) == 0
+def asks_for_holder(turn: int, ahead: int, known: int | None) -> bool:
+    """Return whether to read the lock's holder in this turn; ``ahead`` counts the hosts ahead in the queue.
+
+    ``known`` is that number when the holder was last read, ``None`` before. The next host in the queue watches the
+    holder itself. A holder that a lock delay keeps from using the lock reads in each turn what it waits for.
+    """
+    if ahead < 2 or ahead != known:
+        return ahead == 0 or ahead != known
+    return _is_doubling(turn, ahead)
 
 
 def asks_for_others(turn: int, ahead: int) -> bool:
     """Return whether to check in this turn whether another lock is free: at least once a minute.
 
-    The hosts at the head of the queue check often, so that no free lock stays unused.
+    The hosts at the head of the queue check soon and often at first: no free lock stays unused for longer than the
+    first of those that need it has waited.
     """
-    return turn % min(max(1, ahead), _MAX_TURNS) == 0
+    if turn >= _MAX_TURNS:
+        return turn % _MAX_TURNS == 0
+    return _is_doubling(turn, min(max(1, ahead), _MAX_TURNS))
+
+
+def _is_doubling(turn: int, first: int) -> bool:
+    """Whether a turn is 0, ``first``, or a multiple of that by a power of two."""
+    multiple, rest = divmod(turn, first)
+    return rest == 0 and multiple & (multiple - 1) == 0

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 class ClusterReader(Protocol):
     """The cluster version, the last publication, and what they mean for this host."""
 
-    def cluster(self) -> Cluster | None:
-        """Read the cluster version; ``None`` if ``/hosts`` does not exist."""
+    def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
+        """Read the cluster version; ``None`` if ``/hosts`` does not exist.
+
+        ``changed`` (which must not block) is called once, when the cluster version may have changed.
+        """
 
     def published(self) -> Published:
         """Read the revision and the sequence of the last publication."""

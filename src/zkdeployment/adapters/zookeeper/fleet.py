@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
+from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Operation
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
@@ -78,8 +79,8 @@ class ZooKeeperFleet:
         self._published_inventory: KnownHost | None = None
         self._delay = LockDelay(lock_delay)
 
-    def cluster(self) -> Cluster | None:
-        node = self._session.get(paths.HOSTS)
+    def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
+        node = self._session.get(paths.HOSTS, watch=None if changed is None else WatchHandler(changed))
         return None if node is None else Cluster.from_properties(node.properties, hosts=node.children)
 
     def published(self) -> Published:

@@ -92,6 +92,7 @@ class Agent:
         outcome = CycleState.MOVED
         with self._unregistering():
             self._register()
+            self._cycle.lease.watch(self._control.wake)
             while outcome is CycleState.MOVED:
                 self._control.check()
                 outcome = self._cycle.run()

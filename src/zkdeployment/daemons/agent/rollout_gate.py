@@ -90,10 +90,13 @@ class RolloutGate:
         self.waited += self._adapters.clock.monotonic() - begun
         get_logger().info("phase-started", phase=phase.value, rollout=self.rollout)
 
-    def check(self) -> None:
-        """Raise ``ConflictError`` unless the rollout still permits the phase that the host has begun."""
+    def check(self, changed: Callable[[], None] | None = None) -> None:
+        """Raise ``ConflictError`` unless the rollout still permits the phase that the host has begun.
+
+        ``changed`` (which must not block) is called once, when that may have changed.
+        """
         rollout = self._permission.rollout
-        self._read()
+        self._read(changed)
         if self._permission.rollout != rollout or (self._phase and not self._permission.allows(self._phase)):
             raise ConflictError(
                 f"rollout {rollout} does not permit this host to continue: {self._permission.obstacle}"

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.plans import read_plan
+from zkdeployment.daemons.agent.recheck import Recheck
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import (
     ConflictError,
@@ -86,6 +87,7 @@ class Supervision:
         self._gate = gate
         self._lease = lease
         self._disturbed = disturbed
+        self._recheck = Recheck(adapters.clock, adapters.session)
         self.changed = False
 
     @property
@@ -152,6 +154,17 @@ class Supervision:
         if self._gate is not None and not midway:
             self._gate.check()
 
+    def check_waiting(self) -> None:
+        """Do as ``check`` for a host that waits, often: ask ZooKeeper only if something may have changed."""
+        self._control.check()
+        if not (self._recheck.is_due or self._lease.is_outdated):
+            return
+        changed = self._recheck.begin()
+        self._check_cluster(changed)
+        self._lease.check()
+        if self._gate is not None:
+            self._gate.check(changed)
+
     def show(self, step: str, done: int, total: int) -> bool:
         """Show the current step and return whether it differs from the step shown before."""
         with self.reporting(step):
@@ -198,9 +211,9 @@ class Supervision:
         if self._disturbed():
             raise ConflictError("the configuration or the program changed; the host waits again with the new one")
 
-    def _check_cluster(self, *, midway: bool = False) -> None:
+    def _check_cluster(self, changed: Callable[[], None] | None = None, *, midway: bool = False) -> None:
         self._control.check()
-        cluster = self._reporting.retry.read_cluster()
+        cluster = self._reporting.retry.read_cluster(changed)
         self._reporting.registration.refresh_session()
         if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
             return

@@ -48,9 +48,12 @@ class ZooKeeperRetry:
         """Like ``retry_until_reachable``, but use the whole grace period of a shutdown before giving up."""
         return self._retry(call, lambda: self._control.overdue)
 
-    def read_cluster(self) -> Cluster | None:
-        """Return the cluster version from ZooKeeper, once ZooKeeper answers."""
-        cluster = self.retry_until_reachable(self._adapters.fleet.cluster)
+    def read_cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
+        """Return the cluster version from ZooKeeper, once ZooKeeper answers.
+
+        ``changed`` (which must not block) is called once, when the cluster version may have changed.
+        """
+        cluster = self.retry_until_reachable(lambda: self._adapters.fleet.cluster(changed))
         self._telemetry.observe(cluster)
         return cluster
 

@@ -126,14 +126,14 @@ class LockedSteps:
         Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.
         """
         try:
-            holder = lock.holder()
+            holder, known = lock.holder(), None
             for turn in count(1):
                 self._show_waiting(step, holder)
                 if lock.acquire(TURN):
                     break
-                self._supervisor.check()
-                if asks_for_holder(turn, lock.ahead):
-                    holder = lock.holder()
+                self._supervisor.check_waiting()
+                if asks_for_holder(turn, lock.ahead, known):
+                    holder, known = lock.holder(), lock.ahead
                 if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
                     lock.release()
                     return False

@@ -117,7 +117,7 @@ class OrderedSteps:
             get_logger().info("waiting-for-service", deployment=str(step.deployment), step=wait.step)
         reach("at:order")
         self._readings[wait.path].service.wait(TURN)
-        self._supervisor.check()
+        self._supervisor.check_waiting()
 
     def _wait_of(self, step: Undeploy | Deploy) -> OrderWait | None:
         """Return the first wait of a step that is not over; ``None`` if the step may run."""

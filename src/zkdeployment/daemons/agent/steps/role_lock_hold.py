@@ -28,6 +28,7 @@ class RoleLockHold:
         self._supervisor = supervisor
         self._runner = runner
         self._holder: str | None = None
+        self._known: int | None = None
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -61,7 +62,7 @@ class RoleLockHold:
             for turn in count():
                 if self._acquire(turn):
                     return
-                self._supervisor.check()
+                self._supervisor.check_waiting()
         except BaseException:
             self._lock.withdraw()  # the lock was never acquired
             raise
@@ -71,8 +72,8 @@ class RoleLockHold:
         try:
             if self._lock.acquire(0):
                 return True
-            if self._holder is None or asks_for_holder(turn, self._lock.ahead):
-                self._holder = self._lock.holder()
+            if self._holder is None or asks_for_holder(turn, self._lock.ahead, self._known):
+                self._holder, self._known = self._lock.holder(), self._lock.ahead
             waiting = f"wait for the lock of role {self._role}, held by {self._holder or 'nobody'}"
             if self._runner.show(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)

@@ -24,6 +24,9 @@ class StepSupervisor(Protocol):
         rollout do not interrupt these.
         """
 
+    def check_waiting(self) -> None:
+        """Do as ``check`` for a host that waits, often: ask ZooKeeper only if something may have changed."""
+
     def begin_changes(self) -> bool:
         """Record that the host has no version any more, before the first change of the deployment.
 
