@@ -64,7 +64,7 @@ def _run(world: World, wanted: argparse.Namespace, seed: int) -> Sequence[str]:
     """Play rounds until the time is over or there is a finding; return the findings."""
     say(f"seed {seed}: starting {wanted.hosts} hosts on {SERVERS} servers")
     world.start()
-    checks = Checks(world.repository)
+    checks = Checks(world.repository.tree)
     with Session(world.zookeeper, session_timeout=6.0, create_chroot=True) as session:
         observer = Observer(world, checks, session)
         rounds = Round(world, checks, observer, Faults(world, observer), Operators(world, observer, session))

@@ -8,13 +8,20 @@ host does what its revision's tree does not want; a recorded stop stops the flee
 from __future__ import annotations
 
 from functools import singledispatchmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from chaos.brackets import BracketChecks
 from chaos.claims import missing_of
 from chaos.observations import (
+    DEPLOY,
+    ENDING,
+    UNDEPLOY,
     AgentEnded,
     AgentThawed,
+    Attacked,
     ClusterSeen,
+    PublicationSeen,
+    RegistrationsSeen,
     ReportsSeen,
     ScriptBegan,
     ScriptEnded,
@@ -22,39 +29,35 @@ from chaos.observations import (
     UnexpectedErrorLogged,
     VersionClaimed,
 )
+from chaos.precedence import PrecedenceChecks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chaos.observations import Observation, ScriptCall
-    from zkdeployment.model.deployment import DesiredState
+    from chaos.pushed import PushedTree
 
 #: Seconds that an agent may take from its last look at the cluster version to the start of a script: it may lose
 #: its connection right after the look, and trusts its session for a while.
 GRACE = 10.0
 
-
-class Trees(Protocol):
-    """The trees that were pushed."""
-
-    def wanted(self, revision: str, host: str) -> DesiredState | None:
-        """Return what a host is to run at a revision; ``None`` if no such revision was pushed."""
-
-    def has_revision(self, revision: str) -> bool:
-        """Whether a revision was pushed."""
-
-    def has_service(self, revision: str, path: str) -> bool:
-        """Whether any host is to run a service at a revision."""
+_INVALID = "that is no valid tree of the repository"
 
 
 class Checks:
     """The checks of one fleet, to which observations are given in the order in which they were made.
 
-    ``findings`` are sentences; ``scripts`` counts the scripts that began.
+    ``tree`` returns the valid tree of a revision that was pushed. ``findings`` are sentences; ``scripts`` counts
+    the scripts that began, and ``publications`` those that were seen whole.
     """
 
-    def __init__(self, trees: Trees) -> None:
-        self._trees = trees
+    def __init__(self, tree: Callable[[str], PushedTree | None]) -> None:
+        self._tree = tree
         self.findings: list[str] = []
         self.scripts = 0
+        self.publications = 0
+        self._brackets = BracketChecks()
+        self._precedence = PrecedenceChecks()
         self._running: set[ScriptCall] = set()
         self._stop: ClusterSeen | None = None
         self._begun: list[ScriptBegan] = []
@@ -62,6 +65,7 @@ class Checks:
         self._unreported: dict[tuple[str, str], ScriptFailed] = {}
         #: Scripts whose agent has ended: nobody hears of their exit status.
         self._orphaned: set[ScriptCall] = set()
+        self._is_attacked = False
 
     @singledispatchmethod
     def see(self, observation: Observation) -> None:
@@ -69,9 +73,13 @@ class Checks:
         raise TypeError(f"not an observation: {observation}")
 
     def check_end(self) -> None:
-        """Check what must have happened when the faults have ended and the fleet has converged."""
+        """Check what must have happened when the faults have ended and the fleet has converged.
+
+        The publication that follows has to be whole, whatever an attacker did before.
+        """
         self.findings += [f"never reported: {host}: {message}" for host, message in self._unreported]
         self.findings += [f"converged, but {call} still runs" for call in self._running]
+        self._is_attacked = False
 
     # Scripts
 
@@ -79,43 +87,33 @@ class Checks:
     def _(self, began: ScriptBegan) -> None:
         self.scripts += 1
         self._begun.append(began)
-        self._check_wanted(began.call)
-        lock = self._lock_of(began.call)
+        call, tree = began.call, self._tree(began.call.revision)
+        if tree is None:
+            self.findings.append(f"{call} runs for a revision {_INVALID}")
+            return
+        self.findings += _unwanted(call, tree)
+        self.findings += self._brackets.began(call, is_controlled=_is_controlled(call, tree))
+        self._precedence.began(began, tree)
+        lock = _lock_of(call, tree)
         if lock is not None:
             self.findings += [
-                f"two scripts under the lock of {lock}: {other} runs, {began.call} begins"
+                f"two scripts under the lock of {lock}: {other} runs, {call} begins"
                 for other in self._running
-                if self._lock_of(other) == lock
+                if (other_tree := self._tree(other.revision)) is not None and _lock_of(other, other_tree) == lock
             ]
-        self._running.add(began.call)
+        self._running.add(call)
 
     @see.register
     def _(self, ended: ScriptEnded) -> None:
         self._running.discard(ended.call)
         self._orphaned.discard(ended.call)
+        self._brackets.ended(ended)
 
     @see.register
     def _(self, failed: ScriptFailed) -> None:
+        self._brackets.failed(failed.call)
         if failed.call not in self._orphaned:
             self._unreported[failed.call.host, failed.message] = failed
-
-    def _check_wanted(self, call: ScriptCall) -> None:
-        wanted = self._trees.wanted(call.revision, call.host)
-        if wanted is None:
-            self.findings.append(f"{call} runs for a revision that is no valid tree of the repository")
-            return
-        assignment = next((entry for entry in wanted.assignments if entry.path == call.path), None)
-        is_wanted = assignment is not None and call.number < assignment.n
-        if call.undeploys == is_wanted:
-            self.findings.append(
-                f"{call} runs, but the tree {'wants' if is_wanted else 'does not want'} this instance"
-            )
-        elif assignment is not None and not call.undeploys and call.package != assignment.version:
-            self.findings.append(f"{call} runs with version {call.package}, but the tree has {assignment.version}")
-
-    def _lock_of(self, call: ScriptCall) -> str | None:
-        """Return the lock under which a script has to run; ``None`` for the end of a service that is gone."""
-        return None if call.undeploys and not self._trees.has_service(call.revision, call.path) else call.path
 
     # The cluster
 
@@ -124,15 +122,20 @@ class Checks:
         if self._stop is not None and self._stop.written == seen.written:
             for began in self._begun:
                 since = max(self._stop.time, self._thawed.get(began.call.host, 0.0))
-                if since + GRACE < began.time <= seen.since:
+                if since + GRACE < began.time <= seen.since and not self._ignores_stops(began.call):
                     self.findings.append(f"{began.call} began {began.time - self._stop.time:.1f} s after the stop")
         else:
             self._stop = seen if seen.version is None else None
         self._begun = [began for began in self._begun if began.time > seen.since]
-        if seen.stops and seen.version is not None and self._trees.has_revision(seen.version):
+        if seen.stops and seen.version is not None and self._tree(seen.version) is not None:
             self.findings.append(
                 f"a stop is on record ({', '.join(seen.stops)}), but the fleet runs at {seen.version}"
             )
+
+    def _ignores_stops(self, call: ScriptCall) -> bool:
+        """Whether a script belongs to a bracket: a stop does not interrupt the work under a role's lock."""
+        tree = self._tree(call.revision)
+        return tree is not None and _is_controlled(call, tree)
 
     @see.register
     def _(self, seen: ReportsSeen) -> None:
@@ -140,16 +143,36 @@ class Checks:
             if any(host == reporter and message in text for reporter, text in seen.reports):
                 del self._unreported[host, message]
 
+    @see.register
+    def _(self, seen: PublicationSeen) -> None:
+        tree = self._tree(seen.revision)
+        if tree is None or self._is_attacked:
+            return  # a fleet without a tree yet, or what an attacker made of one
+        self.publications += 1
+        if (seen.targets, seen.texts) != (tree.targets, tree.texts):
+            expected, found = f"{tree.targets}, {tree.texts}", f"{seen.targets}, {seen.texts}"
+            self.findings.append(f"half a publication of {seen.revision}: expected {expected}, found {found}")
+        self._precedence.published(seen)
+
+    @see.register
+    def _(self, seen: RegistrationsSeen) -> None:
+        self.findings += self._precedence.registered(seen)
+
+    @see.register
+    def _(self, _: Attacked) -> None:
+        self._is_attacked = True
+        self._precedence.attacked()
+
     # Hosts
 
     @see.register
     def _(self, claim: VersionClaimed) -> None:
-        wanted = self._trees.wanted(claim.revision, claim.host)
-        problems = (
-            ["that is no valid tree of the repository"]
-            if wanted is None
-            else missing_of(wanted, claim.marked, claim.packages)
-        )
+        tree = self._tree(claim.revision)
+        problems = [_INVALID]
+        if tree is not None:
+            wanted = tree.hosts[claim.host]
+            problems = missing_of(wanted, claim.marked, claim.packages)
+            problems += self._brackets.claimed(claim.host, is_controlled=wanted.controller is not None)
         if problems:
             self.findings.append(
                 f"{claim.host} says that it has deployed {claim.revision[:12]}, but {'; '.join(problems)}"
@@ -172,3 +195,45 @@ class Checks:
     @see.register
     def _(self, logged: UnexpectedErrorLogged) -> None:
         self.findings.append(f"{logged.daemon} does not handle an error: {logged.error}")
+
+
+def _unwanted(call: ScriptCall, tree: PushedTree) -> list[str]:
+    """Return what of a script contradicts the tree of its revision."""
+    if call.is_bracket:
+        controller = tree.hosts[call.host].controller
+        if controller is None:  # the tree took the controller away while the bracket was open
+            return [] if call.action == ENDING else [f"{call} runs, but the tree has no such controller"]
+        return _differences(call, "version", call.package, controller.version)
+    assignment = tree.assignment(call.host, call.path)
+    is_wanted = assignment is not None and call.number < assignment.n
+    if (call.action == DEPLOY) != is_wanted:
+        return [f"{call} runs, but the tree {'wants' if is_wanted else 'does not want'} this instance"]
+    if assignment is None or call.action == UNDEPLOY:
+        return []
+    return [
+        *_differences(call, "version", call.package, assignment.version),
+        *_differences(call, "text", call.text, tree.texts[call.path]),
+    ]
+
+
+def _differences(call: ScriptCall, name: str, found: str, expected: str | None) -> list[str]:
+    return [] if found == expected else [f"{call} runs with {name} {found}, but the tree has {expected}"]
+
+
+def _is_controlled(call: ScriptCall, tree: PushedTree) -> bool:
+    return call.is_bracket or tree.hosts[call.host].controller is not None
+
+
+def _lock_of(call: ScriptCall, tree: PushedTree) -> str | None:
+    """Return the lock under which a script has to run; ``None`` if it may need none.
+
+    The end of a service that is gone needs none. A host with a controller ends a service under the lock of its
+    role, or under that of the service when others gain it.
+    """
+    if call.action == UNDEPLOY and not tree.has_service(call.path):
+        return None
+    if not _is_controlled(call, tree):
+        return call.path
+    controller = tree.hosts[call.host].controller
+    is_last = call.action == UNDEPLOY and tree.undeploys_last(call.path)
+    return None if is_last or controller is None else controller.path

@@ -9,22 +9,42 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.model.publication import OrderEntry, Targets
+
+#: What scripts are called for: the two of deploy scripts, and the two of role controllers.
+DEPLOY, UNDEPLOY = "deploy", "undeploy"
+STARTING, ENDING = "starting-deployments", "ending-deployments"
+
 
 @dataclass(frozen=True, slots=True)
 class ScriptCall:
-    """A call of a deploy script; ``package`` is the version of the package that the script is from."""
+    """A call of a script; ``package`` is the version of the package that the script is from.
+
+    ``text`` is the property ``text`` in the script's file of verified properties; ``-`` without a file.
+    """
 
     host: str
-    undeploys: bool
+    action: str
     path: str
     number: int
     package: str
     revision: str
+    text: str
     pid: int
 
+    @property
+    def is_bracket(self) -> bool:
+        """Whether this is a call of a role controller."""
+        return self.action in {STARTING, ENDING}
+
+    @property
+    def words(self) -> str:
+        """The call as the reports of failures name it."""
+        return f"{self.action} {self.path}" if self.is_bracket else f"{self.path} {self.number}"
+
     def __str__(self) -> str:
-        undo = "-u " if self.undeploys else ""
-        return f"{undo}{self.path} {self.number} of {self.revision[:12]} on {self.host} (process {self.pid})"
+        undo = "-u " if self.action == UNDEPLOY else ""
+        return f"{undo}{self.words} of {self.revision[:12]} on {self.host} (process {self.pid})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +61,7 @@ class ScriptEnded:
 
     time: float
     call: ScriptCall
+    killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +75,7 @@ class ScriptFailed:
     @property
     def message(self) -> str:
         """The part of each report that names this failure."""
-        return f"{self.call.path} {self.call.number} failed with exit status {self.status}"
+        return f"{self.call.words} failed with exit status {self.status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +100,39 @@ class ReportsSeen:
 
     time: float
     reports: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationSeen:
+    """A publication, all of which was read at one state of ZooKeeper.
+
+    ``texts`` are the properties ``text`` of the service nodes of its tree. ``since`` is the last sequence that
+    changed something for hosts. ``order`` are its services for which hosts wait, by path, and ``ordered`` is the
+    transaction that wrote this order.
+    """
+
+    time: float
+    revision: str
+    targets: Targets
+    texts: Mapping[str, str]
+    since: int = 0
+    order: Mapping[str, OrderEntry] = field(default_factory=dict)
+    ordered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationsSeen:
+    """The registered hosts at some moment after ``since``, with the transactions that registered them."""
+
+    since: float
+    created: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """Somebody wrote to ZooKeeper what no syncer published."""
+
+    time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +186,9 @@ Observation = (
     | ScriptFailed
     | ClusterSeen
     | ReportsSeen
+    | PublicationSeen
+    | RegistrationsSeen
+    | Attacked
     | VersionClaimed
     | AgentEnded
     | AgentThawed
@@ -142,11 +199,11 @@ Observation = (
 def read_record(line: str) -> ScriptBegan | ScriptEnded | ScriptFailed:
     """Return what a line of the scripts' record says; raises ``ValueError`` for any other line.
 
-    A line is: event, seconds since boot, host, ``-u`` or ``-``, path, number, version of the package, revision,
+    A line is: event, seconds since boot, host, action, path, number, version of the package, revision, text,
     process id, and exit status.
     """
-    event, time, host, undo, path, number, package, revision, pid, status = line.split()
-    call = ScriptCall(host, undo == "-u", path, int(number), package, revision, int(pid))
+    event, time, host, action, path, number, package, revision, text, pid, status = line.split()
+    call = ScriptCall(host, action, path, int(number), package, revision, text, int(pid))
     match event:
         case "begin":
             return ScriptBegan(float(time), call)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from chaos.observations import (
     AgentEnded,
+    Attacked,
     ClusterSeen,
     ReportsSeen,
     ScriptBegan,
@@ -19,6 +20,7 @@ from chaos.observations import (
     read_record,
     unexpected_errors,
 )
+from chaos.publication_reader import read_publication, read_registrations
 from chaos.trace import uptime
 from zkdeployment.adapters import process
 from zkdeployment.adapters.host_files.markers import deployment_of
@@ -26,7 +28,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.errors import ProgramError, ZkdeploymentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from chaos.checks import Checks
@@ -56,6 +58,7 @@ class Observer:
         self._claimed: dict[str, tuple[int, int]] = {}
         self._logged: dict[str, int] = {}
         self._version: object = object()
+        self._published = 0
 
     def see(self, observation: Observation) -> None:
         """Check an observation, and trace a finding."""
@@ -114,7 +117,7 @@ class Observer:
         call = self._running.pop(pid, None)
         if call is not None and call.host == host:
             self._world.trace.note(f"script killed: {call}")
-            self.see(ScriptEnded(uptime(), call))
+            self.see(ScriptEnded(uptime(), call, killed=True))
 
     def agent_restarted(self, host: str) -> None:
         """Note that an agent had ended by itself and runs again."""
@@ -151,6 +154,29 @@ class Observer:
         text = None if version is None else str(version)
         self.see(ClusterSeen(since, uptime(), text, after.changed, None if whole is None else tuple(whole)))
         self.see(ReportsSeen(uptime(), frozenset(self._reports())))
+        self.see(read_registrations(self._session, self._world.hosts))
+        targets = self._session.get(paths.TARGETS)
+        if targets is not None and targets.changed != self._published:
+            self._read_publication(targets.changed)
+
+    def check_publication(self) -> None:
+        """Read the publication, although it was read before."""
+        with self._reading:
+            self._session.sync()
+            self._read_publication(0)
+
+    def _read_publication(self, changed: int) -> None:
+        publication = read_publication(self._session)
+        if publication is not None:
+            self._published = changed
+            self._world.trace.note(f"publication {publication.revision[:12]} is whole")
+            self.see(publication)
+
+    def attack(self, strike: Callable[[], None]) -> None:
+        """Let somebody write to ZooKeeper what no syncer published, between two looks."""
+        with self._reading:
+            self.see(Attacked(uptime()))
+            strike()
 
     def _reports(self) -> set[tuple[str, str]]:
         places = [f"{paths.STOPS}/{name}" for name in self._children(paths.STOPS)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from chaos.attacker import Attacker
 from chaos.trees import SYNTAX_ERROR, changed_plan, first_plan, repaired_plan, spoilt_plan, strategic_plan, text_of
 from zkdeployment.adapters import process
 from zkdeployment.adapters.zookeeper.client import paths
@@ -19,8 +21,8 @@ from zkdeployment.wiring.operator import operator_adapters
 if TYPE_CHECKING:
     from chaos.observer import Observer
     from chaos.plan import Planned
+    from chaos.trees import TreePlan
     from chaos.world import World
-    from simulation.repository import TreePlan
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 #: Seconds in which a syncer has to answer during faults, and afterwards.
@@ -34,13 +36,14 @@ _ANYTHING = GuardOverrides(rewind=True, mass_removal=True, package_problems=True
 
 
 class Operators:
-    """Acts of people; one thread at a time uses them."""
+    """Acts of people, also of an attacker; one thread at a time uses them."""
 
     def __init__(self, world: World, observer: Observer, session: Session) -> None:
         self._world = world
         self._observer = observer
         self._session = session
         self._acts = operator_adapters(session)
+        self._attacker = Attacker(session, world.hosts)
         self._plan: TreePlan | None = None
         self._plans: dict[str, TreePlan] = {}
         self._repaired = 0.0
@@ -108,12 +111,24 @@ class Operators:
     def _directive(self, chance: Random) -> None:
         self._acts.rollouts.direct(chance.choice(list(Directive)), self._act_of("rollout"), "rest")
 
+    def _attack_on_a_target(self, chance: Random) -> None:
+        self._observer.attack(lambda: self._attacker.change_target(chance))
+
+    def _attack_on_a_property(self, chance: Random) -> None:
+        self._observer.attack(lambda: self._attacker.change_property(chance))
+
+    def _attack_with_a_publication(self, chance: Random) -> None:
+        self._observer.attack(lambda: self._attacker.publish(chance))
+
+    def _attack_with_a_replay(self, chance: Random) -> None:
+        self._observer.attack(lambda: self._attacker.replay(chance))
+
     # After the last fault
 
     def settle(self, chance: Random) -> None:
         """Push a tree whose packages all exist."""
         plan = repaired_plan(self._plan) if self._plan is not None else first_plan(chance, self._world.hosts)
-        plan.strategy = None
+        plan = replace(plan, strategy=None)
         self._publish(changed_plan(plan, chance, self._world.hosts))
 
     def obstacle(self) -> str | None:

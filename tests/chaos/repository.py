@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulation.repository import Commit
+from chaos.pushed import PushedTree, pushed_tree
 from zkdeployment.adapters import process
-from zkdeployment.errors import ProgramError, TreeError
+from zkdeployment.errors import ProgramError
 from zkdeployment.model.cluster import INITIAL
-from zkdeployment.model.host import Identity
 
 if TYPE_CHECKING:
-    from zkdeployment.model.deployment import DesiredState
+    from collections.abc import Sequence
+
+    from zkdeployment.model.host import Identity
     from zkdeployment.sandbox.fleet import Sandbox
 
 
 class Repository:
-    """The repository of a sandbox; implements ``chaos.checks.Trees`` for all that was ever committed to it."""
+    """The repository of a sandbox, and what was ever committed to it."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, identities: Sequence[Identity]) -> None:
         self._sandbox = sandbox
-        self._commit = cache(self._read)
+        self._identities = identities
+        self.tree = cache(self._read)
 
     @property
     def tip(self) -> str:
@@ -47,28 +48,13 @@ class Repository:
         """Set the branch back to a revision."""
         self._git("update-ref", "refs/heads/main", revision)
 
-    def wanted(self, revision: str, host: str) -> DesiredState | None:
-        """Return what a host is to run at a revision; ``None`` if it is none of a valid tree."""
-        with contextlib.suppress(ProgramError, TreeError):
-            return self._commit(revision).wanted(Identity(host, f"{host}.sandbox"))
-        return None
-
-    def has_revision(self, revision: str) -> bool:
-        """Whether a revision was pushed."""
-        with contextlib.suppress(ProgramError):
-            return bool(self._commit(revision))
-        return False
-
-    def has_service(self, revision: str, path: str) -> bool:
-        """Whether any host is to run a service at a revision."""
-        with contextlib.suppress(ProgramError, TreeError):
-            targets = self._commit(revision).targets
-            return any(entry.path == path for entries in targets.values() for entry in entries)
-        return False
-
-    def _read(self, revision: str) -> Commit:
-        text = "" if revision == INITIAL else self._git("show", f"{revision}:tree.zk")
-        return Commit(revision, text, None, 0, frozenset(), 0.0)
+    def _read(self, revision: str) -> PushedTree | None:
+        """Return the tree of a revision; ``None`` if no valid tree was pushed as this revision."""
+        try:
+            text = "" if revision == INITIAL else self._git("show", f"{revision}:tree.zk")
+        except ProgramError:
+            return None
+        return pushed_tree(text, self._identities)
 
     def _git(self, *words: str) -> str:
         tree = self._sandbox.layout.tree

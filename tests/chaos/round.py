@@ -97,6 +97,7 @@ class Round:
                 if obstacle is None:
                     self._observer.read_cluster()
                     self._checks.check_end()
+                    self._observer.check_publication()
                     break
                 self._operators.repair()
             except ZkdeploymentError as error:

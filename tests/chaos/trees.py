@@ -1,20 +1,27 @@
-"""The trees that operators push in a round of chaos: changes of a plan by chance, as values."""
+"""The trees that operators push in a round of chaos: values, and changes of them by chance. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from simulation.repository import MISSING_VERSION, ServicePlan, TreePlan
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from random import Random
 
-#: How many services there are, and the versions of their packages.
+#: How many services there are, and the versions of their packages and of the role controller.
 SERVICES = 3
 VERSIONS = ("1.0", "2.0")
 
-#: The name of the package of each service.
+#: A version that no repository has.
+MISSING_VERSION = "9.9"
+
+#: The names of the packages of the services, and of the role controller.
 PACKAGES = tuple(f"app{number}" for number in range(SERVICES))
+CONTROLLER = "ctl"
+
+#: The role of the last hosts.
+ROLE = "edge"
 
 #: What no tree file may contain.
 SYNTAX_ERROR = "/broken : : version = \n"
@@ -38,68 +45,155 @@ data:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """A service: its version, the number of instances by target, and what its properties say.
+
+    ``after`` are the numbers of the services that it is deployed after.
+    """
+
+    version: str
+    targets: Mapping[str, int]
+    text: str = "0"
+    reruns: bool = True
+    undeploys_last: bool = False
+    after: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """A tree: services by number, the version of the controller of ``ROLE``, and the strategy's document."""
+
+    services: Mapping[int, ServicePlan] = field(default_factory=dict)
+    controller: str | None = None
+    strategy: str | None = None
+
+    def with_service(self, number: int, service: ServicePlan | None) -> TreePlan:
+        """Return the plan with another service of this number, or without it."""
+        services = {**self.services} | ({} if service is None else {number: service})
+        if service is None:
+            services.pop(number, None)
+        return replace(self, services=services)
+
+
+def hosts_of_role(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the hosts that have ``ROLE``: two of five."""
+    return hosts[len(hosts) - len(hosts) * 2 // 5 :]
+
+
+def first_plan(chance: Random, hosts: tuple[str, ...]) -> TreePlan:
+    """Return a plan with all services and a controller."""
+    services = {number: _new_service(chance, hosts) for number in range(SERVICES)}
+    return TreePlan(services, chance.choice(VERSIONS))
+
+
 def changed_plan(plan: TreePlan, chance: Random, hosts: tuple[str, ...]) -> TreePlan:
     """Return a plan with a change, and without versions that are missing."""
     changed = repaired_plan(plan)
     for _ in range(chance.choice([1, 1, 2])):
+        if chance.random() < 1 / 8:
+            changed = replace(changed, controller=chance.choice([*VERSIONS, None]))
+            continue
         number = chance.randrange(SERVICES)
         service = changed.services.get(number)
-        kind = chance.choice(["version", "targets", "text", "text", "remove"])
+        kind = chance.choice(["version", "targets", "targets", "text", "text", "properties", "remove"])
         if service is None:
-            changed.services[number] = ServicePlan(chance.choice(VERSIONS), _targets(chance, hosts))
-        elif kind == "version":
-            service.version = chance.choice(VERSIONS)
-        elif kind == "targets":
-            service.targets = _targets(chance, hosts)
-        elif kind == "text" or len(changed.services) == 1:
-            service.text = str(chance.randrange(1_000_000))
-        else:
-            del changed.services[number]
+            changed = changed.with_service(number, _new_service(chance, hosts))
+        elif kind != "remove":
+            changed = changed.with_service(number, _changed_service(service, kind, chance, hosts))
+        elif len(changed.services) > 1:
+            changed = changed.with_service(number, None)
     return changed
-
-
-def first_plan(chance: Random, hosts: tuple[str, ...]) -> TreePlan:
-    """Return a plan with all services."""
-    return TreePlan(
-        {number: ServicePlan(chance.choice(VERSIONS), _targets(chance, hosts)) for number in range(SERVICES)}
-    )
 
 
 def repaired_plan(plan: TreePlan) -> TreePlan:
     """Return a plan whose packages all exist."""
-    repaired = plan.copy()
-    for service in repaired.services.values():
+    for number, service in plan.services.items():
         if service.version == MISSING_VERSION:
-            service.version = VERSIONS[0]
-    return repaired
+            plan = plan.with_service(number, replace(service, version=VERSIONS[0]))
+    return plan
 
 
 def spoilt_plan(plan: TreePlan, chance: Random) -> TreePlan:
     """Return a plan with a version that no repository has."""
-    spoilt = plan.copy()
-    chance.choice(list(spoilt.services.values())).version = MISSING_VERSION
-    return spoilt
+    number = chance.choice([*plan.services])
+    return plan.with_service(number, replace(plan.services[number], version=MISSING_VERSION))
 
 
 def strategic_plan(plan: TreePlan, chance: Random, hosts: tuple[str, ...]) -> TreePlan:
     """Return a plan with another strategy, or without one."""
-    changed = changed_plan(plan, chance, hosts)
-    changed.strategy = None
+    strategy = None
     if chance.random() < 0.7:
-        changed.strategy = _STRATEGY.format(
+        strategy = _STRATEGY.format(
             canary=chance.choice(hosts),
             critical=chance.choice(["true", "false"]),
             parallel=chance.choice([1, 2, 5]),
             tolerated=chance.choice([0, 1, 5]),
         )
-    return changed
+    return replace(changed_plan(plan, chance, hosts), strategy=strategy)
 
 
 def text_of(plan: TreePlan) -> str:
-    """Return the tree's file: what was published once is in it, with or without a service."""
-    return plan.render(range(SERVICES))
+    """Return the tree's file: the nodes that were published once are in it, with or without a service."""
+    lines: list[str] = []
+    for number in range(SERVICES):
+        lines += [f"/s{number}", *(_service_lines(plan, number) if number in plan.services else ())]
+    lines.append("/roles")
+    if plan.controller is not None:
+        lines += [f"  /{ROLE} : {CONTROLLER}", f"    version = '{plan.controller}'"]
+    return "\n".join(lines) + "\n"
+
+
+def path_of(number: int) -> str:
+    """Return the path of a service."""
+    return f"/s{number}/app"
+
+
+def _service_lines(plan: TreePlan, number: int) -> Iterator[str]:
+    service = plan.services[number]
+    yield f"  /app : {PACKAGES[number]}"
+    properties: dict[str, object] = {"version": service.version, "text": service.text}
+    if not service.reruns:
+        properties["rerun"] = "changed"
+    if plan.strategy is None:  # a strategy has its own order
+        if service.undeploys_last:
+            properties["undeploy"] = "last"
+        if after := _awaited(plan, service):
+            properties["deploy_after"] = after
+    yield from (f"    {name} = {value!r}" for name, value in properties.items())
+    yield "    /deploy"
+    for target, count in sorted(service.targets.items()):
+        yield from (f"      /{target}", f"        n = {count}")
+
+
+def _awaited(plan: TreePlan, service: ServicePlan) -> list[str]:
+    """Return the paths of the awaited services: no hosts with a controller deploy them, so there is no circle."""
+    planned = (number for number in sorted(service.after) if number in plan.services)
+    return [path_of(number) for number in planned if ROLE not in plan.services[number].targets]
+
+
+def _new_service(chance: Random, hosts: tuple[str, ...]) -> ServicePlan:
+    return ServicePlan(chance.choice(VERSIONS), _targets(chance, hosts))
+
+
+def _changed_service(service: ServicePlan, kind: str, chance: Random, hosts: tuple[str, ...]) -> ServicePlan:
+    match kind:
+        case "version":
+            return replace(service, version=chance.choice(VERSIONS))
+        case "targets":
+            return replace(service, targets=_targets(chance, hosts))
+        case "text":
+            return replace(service, text=str(chance.randrange(1_000_000)))
+    return replace(
+        service,
+        reruns=chance.random() < 0.5,
+        undeploys_last=chance.random() < 0.5,
+        after=frozenset(chance.sample(range(SERVICES), chance.choice([0, 1]))),
+    )
 
 
 def _targets(chance: Random, hosts: tuple[str, ...]) -> dict[str, int]:
-    chosen = chance.sample(hosts, chance.randint(1, max(2, len(hosts) - 1)))
+    with_role = hosts_of_role(hosts)
+    names = [*(host for host in hosts if host not in with_role), *((ROLE,) if with_role else ())]
+    chosen = chance.sample(names, chance.randint(1, len(names)))
     return {name: chance.choice([1, 1, 2]) for name in chosen}

@@ -9,15 +9,18 @@ import signal
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from chaos.attacker import EVIL
 from chaos.plan import CONTROL
 from chaos.repository import Repository
-from chaos.trees import PACKAGES, VERSIONS
+from chaos.trees import CONTROLLER, PACKAGES, ROLE, VERSIONS, hosts_of_role
 from support.proxy import Proxy
+from support.publish_keys import make_key, make_publishers
 from support.sandboxes import build_rpm
 from zkdeployment.adapters import process
 from zkdeployment.sandbox import process_cleanup
@@ -29,6 +32,7 @@ from zkdeployment.sandbox.layout import SandboxDescription, write_private
 
 if TYPE_CHECKING:
     from chaos.trace import Trace
+    from zkdeployment.model.host import Host
     from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 
 SERVERS = 3
@@ -47,11 +51,13 @@ class World:
     def __init__(self, directory: Path, trace: Trace, count: int) -> None:
         self.directory = directory
         self.trace = trace
-        self._hosts = numbered(count)
-        self.hosts = tuple(host.identity.id for host in self._hosts)
+        plain = numbered(count)
+        self.hosts = tuple(host.identity.id for host in plain)
+        others = len(plain) - len(hosts_of_role(self.hosts))
+        self._hosts = (*plain[:others], *map(_with_role, plain[others:]))
         self.daemons = (*self.hosts, "syncer", "coordinator")
         self.sandbox = Sandbox(directory, adapt=self._adapt)
-        self.repository = Repository(self.sandbox)
+        self.repository = Repository(self.sandbox, [host.identity for host in self._hosts])
         self.shared = self.sandbox.directory / "shared"
         self.proxies: dict[str, list[Proxy]] = {}
         self._disks: list[Path] = []
@@ -161,12 +167,16 @@ class World:
         layout = self.sandbox.layout
         self.shared.mkdir()
         (self.shared / "record").touch()
+        key = make_key(self.sandbox.directory / "keys" / "syncer")
+        publishers = make_publishers(key.with_name("publishers"), key)
         for host in self.hosts:
             place = layout.host(host)
             self._mount(place.root, _ROOT_SIZE)
             self._mount(place.run, _RUN_SIZE)
             self._reroute(place.config, host, description.zookeeper)
+            _set(place.config, "zkdeployment", f"publishers = {publishers}")
         self._reroute(layout.config, CONTROL, description.zookeeper)
+        _set(layout.config, "sync", f"publish-key = {key}")
 
     def _reroute(self, config: Path, member: str, zookeeper: str) -> None:
         """Let the daemons of a configuration connect to proxies."""
@@ -193,10 +203,23 @@ class World:
         process_cleanup.end_processes(self.sandbox.directory)
 
 
+def _with_role(host: Host) -> Host:
+    return replace(host, identity=replace(host.identity, role=ROLE))
+
+
+def _set(config: Path, section: str, line: str) -> None:
+    """Add a line to a section of a configuration."""
+    text = config.read_text(encoding="utf-8")
+    write_private(config, text.replace(f"[{section}]\n", f"[{section}]\n{line}\n"))
+
+
 def _build_packages(directory: Path) -> list[Path]:
     script = _SCRIPT.read_text(encoding="utf-8")
+    places = {name: ["bin/zookeeper-deploy"] for name in PACKAGES}
+    places[CONTROLLER] = ["bin/starting-deployments", "bin/ending-deployments"]
+    wanted = [(name, version, at) for name, at in places.items() for version in VERSIONS]
+    wanted.append((EVIL["package"], EVIL["version"], places[PACKAGES[0]]))
     return [
-        build_rpm(directory, name, version, script=script.replace("@VERSION@", version))
-        for name in PACKAGES
-        for version in VERSIONS
+        build_rpm(directory, name, version, script=script.replace("@VERSION@", version), places=at)
+        for name, version, at in wanted
     ]

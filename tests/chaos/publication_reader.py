@@ -1,0 +1,81 @@
+"""Reads publications and registrations from ZooKeeper, past all proxies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from chaos.observations import PublicationSeen, RegistrationsSeen
+from chaos.pushed import plain_targets
+from chaos.trace import uptime
+from chaos.trees import SERVICES, path_of
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
+from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry
+from zkdeployment.errors import TreeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.publication import OrderEntry
+
+_SERVICES = tuple(map(path_of, range(SERVICES)))
+
+
+def read_publication(session: Session) -> PublicationSeen | None:
+    """Return what is published, read at one state; ``None`` while nothing is, or while it changes."""
+    state = _state(session)
+    if state is None:
+        return None
+    revision, since, _ = state
+    names = session.children(paths.TARGETS) or []
+    nodes = session.get_many([f"{paths.TARGETS}/{name}" for name in names])
+    services = session.get_many(_SERVICES)
+    order, ordered = _read_order(session, since)
+    if _state(session) != state:
+        return None
+    try:
+        targets = decode_targets({unquote(name): node for name, node in zip(names, nodes, strict=True)})
+    except TreeError:
+        targets = {}
+    texts = {
+        path: str(node.properties.get("text"))
+        for path, node in zip(_SERVICES, services, strict=True)
+        if node is not None
+    }
+    return PublicationSeen(uptime(), revision, plain_targets(targets), texts, since, order, ordered)
+
+
+def read_registrations(session: Session, hosts: Sequence[str]) -> RegistrationsSeen:
+    """Return the hosts that are registered."""
+    since = uptime()
+    nodes = session.get_many([f"{paths.HOSTS}/{host}" for host in hosts])
+    created = {host: node.created for host, node in zip(hosts, nodes, strict=True) if node is not None}
+    return RegistrationsSeen(since, created)
+
+
+def _state(session: Session) -> tuple[str, int, int] | None:
+    """Return revision and ``since`` of what is published, and the transaction that wrote these."""
+    hosts, targets = session.get_many([paths.HOSTS, paths.TARGETS])
+    if hosts is None or targets is None or "importing" in hosts.properties:
+        return None
+    revision, since = targets.properties.get("version"), targets.properties.get("since")
+    if not isinstance(revision, str) or not isinstance(since, int):
+        return None
+    return revision, since, targets.changed
+
+
+def _read_order(session: Session, since: int) -> tuple[dict[str, OrderEntry], int]:
+    directory = paths.order_path(since)
+    node = session.get(directory)
+    if node is None:
+        return {}, 0
+    names = session.children(directory) or []
+    entries = session.get_many([f"{directory}/{name}" for name in names])
+    order = {
+        paths.awaited_service(name): decode_entry(entry)[0]
+        for name, entry in zip(names, entries, strict=True)
+        if entry is not None
+    }
+    return order, node.created
