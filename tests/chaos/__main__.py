@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from chaos.checks import Checks
 from chaos.faults import Faults
 from chaos.observer import Observer
 from chaos.operators import Operators
-from chaos.plan import ACTS, draw_plan
+from chaos.plan import ACTS, KINDS, draw_plan
 from chaos.round import Round
 from chaos.trace import Trace, say
 from chaos.world import SERVERS, World
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = _parse(arguments)
     seed = random.randrange(1 << 30) if wanted.seed is None else wanted.seed
     if wanted.plan:
-        for planned in _plan(wanted, seed, 1):
+        for planned in _plan(wanted, seed, wanted.first):
             say(f"{planned.at:8.2f} {planned}")
         return 0
     log.configure(quiet=True)
@@ -43,8 +44,9 @@ def main(arguments: Sequence[str]) -> int:
     world = World(directory / "fleet", Trace(directory / "trace", loud=wanted.verbose), wanted.hosts)
     with ended_with_the_tests(world.directory):
         findings: Sequence[str] = ("the run did not end",)
+        number = wanted.first
         try:
-            findings = _run(world, wanted, seed)
+            findings, number = _run(world, wanted, seed)
         except KeyboardInterrupt:
             findings = ()
             say("interrupted; the fleet was removed")
@@ -56,34 +58,36 @@ def main(arguments: Sequence[str]) -> int:
                 world.end()
                 shutil.rmtree(directory)
     if findings:
-        _show(world, findings, seed, wanted)
+        _show(world, findings, wanted, f"--seed {seed} --first {number}")
     return 1 if findings else 0
 
 
-def _run(world: World, wanted: argparse.Namespace, seed: int) -> Sequence[str]:
-    """Play rounds until the time is over or there is a finding; return the findings."""
+def _run(world: World, wanted: argparse.Namespace, seed: int) -> tuple[Sequence[str], int]:
+    """Play rounds until the time is over or there is a finding; return the findings, and the last round."""
     say(f"seed {seed}: starting {wanted.hosts} hosts on {SERVERS} servers")
     world.start()
-    checks = Checks(world.repository.tree)
+    checks, kinds = Checks(world.repository.tree), Counter[str]()
     with Session(world.zookeeper, session_timeout=6.0, create_chroot=True) as session:
         observer = Observer(world, checks, session)
         rounds = Round(world, checks, observer, Faults(world, observer), Operators(world, observer, session))
         end = time.monotonic() + 60 * wanted.minutes
-        for number in itertools.count(1):
+        for number in itertools.count(wanted.first):
             world.trace.note(f"round {number}")
             plan = _plan(wanted, seed, number)
             seconds = rounds.play(plan, _round_seconds(wanted), f"{seed}/{number}")
             if checks.findings:
                 break
+            kinds.update(planned.kind for planned in plan)
             acts = sum(planned.kind in ACTS for planned in plan)
             say(
-                f"round {number}: {len(plan) - acts} faults, {acts} acts, {checks.scripts} scripts so far;"
-                f" converged after {seconds:.0f} s"
+                f"round {number}: {len(plan) - acts} faults, {acts} acts; converged after {seconds:.0f} s;"
+                f" so far {checks.scripts} scripts, {checks.publications} publications"
             )
             if time.monotonic() > end:
+                say(", ".join(f"{kind}: {kinds[kind]}" for kind in KINDS if kinds[kind]))
                 say(f"seed {seed}: {number} rounds, {checks.scripts} scripts: all invariants held")
                 break
-    return checks.findings
+    return checks.findings, number
 
 
 def _plan(wanted: argparse.Namespace, seed: int, number: int) -> Sequence:
@@ -95,13 +99,14 @@ def _round_seconds(wanted: argparse.Namespace) -> float:
     return min(wanted.round, 60 * wanted.minutes)
 
 
-def _show(world: World, findings: Sequence[str], seed: int, wanted: argparse.Namespace) -> None:
+def _show(world: World, findings: Sequence[str], wanted: argparse.Namespace, options: str) -> None:
     world.trace.show_end()
     for finding in findings:
         say(f"finding: {finding}")
     say(f"the whole trace: {world.trace.file}")
     say(f"the fleet's files: {world.directory}; remove them with: rm -r {world.directory.parent}")
-    say(f"the same plans again: scripts/chaos --minutes {wanted.minutes:g} --seed {seed} --round {wanted.round:g}")
+    size = f"--hosts {wanted.hosts} --round {wanted.round:g}"
+    say(f"the same plans again, from this round on: scripts/chaos --minutes {wanted.minutes:g} {options} {size}")
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -121,6 +126,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=45.0,
         help="seconds of faults before the fleet has to converge (%(default)g)",
     )
+    parser.add_argument("--first", type=int, default=1, help="the number of the first round (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the first round, and end")
     parser.add_argument("--verbose", action="store_true", help="print the whole trace")
     return parser.parse_args(arguments)

@@ -48,13 +48,14 @@ class PushedTree:
 
 def pushed_tree(text: str, identities: Iterable[Identity]) -> PushedTree | None:
     """Return what the text of a tree wants of these hosts; ``None`` if it is not valid."""
+    parsed = parse("tree.zk", text)
+    tree = merge([parsed]).tree
+    targets, problems = compile_targets(tree)
+    if parsed.problems or problems:
+        return None
     try:
-        tree = merge([parse("tree.zk", text)]).tree
-        targets, problems = compile_targets(tree)
         hosts = {identity.id: wanted_for(identity, targets) for identity in identities}
     except TreeError:
-        return None
-    if problems:
         return None
     paths = [path for path in map(path_of, range(SERVICES)) if path in tree.nodes]
     texts = {path: str(tree.nodes[path].get("text")) for path in paths}

@@ -4,9 +4,16 @@ import pytest
 
 from chaos.checks import GRACE, Checks
 from chaos.observations import (
+    DEPLOY,
+    ENDING,
+    STARTING,
+    UNDEPLOY,
     AgentEnded,
     AgentThawed,
+    Attacked,
     ClusterSeen,
+    PublicationSeen,
+    RegistrationsSeen,
     ReportsSeen,
     ScriptBegan,
     ScriptCall,
@@ -17,28 +24,61 @@ from chaos.observations import (
     read_record,
     unexpected_errors,
 )
+from chaos.pushed import PushedTree
 from zkdeployment.model.deployment import Assignment, DesiredState
+from zkdeployment.model.publication import OrderEntry
 
 WEB = Assignment("/s0/app", 1, "app0", "app0", version="2.0")
+CONTROLLER = Assignment("/roles/edge", 1, "ctl", "ctl", version="1.0")
+
+#: In the first revision, host1 and host2 are to run /s0/app, and host4 and host5 with a controller, too.
+CONTROLLED = DesiredState((WEB,), CONTROLLER)
+FIRST = PushedTree(
+    {"host1": DesiredState((WEB,)), "host2": DesiredState((WEB,)), "host3": DesiredState(())}
+    | {"host4": CONTROLLED, "host5": CONTROLLED},
+    {"host1": (WEB,), "host2": (WEB,), "edge": (WEB,), "/roles/edge": (CONTROLLER,)},
+    {"/s0/app": "7"},
+)
+
+#: In the second, host1 deploys /s1/app after /s0/app, and host3 keeps /s0/app until host2 has gained it.
+KEPT = Assignment("/s0/app", 1, "app0", "app0", version="2.0", undeploys_last=True)
+AFTER = Assignment("/s1/app", 1, "app1", "app1", version="2.0", after=("/s0/app",))
+SECOND = PushedTree(
+    {"host1": DesiredState((AFTER,)), "host2": DesiredState((KEPT,)), "host3": DesiredState(())},
+    {"host1": (AFTER,), "host2": (KEPT,)},
+    {"/s0/app": "7", "/s1/app": "8"},
+)
+TREES = {"r1": FIRST, "r2": SECOND}
 
 
-class PushedTrees:
-    """One revision, at which host1 and host2 are to run /s0/app."""
-
-    def wanted(self, revision, host):
-        if revision != "r1":
-            return None
-        return DesiredState((WEB,) if host in {"host1", "host2"} else ())
-
-    def has_revision(self, revision):
-        return revision == "r1"
-
-    def has_service(self, revision, path):
-        return revision == "r1" and path == "/s0/app"
+def call(host="host1", **changed):
+    values = {"action": DEPLOY, "path": "/s0/app", "number": 0, "package": "2.0", "revision": "r1", "text": "7"}
+    return ScriptCall(host, **{**values, "pid": 1, **changed})
 
 
-def call(host="host1", *, pid=1, undeploys=False, path="/s0/app", number=0, package="2.0", revision="r1"):
-    return ScriptCall(host, undeploys, path, number, package, revision, pid)
+def bracket(action, host="host4", **changed):
+    return call(host, **{"action": action, "path": "/roles/edge", "package": "1.0", "text": "-", **changed})
+
+
+def whole(script, time=1.0):
+    return ScriptBegan(time, script), ScriptEnded(time + 0.1, script)
+
+
+def published(revision="r2", *, time=0.0, since=1, **changed):
+    tree = TREES[revision]
+    order = {"/s0/app": OrderEntry(("host2",), ("host2",))} if revision == "r2" else {}
+    return PublicationSeen(
+        time,
+        revision,
+        **{"targets": tree.targets, "texts": tree.texts, **changed},
+        since=since,
+        order=order,
+        ordered=50,
+    )
+
+
+def registered(since, created=40):
+    return RegistrationsSeen(since, {"host2": created})
 
 
 def running(time, *, since=None, stops=()):
@@ -49,9 +89,9 @@ def stopped(time, *, since=None, written=2):
     return ClusterSeen(time if since is None else since, time, None, written, ("host1",))
 
 
-def claim(**changed):
+def claim(host="host1", **changed):
     values = {"marked": frozenset({("/s0/app", 0)}), "packages": {"app0": "2.0"}, "revision": "r1", **changed}
-    return VersionClaimed(9.0, "host1", **values)
+    return VersionClaimed(9.0, host, **values)
 
 
 MESSAGE = "/s0/app 0 failed with exit status 7"
@@ -77,7 +117,7 @@ GOOD = (
 
 
 def findings(*story):
-    checks = Checks(PushedTrees())
+    checks = Checks(TREES.get)
     for observation in story:
         checks.see(observation)
     checks.check_end()
@@ -128,12 +168,83 @@ def test_a_good_fleet_has_no_findings():
             id="targets of another tree",
         ),
         pytest.param(
-            [ScriptBegan(1.0, call(undeploys=True))],
+            [ScriptBegan(1.0, call(action=UNDEPLOY))],
             ["the tree wants this instance"],
             id="an end of what is wanted",
         ),
         pytest.param(
             [ScriptBegan(1.0, call(package="1.0"))], ["the tree has 2.0"], id="a package of another publication"
+        ),
+        pytest.param(
+            [ScriptBegan(1.0, call(text="evil"))], ["text evil, but the tree has 7"], id="a property nobody signed"
+        ),
+        pytest.param(
+            [ScriptBegan(1.0, call(path="/evil/app"))],
+            ["the tree does not want this instance"],
+            id="a service that nobody signed",
+        ),
+        pytest.param(
+            [published("r1", targets={"host1": (WEB,)})],
+            ["half a publication of r1"],
+            id="a publication without some targets",
+        ),
+        pytest.param(
+            [published("r1", texts={"/s0/app": "6"})],
+            ["half a publication of r1"],
+            id="a publication with a property of another one",
+        ),
+        pytest.param(
+            [*whole(call("host4"))],
+            ["outside the bracket of its role's controller"],
+            id="a deployment before starting-deployments",
+        ),
+        pytest.param(
+            [
+                ScriptBegan(1.0, bracket(STARTING)),
+                ScriptEnded(1.1, bracket(STARTING), killed=True),
+                *whole(call("host4")),
+            ],
+            ["outside the bracket of its role's controller"],
+            id="a deployment after starting-deployments was killed",
+        ),
+        pytest.param(
+            [
+                *whole(bracket(STARTING)),
+                *whole(call("host4")),
+                claim(host="host4", packages={"app0": "2.0", "ctl": "1.0"}),
+            ],
+            ["host4 has finished before ending-deployments has run"],
+            id="a bracket that is not closed",
+        ),
+        pytest.param(
+            [ScriptBegan(1.0, bracket(STARTING)), ScriptBegan(1.1, bracket(STARTING, "host5", pid=2))],
+            ["two scripts under the lock of /roles/edge"],
+            id="a role lock that is ignored",
+        ),
+        pytest.param(
+            [*whole(bracket(STARTING, package="2.0"))],
+            ["with version 2.0, but the tree has 1.0"],
+            id="a controller of another publication",
+        ),
+        pytest.param(
+            [
+                published(),
+                *whole(call("host1", path="/s1/app", revision="r2", text="8")),
+                *whole(call("host2", revision="r2"), 2.0),
+                registered(3.0),
+            ],
+            ["/s0/app 0 of r2 on host2 (process 1) begins after /s1/app 0 of r2 on host1"],
+            id="a service that is deployed before the one that it waits for",
+        ),
+        pytest.param(
+            [
+                published(),
+                *whole(call("host3", action=UNDEPLOY, revision="r2", text="-")),
+                *whole(call("host2", revision="r2"), 2.0),
+                registered(3.0),
+            ],
+            ["/s0/app 0 of r2 on host2 (process 1) begins after -u /s0/app 0 of r2 on host3"],
+            id="a service that is undeployed before others have it",
         ),
         pytest.param(
             [ScriptBegan(1.0, call(revision="r9"))], ["no valid tree"], id="a revision that nobody pushed"
@@ -201,12 +312,49 @@ def test_what_is_broken_is_found(story, words):
         ),
         pytest.param(
             [
-                ScriptBegan(1.0, call(undeploys=True, path="/s1/app")),
-                ScriptBegan(1.1, call("host2", pid=2, undeploys=True, path="/s1/app")),
-                ScriptEnded(1.2, call(undeploys=True, path="/s1/app")),
-                ScriptEnded(1.2, call("host2", pid=2, undeploys=True, path="/s1/app")),
+                ScriptBegan(1.0, call(action=UNDEPLOY, path="/s1/app", text="-")),
+                ScriptBegan(1.1, call("host2", pid=2, action=UNDEPLOY, path="/s1/app", text="-")),
+                ScriptEnded(1.2, call(action=UNDEPLOY, path="/s1/app", text="-")),
+                ScriptEnded(1.2, call("host2", pid=2, action=UNDEPLOY, path="/s1/app", text="-")),
             ],
             id="a service that is gone needs no lock",
+        ),
+        pytest.param([published("r1"), published()], id="whole publications"),
+        pytest.param(
+            [Attacked(0.5), published("r1", texts={"/s0/app": "evil"})],
+            id="what an attacker makes of a publication",
+        ),
+        pytest.param(
+            [
+                *whole(bracket(STARTING)),
+                *whole(call("host4")),
+                *whole(bracket(ENDING)),
+                claim(host="host4", packages={"app0": "2.0", "ctl": "1.0"}),
+            ],
+            id="a bracket",
+        ),
+        pytest.param(
+            [stopped(3.0), *whole(bracket(ENDING), 4.0 + GRACE), stopped(15.0 + GRACE)],
+            id="a bracket is closed although the fleet is stopped",
+        ),
+        pytest.param(
+            [
+                published(),
+                *whole(call("host2", revision="r2")),
+                *whole(call("host1", path="/s1/app", revision="r2", text="8"), 2.0),
+                *whole(call("host3", action=UNDEPLOY, revision="r2", text="-"), 2.0),
+                registered(3.0),
+            ],
+            id="services in their order",
+        ),
+        pytest.param(
+            [
+                published(),
+                *whole(call("host1", path="/s1/app", revision="r2", text="8")),
+                *whole(call("host2", revision="r2"), 2.0),
+                registered(3.0, created=60),
+            ],
+            id="a host that was away is not waited for",
         ),
     ],
 )
@@ -215,11 +363,27 @@ def test_what_may_happen_is_no_finding(story):
 
 
 def test_the_record_of_scripts_is_read():
-    line = "fail 52391.97 host3 -u /s1/app 1 2.0 7d269be6 14325 45"
-    expected = ScriptCall("host3", True, "/s1/app", 1, "2.0", "7d269be6", 14325)
+    line = "fail 52391.97 host3 undeploy /s1/app 1 2.0 7d269be6 - 14325 45"
+    expected = ScriptCall("host3", UNDEPLOY, "/s1/app", 1, "2.0", "7d269be6", "-", 14325)
     assert read_record(line) == ScriptFailed(52391.97, expected, 45)
     with pytest.raises(ValueError, match="expected begin, end or fail, found pause"):
         read_record(line.replace("fail", "pause"))
+
+
+def test_failures_are_reported_in_the_words_of_the_agent():
+    assert ScriptFailed(1.0, call(), 7).message == "/s0/app 0 failed with exit status 7"
+    assert (
+        ScriptFailed(1.0, bracket(STARTING), 3).message
+        == "starting-deployments /roles/edge failed with exit status 3"
+    )
+
+
+def test_after_an_attack_the_next_convergence_needs_a_whole_publication():
+    checks = Checks(TREES.get)
+    checks.see(Attacked(1.0))
+    checks.check_end()
+    checks.see(published("r1", texts={}))
+    assert len(checks.findings) == 1
 
 
 def test_defects_are_found_in_logs():

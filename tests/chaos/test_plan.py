@@ -3,13 +3,22 @@
 from random import Random
 
 from chaos.plan import ACTS, FAULTS, KINDS, draw_plan
-from chaos.trees import SERVICES, changed_plan, first_plan, repaired_plan, spoilt_plan, strategic_plan, text_of
-from simulation.repository import MISSING_VERSION
+from chaos.pushed import pushed_tree
+from chaos.trees import (
+    MISSING_VERSION,
+    SERVICES,
+    SYNTAX_ERROR,
+    changed_plan,
+    first_plan,
+    repaired_plan,
+    spoilt_plan,
+    strategic_plan,
+    text_of,
+)
 from zkdeployment.documents.reading import read_documents
+from zkdeployment.model.host import Identity
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.tree.layers import merge
-from zkdeployment.tree.parse import parse
+from zkdeployment.planning.precedence.circles import order_problems
 
 HOSTS = ("host1", "host2", "host3")
 
@@ -41,13 +50,22 @@ def test_trees_that_operators_push_are_valid():
     chance = Random(1)
     plan = first_plan(chance, HOSTS)
     assert len(plan.services) == SERVICES
+    texts = []
     for _ in range(200):
         plan = chance.choice([changed_plan, strategic_plan])(plan, chance, HOSTS)
-        _, problems = compile_targets(merge([parse("tree.zk", text_of(plan))]).tree)
-        assert not problems
+        texts.append(text_of(plan))
+        tree = pushed_tree(texts[-1], [Identity(host, f"{host}.sandbox") for host in HOSTS])
+        assert tree is not None
+        assert not order_problems(tree.targets, tree.texts)
         if plan.strategy is not None:
             documents = read_documents([SourceFile("strategy.yaml", plan.strategy.encode())])
             assert documents.problems == ()
+    for word in ("deploy_after", "undeploy = 'last'", "rerun = 'changed'", "/edge : ctl", "      /edge"):
+        assert any(word in text for text in texts)
+
+
+def test_a_tree_with_an_error_is_no_valid_tree():
+    assert pushed_tree(text_of(first_plan(Random(1), HOSTS)) + SYNTAX_ERROR, []) is None
 
 
 def test_a_spoilt_tree_is_repaired():

@@ -24,7 +24,7 @@ CONTROLLER = "ctl"
 ROLE = "edge"
 
 #: What no tree file may contain.
-SYNTAX_ERROR = "/broken : : version = \n"
+SYNTAX_ERROR = "/broken\n  version =\n"
 
 _STRATEGY = """\
 schema: shipyard/DeploymentStrategy/v1
@@ -158,7 +158,7 @@ def _service_lines(plan: TreePlan, number: int) -> Iterator[str]:
     if plan.strategy is None:  # a strategy has its own order
         if service.undeploys_last:
             properties["undeploy"] = "last"
-        if after := _awaited(plan, service):
+        if after := _awaited(plan, number):
             properties["deploy_after"] = after
     yield from (f"    {name} = {value!r}" for name, value in properties.items())
     yield "    /deploy"
@@ -166,10 +166,17 @@ def _service_lines(plan: TreePlan, number: int) -> Iterator[str]:
         yield from (f"      /{target}", f"        n = {count}")
 
 
-def _awaited(plan: TreePlan, service: ServicePlan) -> list[str]:
-    """Return the paths of the awaited services: no hosts with a controller deploy them, so there is no circle."""
-    planned = (number for number in sorted(service.after) if number in plan.services)
-    return [path_of(number) for number in planned if ROLE not in plan.services[number].targets]
+def _awaited(plan: TreePlan, number: int) -> list[str]:
+    """Return the paths of the services that one waits for: earlier ones that no host deploys in a bracket.
+
+    So there is no circle.
+    """
+    after = (awaited for awaited in sorted(plan.services[number].after) if awaited < number)
+    return [path_of(awaited) for awaited in after if _is_plain(plan.services.get(awaited))]
+
+
+def _is_plain(service: ServicePlan | None) -> bool:
+    return service is not None and ROLE not in service.targets
 
 
 def _new_service(chance: Random, hosts: tuple[str, ...]) -> ServicePlan:
@@ -188,7 +195,7 @@ def _changed_service(service: ServicePlan, kind: str, chance: Random, hosts: tup
         service,
         reruns=chance.random() < 0.5,
         undeploys_last=chance.random() < 0.5,
-        after=frozenset(chance.sample(range(SERVICES), chance.choice([0, 1]))),
+        after=frozenset(chance.sample(range(SERVICES), chance.choice([0, 2]))),
     )
 
 
