@@ -1,9 +1,9 @@
 """The invariants of a fleet, checked on what is seen of it from outside. Pure: no clock, no files, no ZooKeeper.
 
-Never two scripts under one service's or one role's lock; nothing starts after a stop; a recorded stop stops the
-fleet; a recorded version implies the markers and packages of it; no script does, and none reads, what the tree of its
-revision does not want, whatever an attacker wrote; publications are whole; deployments run in the bracket of their
-role's controller, and in the order between services; every failure is reported.
+Never two scripts under the lock of a service or a role; nothing starts after a stop; a recorded stop stops the
+fleet; a recorded version implies the markers and packages of it; no script does, and none reads, what the tree of
+its revision does not want, whatever an attacker wrote; publications are whole; deployments run in the bracket of
+their controller, and in the order between services; every failure is reported.
 """
 
 from __future__ import annotations
