@@ -35,7 +35,6 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
@@ -203,8 +202,6 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
 
     available = _available_packages()
     with ExitStack() as stack:
-        # Reading the names of all other hosts belongs to the start, which is not measured.
-        stack.enter_context(mock.patch.object(HostRegistration, "_leave_if_duplicate"))
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.Filesystem", Files))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.ScriptRunner", _NoScripts))

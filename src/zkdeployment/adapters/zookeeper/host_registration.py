@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.host_names import check_unique, claiming, releasing
 from zkdeployment.adapters.zookeeper.locks.stale_nodes import remove_stale_nodes
 from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.log import get_logger
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Identity
 
 #: Attempts at a write while others write to the same node.
 _ATTEMPTS = 20
@@ -52,7 +54,7 @@ class HostRegistration:
         self._patience = session.session_timeout + _EXPIRY_MARGIN if patience is None else patience
         self._own_sessions = {previous_session}
         self._previous_session_lives = False
-        self._path: str | None = None
+        self._identity: Identity | None = None  # of the registered host
 
     def register(self, host: Host, *, adopt: bool) -> Revision | None:
         make_skeleton(self._session)
@@ -62,23 +64,22 @@ class HostRegistration:
             node = self._replaceable_node(path, host, deadline)
             adopted = _adopted_version(node) if adopt else None
             try:
-                self._session.commit(*self._registering(path, node, host, adopted))
+                self._session.commit(
+                    *self._registering(path, node, host, adopted), *claiming(self._session, host.identity)
+                )
                 self._remember_session()
                 self._previous_session_lives = node is not None and node.owner == self._previous_session
-                if (
-                    self._path is None
-                ):  # once per process: thousands of reconnecting hosts must not all read all hosts
-                    self._leave_if_duplicate(path, host)
+                self._leave_if_duplicate(host)
             except ConflictError:
-                continue  # another writer, or the end of a session, changed the node: read it again
-            self._path = path
+                continue  # another writer, or the end of a session, changed the nodes: read them again
+            self._identity = host.identity
             return adopted
         raise ConflictError(
             f"cannot register {host.identity}: other writers changed {path} during each of {_ATTEMPTS} attempts"
         )
 
     def is_registered(self) -> bool:
-        node = None if self._path is None else self._session.get(self._path)
+        node = None if self._identity is None else self._session.get(f"{paths.HOSTS}/{self._identity.id}")
         return node is not None and node.owner == self._session.id
 
     def update(self, host: Host) -> None:
@@ -93,14 +94,13 @@ class HostRegistration:
             self.register(host, adopt=False)
 
     def unregister(self) -> None:
-        if self._path is not None and self.is_registered():
-            with contextlib.suppress(ConflictError):  # the session expired meanwhile, and the node with it
-                self._session.commit(Delete(self._path))
+        if self._identity is not None and self.is_registered():
+            self._remove(self._identity)
 
     def clear_stale_nodes(self) -> None:
-        if self._path is not None:
+        if self._identity is not None:
             previous = self._previous_session if self._previous_session_lives else None
-            remove_stale_nodes(self._session, self._path.rpartition("/")[2], previous)
+            remove_stale_nodes(self._session, self._identity.id, previous)
 
     def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
         """Return the operations that update the host's node as it was read; none unless this session owns it."""
@@ -127,28 +127,18 @@ class HostRegistration:
                     f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
                 )
 
-    def _leave_if_duplicate(self, path: str, host: Host) -> None:
-        """Remove the new node and raise ``DuplicateError`` if an older registration shares this host's id or name.
+    def _leave_if_duplicate(self, host: Host) -> None:
+        """Unregister and raise ``DuplicateError`` if an older registration shares this host's id or name."""
+        try:  # reconnecting hosts do not examine the hosts of old agents, which claim no names, again
+            check_unique(self._session, host.identity, all_hosts=self._identity is None)
+        except DuplicateError:
+            self._remove(host.identity)
+            raise
 
-        This check comes after the node was created: of two hosts that register at the same time, the later one
-        sees the earlier one, and leaves.
-        """
-        own = self._session.get(path)
-        if own is None or own.owner != self._session.id:
-            raise ConflictError(f"{path} was removed right after it was created")
-        ids = [name for name in self._session.children(paths.HOSTS) or () if name != host.identity.id]
-        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in ids)
-        for other, node in zip(ids, nodes, strict=True):
-            if node is None or not node.owner:
-                continue
-            shared = {other, node.properties.get("name")} & {host.identity.id, host.identity.name}
-            if shared and node.born < own.born:
-                with contextlib.suppress(ConflictError):  # the session expired meanwhile, and the node with it
-                    self._session.commit(Delete(path))
-                raise DuplicateError(
-                    f"two hosts are called {shared.pop()}: {other}, which is registered, and"
-                    f" {host.identity.id}, this one; an id or name must mean one host"
-                )
+    def _remove(self, identity: Identity) -> None:
+        removals = [Delete(f"{paths.HOSTS}/{identity.id}"), *releasing(self._session, identity)]
+        with contextlib.suppress(ConflictError):  # the session expired meanwhile, and the nodes with it
+            self._session.commit(*removals)
 
     def _registering(self, path: str, node: Node | None, host: Host, adopted: Revision | None) -> list[Operation]:
         properties = host.properties() | ({} if adopted is None else {"version": adopted})

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, renew_session, sent_requests
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Operation, Set
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ConflictError, RefusedError, TreeError
@@ -71,9 +71,11 @@ def test_the_first_agent_creates_hosts_at_the_initial_version(fleet, session):
 def test_unregistering_removes_the_node_and_may_be_repeated(fleet, session):
     fleet.unregister()
     fleet.register(HOST)
+    assert session.children("/zkdeployment/host-names") == ["web1.example.com"]
     fleet.unregister()
     fleet.unregister()
     assert session.children("/hosts") == []
+    assert session.children("/zkdeployment/host-names") == []
 
 
 def test_a_host_is_updated(fleet, session):
@@ -99,46 +101,77 @@ def test_a_second_agent_with_the_same_id_is_refused_and_the_first_is_unchanged(f
     assert other.get("/hosts/1") == before
 
 
-@pytest.mark.parametrize("first", ["mine", "theirs"])
-def test_of_two_hosts_that_register_one_name_concurrently_the_later_is_refused(session, other, first):
-    """Both hosts check for duplicates before either has a node, and again after both have a node."""
-    made, looked = threading.Event(), threading.Event()
-    mine, theirs = (session, other) if first == "mine" else (other, session)
-    fleets = {"1": ZooKeeperFleet(mine, patience=0.3), "2": ZooKeeperFleet(theirs, patience=0.3)}
-    commits = {"1": mine.commit, "2": theirs.commit}
-    refused: dict[str, str] = {}
+def test_of_two_hosts_that_register_one_name_concurrently_the_later_is_refused(session, other):
+    """The second host registers after the first has looked for the name, and before it has claimed it."""
+    commit = session.commit
 
-    def early(*operations):
-        assert looked.wait(30)  # the other host found no duplicate either
-        mine.commit = commits["1"]
-        commits["1"](*operations)
-        made.set()
-        assert late_made.wait(30)
-
-    def late(*operations):
-        looked.set()
-        assert made.wait(30)
-        theirs.commit = commits["2"]
-        commits["2"](*operations)
-        late_made.set()
-
-    def register(host_id):
-        try:
-            fleets[host_id].register(replace(HOST, identity=Identity(host_id, "web1.example.com")))
-        except RefusedError as error:
-            refused[host_id] = str(error)
+    def overtaken(*operations):
+        session.commit = commit
+        ZooKeeperFleet(other).register(replace(HOST, identity=Identity("2", WEB1.name)))
+        commit(*operations)
 
     make_skeleton(session)
-    late_made = threading.Event()
-    mine.commit, theirs.commit = early, late
-    threads = [threading.Thread(target=register, args=[host_id]) for host_id in fleets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert list(refused) == ["2"]
-    assert "two hosts are called web1.example.com: 1, which is registered, and 2, this one" in refused["2"]
-    assert session.children("/hosts") == ["1"]
+    session.commit = overtaken
+    with pytest.raises(RefusedError, match=r"two hosts are called web1.example.com: 2, which .* and 1, this one"):
+        ZooKeeperFleet(session).register(HOST)
+    assert session.children("/hosts") == ["2"]
+
+
+def test_of_two_hosts_that_register_an_id_and_a_name_concurrently_the_later_is_refused(session, other):
+    commit = session.commit
+
+    def overtaken(*operations):
+        session.commit = commit
+        ZooKeeperFleet(other).register(replace(HOST, identity=Identity("2", WEB1.id)))
+        commit(*operations)
+
+    make_skeleton(session)
+    session.commit = overtaken
+    with pytest.raises(RefusedError, match=r"two hosts are called 1: 2, which .* and 1, this one"):
+        ZooKeeperFleet(session).register(HOST)
+    assert session.children("/hosts") == ["2"]
+    assert session.children("/zkdeployment/host-names") == ["1"]
+
+
+def test_a_registration_among_many_hosts_reads_a_constant_number_of_nodes(fleet, session, other, monkeypatch):
+    make_skeleton(session)
+    many = [
+        operation
+        for number in range(300)
+        for operation in (
+            Create(f"/hosts/h{number}", b"{}", ephemeral=True),
+            Create(f"/zkdeployment/host-names/h{number}.example.com", b'{"host": "?"}', ephemeral=True),
+        )
+    ]
+    other.commit(*many)
+    sent = sent_requests(session, monkeypatch)
+    fleet.register(HOST)
+    assert sum(len(getattr(request, "requests", [request])) for request in sent) < 30
+
+
+def test_a_host_whose_agent_claims_no_name_is_found(fleet, other, client):
+    make_skeleton(other)
+    other.commit(Create("/hosts/2", b'{"name": "web1.example.com"}', ephemeral=True))
+    with pytest.raises(RefusedError, match=r"two hosts are called web1.example.com: 2, .* and 1"):
+        fleet.register(HOST)
+    assert client.get_children("/hosts") == ["2"]
+    assert client.get_children("/zkdeployment/host-names") == []
+
+
+def test_a_claim_whose_host_is_not_registered_is_replaced(fleet, other, client):
+    ZooKeeperFleet(other).register(replace(HOST, identity=Identity("2", WEB1.name)))
+    client.delete("/hosts/2")
+    fleet.register(HOST)
+    assert client.get("/zkdeployment/host-names/web1.example.com")[0] == b'{"host":"1"}'
+
+
+def test_a_host_that_lost_its_name_while_it_was_away_is_refused(fleet, session, other, client):
+    fleet.register(HOST)
+    renew_session(session)
+    ZooKeeperFleet(other).register(replace(HOST, identity=Identity("2", WEB1.name)))
+    with pytest.raises(RefusedError, match=r"two hosts are called web1.example.com: 2, .* and 1"):
+        fleet.update_host(HOST)
+    assert client.get_children("/hosts") == ["2"]
 
 
 def test_registration_waits_until_another_sessions_node_disappears(zookeeper, session):

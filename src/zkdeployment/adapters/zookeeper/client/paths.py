@@ -19,6 +19,7 @@ SIGNED = f"{OURS}/signed"
 STOPS = f"{OURS}/stops"
 BUSY = f"{OURS}/busy"
 OUT_OF_SERVICE = f"{OURS}/out-of-service"
+HOST_NAMES = f"{OURS}/host-names"
 INVENTORY = f"{OURS}/inventory"
 HISTORY = f"{OURS}/history"
 ORDER = f"{OURS}/order"
@@ -73,6 +74,7 @@ SKELETON = (
     STOPS,
     BUSY,
     OUT_OF_SERVICE,
+    HOST_NAMES,
     INVENTORY,
     HISTORY,
     DOCUMENTS,
@@ -87,6 +89,11 @@ def target_path(name: str) -> str:
 def bucket_path(bucket: str) -> str:
     """Return the path of a bucket of the signed publication."""
     return f"{SIGNED}/{bucket}"
+
+
+def host_name_path(name: str) -> str:
+    """Return the path of the claim of a host's name."""
+    return f"{HOST_NAMES}/{quote(name, safe='')}"
 
 
 def out_of_service_path(host_id: str) -> str:
