@@ -93,7 +93,7 @@ def _show_failure(wanted: argparse.Namespace, result: Result) -> None:
     World(_options(wanted, seed), trace.append).run()
     _say("\n".join(trace[-_SHOWN:]))
     _say(result.sentence)
-    size = f"--hosts {wanted.hosts} --services {wanted.services} --faults {wanted.faults:g}"
+    size = f"--hosts {wanted.hosts} --services {result.options.services} --faults {wanted.faults:g}"
     theme = "" if wanted.theme is None else f" --theme {wanted.theme}"
     _say(f"the whole trace: scripts/simulate --seed {seed} {size}{theme}{' --calm' if wanted.calm else ''}")
 
@@ -102,7 +102,7 @@ def _options(wanted: argparse.Namespace, seed: int) -> Options:
     return Options(
         seed,
         hosts=wanted.hosts,
-        services=wanted.services,
+        services=wanted.services or max(4, wanted.hosts // 10),
         faults=0.0 if wanted.calm else wanted.faults,
         calm=wanted.calm,
         theme=wanted.theme,
@@ -120,7 +120,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
     parser.add_argument("--hours", type=float, help="simulate one seed after the other for this time")
     parser.add_argument("--hosts", type=int, default=5, help="hosts of each fleet (default: %(default)s)")
-    parser.add_argument("--services", type=int, default=4, help="services of each fleet (default: %(default)s)")
+    parser.add_argument(
+        "--services", type=int, help="services of each fleet (default: one for ten hosts, at least 4)"
+    )
     parser.add_argument(
         "--faults", type=float, default=600.0, help="simulated seconds with faults (default: %(default)s)"
     )

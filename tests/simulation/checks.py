@@ -11,8 +11,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simulation.live_trees import LiveTrees
+from simulation.machine import UNKNOWN
+from simulation.order_checks import OrderChecks
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.publication.assignments import read_wanted
+from zkdeployment.daemons.agent.plans import read_plan
 from zkdeployment.errors import TreeError
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from simulation.server_tree import Change
     from simulation.world import World
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.model.deployment import DesiredState
     from zkdeployment.model.host import Identity
 
@@ -50,6 +54,7 @@ class Checks:
         self._revision: str | None = None
         self._unreported: dict[int, tuple[Machine, Process, float]] = {}
         self._failures = 0
+        self.order = OrderChecks(world, self.fail)
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
@@ -67,12 +72,21 @@ class Checks:
             self.fail(f"{machine.name} runs {call} while its file says version {machine.recorded_version}")
         self._check_wanted(call)
         self._check_stop(call)
+        self.order.script_started(call, self._commit(call.revision))
         lock = self._lock_of(call)
         if lock is not None:
             other = self._active.get(lock)
             if other is not None:
                 self.fail(f"two hosts in {lock}: {other.machine.name} runs {other}, {machine.name} starts {call}")
             self._active[lock] = call
+
+    def text_for(self, call: ScriptCall) -> object:
+        """Return the service's property that a script sees."""
+        commit = self._commit(call.revision)
+        known = (
+            commit is not None and not call.is_bracket and not call.undeploys and call.path in commit.tree.nodes
+        )
+        return commit.text_of(call.path) if commit is not None and known else UNKNOWN
 
     def script_ended(self, call: ScriptCall) -> None:
         """Note that a script has ended."""
@@ -153,8 +167,11 @@ class Checks:
             f"{name} is still installed" for name in machine.packages.installed() if name not in {*needed, *left}
         ]
         for key, assignment in deployments.items():
-            if machine.instances.get(key) != assignment.version:
-                problems.append(f"{key[0]} {key[1]} runs {machine.instances.get(key)}, not {assignment.version}")
+            instance = machine.instances.get(key)
+            if instance is None or instance.version != assignment.version:
+                problems.append(f"{key[0]} {key[1]} runs {instance}, not {assignment.version}")
+            elif instance.text not in {UNKNOWN, commit.text_of(key[0])}:
+                problems.append(f"{key[0]} {key[1]} runs with other properties: {instance}")
         return sorted(problems)
 
     def _commit(self, revision: object) -> Commit | None:
@@ -193,6 +210,11 @@ class Checks:
         if str(revision) not in self._world.repository.commits and not self._trees.had(identity, wanted):
             self.fail(f"{identity.id} reads for {revision} what no tree wanted: {wanted}")
         return wanted
+
+    def read_plan(self, adapters: Any, identity: Identity, revision: object, **facts: Any) -> HostPlan:
+        """Plan a deployment, as agents do, and note by which publication."""
+        self.order.plans[identity.id] = facts["sequence"]
+        return read_plan(adapters, identity, revision, **facts)  # type: ignore[arg-type]
 
     def _targets_written(self, version: object) -> None:
         commit = self._world.repository.commits.get(str(version))
@@ -269,7 +291,7 @@ class Checks:
             if commit is None:
                 known = f"{call.path}/deploy" in self._world.network.ensemble.leader.nodes
             else:
-                known = any(entry.path == call.path for entries in commit.targets.values() for entry in entries)
+                known = call.path in commit.services
             if not known:
                 return None  # a service that is gone from the tree
         return f"service {call.path}" if controller is None else f"role {controller}"

@@ -41,6 +41,7 @@ class Server:
         self.down = False
         self.data_watches: dict[str, dict[Watcher, None]] = {}
         self.child_watches: dict[str, dict[Watcher, None]] = {}
+        self._watched: dict[Watcher, dict[str, None]] = {}
         self.waiting: list[tuple[int, Callable[[], None]]] = []
         self.log: deque[tuple[float, int, Sequence[Change]]] = deque()
         self.applied = 0
@@ -77,11 +78,18 @@ class Server:
         else:
             self.waiting.append((zxid, action))
 
+    def watch(self, watcher: Watcher, path: str, *, children: bool) -> None:
+        """Note the watch of a connection."""
+        watches = self.child_watches if children else self.data_watches
+        watches.setdefault(path, {})[watcher] = None
+        self._watched.setdefault(watcher, {})[path] = None
+
     def forget(self, watcher: Watcher) -> None:
         """Remove all watches of a connection."""
-        for watches in (self.data_watches, self.child_watches):
-            for path in [path for path, watchers in watches.items() if watcher in watchers]:
-                del watches[path][watcher]
+        for path in self._watched.pop(watcher, ()):
+            for watches in (self.data_watches, self.child_watches):
+                if path in watches:
+                    watches[path].pop(watcher, None)
 
     def _call_waiting(self) -> None:
         if self.waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -27,7 +28,7 @@ class LiveTrees:
     """The last whole trees; those in the middle of a large publication are not whole."""
 
     def __init__(self) -> None:
-        self._trees: list[Tree] = []
+        self._trees: list[_LiveTree] = []
         self._stale = True
 
     def note(self, nodes: Mapping[str, ZNode], changes: Sequence[Change]) -> None:
@@ -37,16 +38,24 @@ class LiveTrees:
         if not self._stale or hosts is None or b'"importing"' in hosts.data:
             return
         self._stale = False
-        found = {
-            path: json.loads(node.data) if node.data else {}
-            for path, node in nodes.items()
-            if path != "/" and not path.startswith(_RESERVED)
-        }
-        self._trees = [*self._trees[-_KEPT:], Tree(found)]
+        found = {path: node.data for path, node in nodes.items() if path != "/" and not path.startswith(_RESERVED)}
+        self._trees = [*self._trees[-_KEPT:], _LiveTree(found)]
 
     def had(self, identity: Identity, wanted: DesiredState) -> bool:
         """Whether one of the trees wanted exactly this of a host."""
-        return any(_wanted(identity, tree) == wanted for tree in reversed(self._trees))
+        return any(_wanted(identity, live.tree) == wanted for live in reversed(self._trees))
+
+
+class _LiveTree:
+    """The nodes of a tree, which are read when somebody asks for the tree."""
+
+    def __init__(self, nodes: Mapping[str, bytes]) -> None:
+        self._nodes = nodes
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree."""
+        return Tree({path: json.loads(data) if data else {} for path, data in self._nodes.items()})
 
 
 def _wanted(identity: Identity, tree: Tree) -> DesiredState | None:

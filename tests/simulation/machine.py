@@ -6,6 +6,7 @@ directory are written by the agent's own code, to memory.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulation.green import Event, Killed
@@ -27,16 +28,22 @@ if TYPE_CHECKING:
     from zkdeployment.ports.host import Transaction
 
 
+#: The property of a service that is not known.
+UNKNOWN = object()
+
+
 class MachinePackages(FakePackageManager):
     """The packages of a machine: changes take time, and a killed agent leaves a transaction half done."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__(machine.world.repository.packages)
+        super().__init__()
         self._machine = machine
+        self._known = machine.world.repository.packages
 
     def prepare(self, change: PackageChange) -> Any:
         """Resolve a change."""
         self._machine.world.take_time(0.2, 2.0)
+        self.available = self._machine.world.repository.offers(change.want)
         return super().prepare(change)
 
     def commit(self, transaction: Transaction) -> None:
@@ -70,6 +77,7 @@ class ScriptCall:
         self.arguments = tuple(argv[1:])
         self.revision = revision
         self.fails = fails
+        self.text: object = UNKNOWN
         self.ended = Event(machine.world.network.scheduler)
 
     @property
@@ -101,6 +109,14 @@ class ScriptCall:
         return f"{self.script.rpartition('/')[2]} {' '.join(self.arguments)}"
 
 
+@dataclass(frozen=True)
+class Instance:
+    """What an instance of a service was deployed with; ``text`` is ``UNKNOWN`` for a version set by hand."""
+
+    version: str | None
+    text: object
+
+
 class MachineScripts:
     """Runs scripts: they take time and fail when the world says so (implements ``ports.Scripts``)."""
 
@@ -122,6 +138,7 @@ class MachineScripts:
         machine, world = self._machine, self._machine.world
         machine.point("script")
         call = ScriptCall(machine, argv, revision, fails=world.script_fails(machine))
+        call.text = world.checks.text_for(call)
         machine.running = call
         world.checks.script_started(call)
         world.network.scheduler.after(world.script_seconds(), lambda: self._end(call))
@@ -146,7 +163,7 @@ class MachineScripts:
             if call.undeploys:
                 machine.instances.pop((call.path, call.number), None)
             else:
-                machine.instances[call.path, call.number] = machine.version_of(call.package)
+                machine.instances[call.path, call.number] = Instance(machine.version_of(call.package), call.text)
         machine.world.checks.script_ended(call)
         call.ended.set()
 
@@ -294,7 +311,7 @@ class Machine:
         self.managed: dict[str, str] = {}
         self.originals: dict[str, str] = {}
         self.deployments_started = False
-        self.instances: dict[tuple[str, int], str | None] = {}
+        self.instances: dict[tuple[str, int], Instance] = {}
         self.running: ScriptCall | None = None
         self.present = False
 

@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import Check, Delete, S
 from zkdeployment.adapters.zookeeper.operator import stops
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
+from zkdeployment.planning.precedence.progress import OrderWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,6 +99,18 @@ def imports_unseen() -> contextlib.AbstractContextManager[Any]:
     return mock.patch(f"{module}._changed", return_value=None)
 
 
+def order_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Let no deployment wait for another service, and no undeployment for the hosts that gain the service."""
+    return mock.patch(
+        "zkdeployment.daemons.agent.steps.ordered_steps.order_wait", lambda path, *_, **__: OrderWait(path)
+    )
+
+
+def properties_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Let services with ``rerun = 'changed'`` run again for another assignment only, not for other properties."""
+    return mock.patch("zkdeployment.planning.targets.compiler.properties_digest", return_value="0" * 64)
+
+
 def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
     """Keep a failure in memory only, until ZooKeeper has it."""
     module = "zkdeployment.daemons.agent.reporting.failure_reporter.FailureReporter"
@@ -131,6 +144,8 @@ MUTATIONS = {
     "no stop check": Mutation(no_stop_check, "mixed"),
     "no compare-and-set": Mutation(no_compare_and_set, "stops"),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
+    "order between services ignored": Mutation(order_ignored, "order"),
+    "changed properties ignored": Mutation(properties_ignored, "order"),
 }
 
 DEFECTS = {

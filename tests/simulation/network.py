@@ -32,7 +32,7 @@ class Network:
         self.scheduler = Scheduler(chance)
         self.modules = SimulatedModules(self.scheduler, chance)
         self.ensemble = Ensemble(self.scheduler, chance, servers=servers)
-        self.clients: dict[SimulatedClient, None] = {}
+        self.clients: dict[Process, dict[SimulatedClient, None]] = {}
         self.distance = 1.0
         self.lost = 0.0
         self.crashes = 0.0
@@ -120,9 +120,10 @@ class Network:
         """Stop a server that does not lead for some time; its clients connect to others."""
         assert not server.leads
         server.down = True
-        for client in list(self.clients):
-            if client.connected_to is server:
-                client.lose_connection()
+        for clients in list(self.clients.values()):
+            for client in list(clients):
+                if client.connected_to is server:
+                    client.lose_connection()
 
         def start() -> None:
             server.down = False
@@ -146,4 +147,4 @@ class Network:
             server.lag = self.slowness[server] = 0.0
 
     def _clients_of(self, process: Process) -> list[SimulatedClient]:
-        return [client for client in self.clients if client.process is process]
+        return list(self.clients.get(process, ()))

@@ -42,6 +42,9 @@ data:
       success_criteria: {{maximum_failed_nodes: {tolerated}}}
 """
 
+#: The most targets of a service.
+_MOST_TARGETS = 10
+
 #: Seconds between two looks at the fleet after the last fault.
 _LOOK = 30.0
 
@@ -57,6 +60,8 @@ class Operators:
         self._plans: dict[str, TreePlan] = {}
         self._adapters: OperatorAdapters | None = None
         self._last_repair = 0.0
+        hosts = [f"h{number}" for number in range(world.options.hosts) if world.role_of[number] is None]
+        self._names = [*hosts, *world.roles]
 
     @property
     def _acts(self) -> OperatorAdapters:
@@ -67,7 +72,7 @@ class Operators:
         """Push the first tree."""
         chance, options = self._world.chance, self._world.options
         for number in range(options.services):
-            self._plan.services[number] = ServicePlan(chance.choice(VERSIONS), self._targets())
+            self._plan.services[number] = self._new_service(number)
         if self._world.theme.tolerant:
             self._plan.controllers = {"web": chance.choice(VERSIONS)}
             self._plan.services[0].targets = {"web": 1}
@@ -176,11 +181,21 @@ class Operators:
                 if plan.controllers.pop(role, None) is None or chance.random() < 0.5:
                     plan.controllers[role] = chance.choice(VERSIONS)
             elif number not in plan.services:
-                plan.services[number] = ServicePlan(chance.choice(VERSIONS), self._targets())
+                plan.services[number] = self._new_service(number)
             elif kind != "remove":
                 self._change_service(plan.services[number], kind)
             elif len(plan.services) > 1:
                 del plan.services[number]
+
+    def _new_service(self, number: int) -> ServicePlan:
+        chance = self._world.chance
+        service = ServicePlan(chance.choice(VERSIONS), self._targets())
+        if chance.random() < self._world.theme.ordered:
+            service.rerun = chance.choice(["", "changed"])
+            service.undeploy = chance.choice(["", "last"])
+            others = [other for other in self._plan.services if other < number]
+            service.after = tuple(chance.sample(others, min(len(others), chance.choice([0, 1, 2]))))
+        return service
 
     def _change_service(self, service: ServicePlan, kind: str) -> None:
         if kind == "version":
@@ -242,10 +257,8 @@ class Operators:
             )
 
     def _targets(self) -> dict[str, int]:
-        chance, world = self._world.chance, self._world
-        hosts = [f"h{number}" for number in range(world.options.hosts) if world.role_of[number] is None]
-        names = [*hosts, *world.roles]
-        chosen = chance.sample(names, chance.randint(1, max(2, len(names) // 2)))
+        chance, names = self._world.chance, self._names
+        chosen = chance.sample(names, chance.randint(1, max(2, min(_MOST_TARGETS, len(names) // 2))))
         return {name: chance.choice([1, 1, 2]) for name in chosen}
 
     def _choose_strategy(self) -> None:
@@ -256,11 +269,14 @@ class Operators:
             self._plan.strategy = _STRATEGY.format(
                 bake=chance.choice(["1s", "30s"]),
                 critical=chance.choice(["true", "false"]),
-                parallel=chance.choice([1, 2, 5]),
+                parallel=chance.choice([1, 2, 5]) * max(1, self._world.options.hosts // 20),
                 tolerated=9 if tolerant else chance.choice([0, 1, 2, 9]),
             )
 
     def _push(self, *, rewritten: bool = False) -> None:
+        if self._world.repository.commit_of(self._plan).has_circle:
+            for service in self._plan.services.values():
+                service.after = ()
         commit = self._world.repository.push(self._plan.copy(), rewritten=rewritten)
         self._plans[commit.revision] = self._plan.copy()
         self._world.trace(f"push of revision {commit.number}, {commit.revision}")

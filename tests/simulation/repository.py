@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,20 @@ from support.available_packages import AvailablePackage
 from zkdeployment.errors import TreeError
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.precedence.circles import order_problems
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import wanted_for
 from zkdeployment.tree.layers import merge
 from zkdeployment.tree.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zkdeployment.model.deployment import DesiredState
     from zkdeployment.model.host import Identity
+    from zkdeployment.model.inventory import Package
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.tree import Tree
 
 #: The versions of packages that the packages' repository has.
 VERSIONS = ("1.0", "2.0", "3.0")
@@ -41,6 +44,9 @@ class ServicePlan:
     version: str
     targets: dict[str, int]
     text: str = ""
+    rerun: str = ""
+    undeploy: str = ""
+    after: tuple[int, ...] = ()
 
 
 @dataclass
@@ -54,8 +60,7 @@ class TreePlan:
     def copy(self) -> TreePlan:
         """Return an independent copy."""
         services = {
-            number: ServicePlan(service.version, dict(service.targets), service.text)
-            for number, service in self.services.items()
+            number: replace(service, targets=dict(service.targets)) for number, service in self.services.items()
         }
         return TreePlan(services, dict(self.controllers), self.strategy)
 
@@ -71,8 +76,7 @@ class TreePlan:
             if service is None:
                 continue
             lines += [f"  /app : app{number}", f"    version = '{service.version}'"]
-            if service.text:
-                lines.append(f"    text = '{service.text}'")
+            lines += [f"    {name} = {value!r}" for name, value in self._properties(service)]
             lines.append("    /deploy")
             for target, count in sorted(service.targets.items()):
                 lines += [f"      /{target}", f"        n = {count}"]
@@ -80,6 +84,19 @@ class TreePlan:
         for role, version in sorted(self.controllers.items()):
             lines += [f"  /{role} : ctl-{role}", f"    version = '{version}'"]
         return "\n".join(lines) + "\n"
+
+    def _properties(self, service: ServicePlan) -> Iterator[tuple[str, object]]:
+        """Yield the optional properties of a service: no order between services is planned with a strategy."""
+        if service.text:
+            yield "text", service.text
+        if service.rerun:
+            yield "rerun", service.rerun
+        if self.strategy is None:
+            if service.undeploy:
+                yield "undeploy", service.undeploy
+            after = [f"/s{number}/app" for number in service.after if number in self.services]
+            if after:
+                yield "deploy_after", after
 
 
 @dataclass(frozen=True)
@@ -92,23 +109,45 @@ class Commit:
     number: int
     parents: frozenset[str]
     time: float
+    _wanted: dict[Identity, DesiredState] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree."""
+        return merge([parse("a.zk", self.text)]).tree
 
     @cached_property
     def targets(self) -> Targets:
         """The targets of the tree; raises ``TreeError`` if the tree is invalid."""
-        targets, problems = compile_targets(merge([parse("a.zk", self.text)]).tree)
+        targets, problems = compile_targets(self.tree)
         if problems:
             raise TreeError("; ".join(map(str, problems)))
         return targets
+
+    @cached_property
+    def has_circle(self) -> bool:
+        """Whether services wait for each other, whereupon the syncer refuses the tree."""
+        return bool(order_problems(self.targets, self.services))
 
     @cached_property
     def tops(self) -> frozenset[str]:
         """The top-level nodes of the text."""
         return frozenset(line for line in self.text.splitlines() if line.startswith("/"))
 
+    @cached_property
+    def services(self) -> frozenset[str]:
+        """The paths of all services with targets."""
+        return frozenset(entry.path for entries in self.targets.values() for entry in entries)
+
     def wanted(self, identity: Identity) -> DesiredState:
         """Return what a host is to run."""
-        return wanted_for(identity, self.targets)
+        if identity not in self._wanted:
+            self._wanted[identity] = wanted_for(identity, self.targets)
+        return self._wanted[identity]
+
+    def text_of(self, path: str) -> object:
+        """Return the property ``text`` of a service."""
+        return self.tree.nodes[path].get("text")
 
 
 class SimulatedRepository:
@@ -121,20 +160,36 @@ class SimulatedRepository:
         self._services = services
         self.published_tops: set[str] = set()
         names = [*(f"app{number}" for number in range(services + EXTRA)), *(f"ctl-{role}" for role in roles)]
-        self.packages = [AvailablePackage(name=name, version=version) for name in names for version in VERSIONS]
+        self._offers = {
+            name: {
+                offer.package: offer
+                for version in VERSIONS
+                if (offer := AvailablePackage(name=name, version=version))
+            }
+            for name in names
+        }
+        self.packages = {package: offer for offers in self._offers.values() for package, offer in offers.items()}
+
+    def offers(self, names: Iterable[str]) -> dict[Package, AvailablePackage]:
+        """Return the available packages with these names."""
+        return {package: offer for name in names for package, offer in self._offers.get(name, {}).items()}
 
     def push(self, plan: TreePlan, *, rewritten: bool = False) -> Commit:
         """Commit a tree on the tip, or as a new history."""
-        number = len(self.commits) + 1
         if rewritten:
             self.tip = None
+        self.tip = self.commit_of(plan)
+        self.commits[self.tip.revision] = self.tip
+        return self.tip
+
+    def commit_of(self, plan: TreePlan) -> Commit:
+        """Return the commit that a push of this plan would make."""
+        number = len(self.commits) + 1
         published = (int(top[2:]) for top in self.published_tops if top.startswith("/s"))
         text = plan.render([*range(self._services), *published])
         revision = hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
         above = frozenset() if self.tip is None else self.tip.parents | {self.tip.revision}
-        self.tip = Commit(revision, text, plan.strategy, number, above, self._now())
-        self.commits[revision] = self.tip
-        return self.tip
+        return Commit(revision, text, plan.strategy, number, above, self._now())
 
     def rewind(self, commit: Commit) -> None:
         """Set the branch back to a commit."""

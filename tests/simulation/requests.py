@@ -94,8 +94,7 @@ def _read(request: Any, server: Server) -> Any:
 def _watch(request: Any, server: Server, watcher: Any, *, missing: bool) -> None:
     if missing and not isinstance(request, serialization.Exists):
         return
-    watches = server.child_watches if isinstance(request, serialization.GetChildren) else server.data_watches
-    watches.setdefault(request.path, {})[watcher] = None
+    server.watch(watcher, request.path, children=isinstance(request, serialization.GetChildren))
 
 
 def _decode(body: bytes) -> list[Write]:

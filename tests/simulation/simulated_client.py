@@ -186,7 +186,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         """Connect."""
         self._stopped.clear()
         self.handler.start()
-        self._network.clients[self] = None
+        self._network.clients.setdefault(self.process, {})[self] = None
         self._scheduler.after(self._network.latency(), self._connect)
         return self._live
 
@@ -196,7 +196,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         if self._stopped.is_set():
             return
         self._stopped.set()
-        self._network.clients.pop(self, None)
+        self._leave()
         self._disconnect()
         session = self.server_session
         if session is not None:
@@ -301,8 +301,14 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._inbox.clear()
         self._busy = False
 
+    def _leave(self) -> None:
+        clients = self._network.clients.get(self.process, {})
+        clients.pop(self, None)
+        if not clients:
+            self._network.clients.pop(self.process, None)
+
     def _die(self) -> None:
-        self._network.clients.pop(self, None)
+        self._leave()
         self._disconnect()
         if self.server_session is not None and self.server_session.alive:
             self.server_session.on_end = lambda: None

@@ -50,7 +50,8 @@ class Theme:
     ``distances`` multiply the time of messages. ``hasty`` is how often somebody resumes right after a stop,
     ``failing`` the share of scripts that fail all the time. ``small_transactions`` splits publications;
     ``fatal_commits`` is how often a syncer dies beside such a transaction, whereupon its push is taken back.
-    ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller.
+    ``ordered`` is the share of services that run again only when they changed, that wait for others, or that are
+    undeployed last. ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -61,10 +62,11 @@ class Theme:
     small_transactions: bool = False
     fatal_commits: float = 0.0
     tolerant: bool = False
+    ordered: float = 0.0
 
 
 THEMES = {
-    "mixed": Theme(),
+    "mixed": Theme(ordered=0.3),
     "stops": Theme(
         acts={"missing version": 40, "resume": 40, "stop": 20}, distances=(100.0, 300.0), hasty=1.0, failing=0.1
     ),
@@ -74,6 +76,13 @@ THEMES = {
     "imports": Theme(acts={"by hand": 60}, distances=(20.0, 100.0)),
     "publications": Theme(
         acts={"missing version": 0, "by hand": 0, "leave": 0}, small_transactions=True, fatal_commits=0.15
+    ),
+    "order": Theme(
+        acts={"push change": 60, "by hand": 0, "strategy": 0, "join": 8, "leave": 6},
+        faults={"kill": 12, "expire": 10, "reboot": 6},
+        distances=(1.0, 20.0, 100.0),
+        ordered=0.7,
+        failing=0.03,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }

@@ -78,11 +78,12 @@ class World:
         self.chance = Random(options.seed)
         self._watch = watch
         self.network = Network(self.chance, servers=3 if options.hosts <= 100 else 1)
-        self.roles = ("web", "db")
+        self.roles = ("web", "db", *(f"role{number}" for number in range(2, options.hosts // 50)))
         chosen = self.chance.choice(list(THEMES))
         self.theme_name = "mixed" if options.calm else options.theme or chosen
         self.theme = THEMES[self.theme_name]
-        roles = [None, "web", "web"] if self.theme.tolerant else [None, None, None, *self.roles]
+        without = [None] * (3 * len(self.roles) // 2)
+        roles = [None, "web", "web"] if self.theme.tolerant else [*without, *self.roles]
         self.role_of = [None, *(self.chance.choice(roles) for _ in range(2 * options.hosts))]
         self.repository = SimulatedRepository(options.services, self.roles, lambda: self.now)
         self.checks = Checks(self)
@@ -113,6 +114,7 @@ class World:
             trace_of_logs(self.trace if self._watch else None),
             mock.patch("zkdeployment.adapters.zookeeper.publication.builder.OPERATIONS_LIMIT", self.operations),
             mock.patch("zkdeployment.adapters.zookeeper.fleet.read_wanted", self.checks.read_wanted),
+            mock.patch("zkdeployment.daemons.agent.supervision.read_plan", self.checks.read_plan),
         ):
             try:
                 self._start()
