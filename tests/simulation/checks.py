@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.order_checks import OrderChecks
+from simulation.signatures import verified_properties
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.publication.assignments import read_wanted
 from zkdeployment.daemons.agent.plans import read_plan
@@ -73,6 +74,8 @@ class Checks:
         self._check_wanted(call)
         self._check_stop(call)
         self.order.script_started(call, self._commit(call.revision))
+        if self._world.theme.signed:
+            self._check_signed(call)
         lock = self._lock_of(call)
         if lock is not None:
             other = self._active.get(lock)
@@ -82,11 +85,12 @@ class Checks:
 
     def text_for(self, call: ScriptCall) -> object:
         """Return the service's property that a script sees."""
+        if call.is_bracket or call.undeploys:
+            return UNKNOWN
+        if self._world.theme.signed:
+            return verified_properties(call.machine, call.path).get("text")
         commit = self._commit(call.revision)
-        known = (
-            commit is not None and not call.is_bracket and not call.undeploys and call.path in commit.tree.nodes
-        )
-        return commit.text_of(call.path) if commit is not None and known else UNKNOWN
+        return UNKNOWN if commit is None or call.path not in commit.tree.nodes else commit.text_of(call.path)
 
     def script_ended(self, call: ScriptCall) -> None:
         """Note that a script has ended."""
@@ -213,11 +217,16 @@ class Checks:
 
     def read_plan(self, adapters: Any, identity: Identity, revision: object, **facts: Any) -> HostPlan:
         """Plan a deployment, as agents do, and note by which publication."""
-        self.order.plans[identity.id] = facts["sequence"]
+        sequence, before = facts["sequence"], self.order.plans.get(identity.id, 0)
+        if self._world.theme.signed and sequence < before:
+            self.fail(f"{identity.id} plans for publication {sequence} after it verified {before}")
+        self.order.plans[identity.id] = sequence
         return read_plan(adapters, identity, revision, **facts)  # type: ignore[arg-type]
 
     def _targets_written(self, version: object) -> None:
         commit = self._world.repository.commits.get(str(version))
+        if self._world.theme.signed and self._world.faults.are_active:
+            self._world.attacker.remember()
         if commit is not None:
             self._world.repository.published_tops |= commit.tops
             return
@@ -246,8 +255,9 @@ class Checks:
             self._world.trace(f"the cluster version is {version}")
             if is_stopped:
                 self._world.operators.stopped()
-        if stops is not None and stops.children and version in self._world.repository.commits:
-            self.fail(f"a stop is on record ({', '.join(stops.children)}), but the fleet runs at {version}")
+        is_resumed = stops is not None and stops.children and version in self._world.repository.commits
+        if stops is not None and is_resumed and not self._world.attacker.strikes:
+            self.fail(f"a stop is on record, but the fleet runs at {version}: {', '.join(stops.children)}")
 
     # The end
 
@@ -272,6 +282,16 @@ class Checks:
             have = call.machine.version_of(assignment.package)
             if have != assignment.version:
                 self.fail(f"{call.machine.name} runs {call} with version {have}, expected {assignment.version}")
+
+    def _check_signed(self, call: ScriptCall) -> None:
+        """Check that a script does what a syncer signed: with its properties, and nothing else."""
+        commit = self._world.repository.commits.get(str(call.revision))
+        if commit is None:
+            self.fail(f"{call.machine.name} runs {call} for {call.revision}, which no syncer signed")
+        elif not call.is_bracket and not call.undeploys:
+            properties = verified_properties(call.machine, call.path)
+            if properties != commit.tree.nodes[call.path]:
+                self.fail(f"{call.machine.name} runs {call} with properties that no syncer signed: {properties}")
 
     def _check_stop(self, call: ScriptCall) -> None:
         if self._stopped_since is None or call.is_bracket or self._controller_of(call) is not None:

@@ -9,6 +9,7 @@ from unittest import mock
 
 from simulation.machine import MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
+from simulation.signatures import signed_fleet
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.config.settings import CheckSettings, Settings, SyncSettings
 from zkdeployment.errors import ZkdeploymentError
@@ -92,6 +93,7 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
         named=True,
         run_directory=Path("/simulated") / machine.name,
         lock_delay=world.options.lock_delay,
+        publishers=Path("publishers") if world.theme.signed else None,
         **machine.facts,
     )
 
@@ -186,6 +188,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "wiring.coordinator.SystemdNotifier": _no_supervisor,
         "wiring.syncer.open_source": lambda *_args, **_options: world.repository,
         "wiring.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
+        **signed_fleet(world),
         "daemons.failpoints.reach": world.reach,
         "daemons.agent.rollout_gate.reach": world.reach,
     }

@@ -107,6 +107,9 @@ class Faults:
     def _crashes(self, _daemon: Daemon, _process: Process) -> None:
         self._network.crashes = self._chance.choice([0.0, 0.001, 0.005])
 
+    def _attack(self, _daemon: Daemon, _process: Process) -> None:
+        self._world.attacker.strike()
+
     def _failing_scripts(self, _daemon: Daemon, _process: Process) -> None:
         self._world.script_failures = self._chance.choice([self._world.theme.failing, 0.05, 0.3])
 

@@ -111,6 +111,24 @@ def properties_ignored() -> contextlib.AbstractContextManager[Any]:
     return mock.patch("zkdeployment.planning.targets.compiler.properties_digest", return_value="0" * 64)
 
 
+def signatures_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Believe statements that no publisher signed, whatever targets they name."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(mock.patch("simulation.signatures.SimulatedPublishers.verify", return_value=None))
+    stack.enter_context(mock.patch("zkdeployment.daemons.agent.trusted_publications.check_snapshot"))
+    return stack
+
+
+def old_publications_believed() -> contextlib.AbstractContextManager[Any]:
+    """Let hosts with publishers act on what was signed once, however old it is."""
+    return mock.patch("zkdeployment.daemons.agent.trusted_publications.Watermark.check", return_value=None)
+
+
+def verified_properties_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Hand the properties in ZooKeeper to scripts without a look at what was signed."""
+    return mock.patch("zkdeployment.daemons.agent.trusted_publications.check_properties")
+
+
 def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
     """Keep a failure in memory only, until ZooKeeper has it."""
     module = "zkdeployment.daemons.agent.reporting.failure_reporter.FailureReporter"
@@ -145,6 +163,9 @@ MUTATIONS = {
     "no compare-and-set": Mutation(no_compare_and_set, "stops"),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
     "order between services ignored": Mutation(order_ignored, "order"),
+    "signatures ignored": Mutation(signatures_ignored, "attacks"),
+    "old publications believed": Mutation(old_publications_believed, "attacks"),
+    "properties not verified": Mutation(verified_properties_ignored, "attacks"),
     "changed properties ignored": Mutation(properties_ignored, "order"),
 }
 

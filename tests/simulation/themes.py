@@ -24,6 +24,7 @@ FAULTS = {
     "lossy network": 3,
     "crashes": 4,
     "failing scripts": 4,
+    "attack": 0,
 }
 
 #: Kinds of acts and how often they come.
@@ -51,7 +52,8 @@ class Theme:
     ``failing`` the share of scripts that fail all the time. ``small_transactions`` splits publications;
     ``fatal_commits`` is how often a syncer dies beside such a transaction, whereupon its push is taken back.
     ``ordered`` is the share of services that run again only when they changed, that wait for others, or that are
-    undeployed last. ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller.
+    undeployed last. The publications of ``signed`` fleets are signed, and hosts verify them.
+    ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class Theme:
     fatal_commits: float = 0.0
     tolerant: bool = False
     ordered: float = 0.0
+    signed: bool = False
 
 
 THEMES = {
@@ -83,6 +86,13 @@ THEMES = {
         distances=(1.0, 20.0, 100.0),
         ordered=0.7,
         failing=0.03,
+    ),
+    "attacks": Theme(
+        acts={"by hand": 0, "resume latest": 30, "push change": 60},
+        faults={"attack": 30, "clock step": 0},
+        distances=(1.0, 20.0, 100.0),
+        ordered=0.2,
+        signed=True,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }

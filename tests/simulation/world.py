@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from simulation.attacker import Attacker
 from simulation.checks import Checks
 from simulation.daemon_processes import (
     Daemon,
@@ -100,6 +101,7 @@ class World:
         )
         self.operators = Operators(self)
         self.faults = Faults(self)
+        self.attacker = Attacker(self)
 
     @property
     def now(self) -> float:

@@ -1,0 +1,98 @@
+"""Simulated signatures, which only the owner of a key can make, and the files of hosts that verify them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from simulation.memory_files import MemoryPath
+from zkdeployment.adapters.host_files.published_file import PublishedFile
+from zkdeployment.errors import UntrustedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from simulation.machine import Machine
+    from simulation.world import World
+    from zkdeployment.signing.statement import SignedStatement
+
+#: The keys of the syncers, and of somebody else.
+PUBLISHER, STRANGER = "publisher", "stranger"
+
+_PREFIX = "verified properties of "
+
+
+def sign(key: str, text: str) -> str:
+    """Return the signature of a text."""
+    return hashlib.sha256(f"{key}\0{text}".encode()).hexdigest()
+
+
+class SimulatedKey:
+    """The key of the syncers (implements ``ports.publication.PublicationSigner``)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def start(self, text: str) -> Callable[[], str]:
+        """Begin to sign a text."""
+
+        def finish() -> str:
+            self._world.take_time(0.005, 0.05)
+            return sign(PUBLISHER, text)
+
+        return finish
+
+    def made(self, statement: SignedStatement) -> bool:
+        """Return whether a statement is signed with this key."""
+        return statement.signature == sign(PUBLISHER, statement.text)
+
+
+class SimulatedPublishers:
+    """The keys of publishers on a host (implements ``ports.PublisherKeys``)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def verify(self, signed: SignedStatement) -> None:
+        """Return if a publisher signed the statement."""
+        self._world.take_time(0.005, 0.05)
+        if signed.signature != sign(PUBLISHER, signed.text):
+            raise UntrustedError("the publication is not signed by one of the publishers of this host")
+
+
+class VerifiedOnMachine:
+    """The files with verified properties on a machine's disk (implements ``ports.VerifiedFiles``)."""
+
+    def __init__(self, directory: MemoryPath) -> None:
+        self._disk = directory.disk
+
+    def replace(self, properties: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the properties of these services."""
+        for path, values in properties.items():
+            self._disk.write(f"{_PREFIX}{path}", json.dumps(values).encode())
+
+    def file(self, path: str) -> str:
+        """Return the file of a service."""
+        return f"{_PREFIX}{path}"
+
+
+def verified_properties(machine: Machine, path: str) -> dict[str, Any]:
+    """Return the properties of a service that a script on a machine reads."""
+    value: dict[str, Any] = json.loads(machine.disk.files[f"{_PREFIX}{path}"])
+    return value
+
+
+def signed_fleet(world: World) -> dict[str, Any]:
+    """Return what replaces names in zkdeployment while a fleet has publishers: by the names' places."""
+
+    def memory(file: Path) -> PublishedFile:
+        return PublishedFile(MemoryPath(world.machines[file.parts[2]].disk, "verified"))  # type: ignore[arg-type]
+
+    return {
+        "wiring.syncer.publication_signer": lambda _settings: SimulatedKey(world) if world.theme.signed else None,
+        "wiring.trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
+        "wiring.trust.PublishedFile": memory,
+        "wiring.trust.VerifiedPropertiesFiles": VerifiedOnMachine,
+    }
