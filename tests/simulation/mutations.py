@@ -158,14 +158,14 @@ class Mutation:
 
 
 MUTATIONS = {
-    "no lock check": Mutation(no_lock_check, "outages", first=12),
+    "no lock check": Mutation(no_lock_check, "outages", first=23),
     "no stop check": Mutation(no_stop_check, "mixed"),
     "no compare-and-set": Mutation(no_compare_and_set, "stops"),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
     "order between services ignored": Mutation(order_ignored, "order"),
     "signatures ignored": Mutation(signatures_ignored, "attacks"),
     "old publications believed": Mutation(old_publications_believed, "attacks"),
-    "properties not verified": Mutation(verified_properties_ignored, "attacks"),
+    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=11),
     "changed properties ignored": Mutation(properties_ignored, "order"),
 }
 
@@ -174,6 +174,6 @@ DEFECTS = {
     "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=9),
     "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=9),
     "an import mixes two trees": Mutation(imports_unseen, "imports"),
-    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=4),
+    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=15),
     "a stop survives a resume": Mutation(stops_uncompared, "stops"),
 }
