@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import DesiredState
     from zkdeployment.model.host import Identity
 
-#: Seconds that an agent may take from its last look at the cluster version to the start of a script.
-GRACE = 20.0
+#: Seconds that an agent may take from its last look at the cluster version to the start of a script: while a fault
+#: delays its messages, and at other times, with more for each unit of the network's distance.
+GRACE_DISTURBED = 20.0
+GRACE, GRACE_FOR_DISTANCE = 1.0, 0.032
 
 _FAILURE = re.compile(rb"boom-([0-9]+)-")
 
@@ -296,9 +298,13 @@ class Checks:
     def _check_stop(self, call: ScriptCall) -> None:
         if self._stopped_since is None or call.is_bracket or self._controller_of(call) is not None:
             return  # a stop does not interrupt the work under a role's lock
-        process = call.machine.process()
-        since = max(self._stopped_since, process.frozen_until)
-        if self._world.now - since > GRACE:
+        network, process = self._world.network, call.machine.process()
+        disturbed = network.disturbed_until(process)
+        if disturbed > self._world.now:
+            since, grace = max(self._stopped_since, process.frozen_until), GRACE_DISTURBED
+        else:
+            since, grace = max(self._stopped_since, disturbed), GRACE + GRACE_FOR_DISTANCE * network.distance
+        if self._world.now - since > grace:
             self.fail(
                 f"{call.machine.name} starts {call} {self._world.now - self._stopped_since:.0f} s after the stop"
             )

@@ -38,6 +38,7 @@ class Network:
         self.crashes = 0.0
         self.unreachable: dict[Process, float] = {}
         self.slowness: dict[Server, float] = {}
+        self.slow_until: dict[Server, float] = {}
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -63,6 +64,13 @@ class Network:
         """Return the seconds that a message takes."""
         slow = 0.0 if server is None else self.slowness.get(server, 0.0)
         return self.distance * self.chance.uniform(0.0002, 0.002) + (slow and self.chance.uniform(0, slow))
+
+    def disturbed_until(self, process: Process) -> float:
+        """Return when the last fault ended, or ends, that delayed what a process sends or reads."""
+        clients = self._clients_of(process)
+        blocked = [client.blocked_until for client in clients]
+        slow = [self.slow_until.get(client.connected_to, 0.0) for client in clients if client.connected_to]
+        return max(process.frozen_until, self.unreachable.get(process, 0.0), *blocked, *slow)
 
     def reachable(self, process: Process) -> bool:
         """Whether a process can reach the servers."""
@@ -133,6 +141,7 @@ class Network:
     def slow_down(self, server: Server, seconds: float, lag: float) -> None:
         """Let a server follow the leader late, and answer late, for some time."""
         server.lag = self.slowness[server] = lag
+        self.slow_until[server] = self.scheduler.now + seconds + lag
 
         def recover() -> None:
             server.lag = self.slowness[server] = 0.0

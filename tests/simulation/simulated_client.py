@@ -159,7 +159,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self.number = 0  # of the connection: what belongs to an earlier one is dropped
         self.connected_to: Server | None = None
         self.server_session: ServerSession | None = None
-        self._blocked_until = 0.0
+        self.blocked_until = 0.0
         self._last_arrival = self._last_delivery = 0.0
         self._inbox: deque[tuple[Any, Any]] = deque()
         self._busy = False
@@ -252,7 +252,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._session_id, self._session_passwd = session.id, b"\1" * 16
         self.number += 1
         self.connected_to = server
-        self._blocked_until = 0.0
+        self.blocked_until = 0.0
         self._session_callback(KeeperState.CONNECTED)
         while self._queue and self.connected_to is not None:
             self._send(*self._queue.popleft())
@@ -271,17 +271,17 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         """Hold back everything in both directions for some time, as a partition does."""
         if self.connected_to is None or self.server_session is None:
             return
-        self._blocked_until = max(self._blocked_until, self._scheduler.now + seconds)
-        until, number, session = self._blocked_until, self.number, self.server_session
+        self.blocked_until = max(self.blocked_until, self._scheduler.now + seconds)
+        until, number, session = self.blocked_until, self.number, self.server_session
         self._ensemble.miss(session)
         noticed = self.server_session.timeout * 2 / 3
 
         def notice() -> None:
-            if self.number == number and self._blocked_until >= until:
+            if self.number == number and self.blocked_until >= until:
                 self.lose_connection()
 
         def heal() -> None:
-            if self.number == number and self._blocked_until == until and session.alive:
+            if self.number == number and self.blocked_until == until and session.alive:
                 self._ensemble.hear(session)
 
         if seconds >= noticed:
@@ -319,7 +319,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def _send(self, request: Any, async_object: Any) -> None:
         self._pending.append((request, async_object, 0))
         number, server, session = self.number, self.connected_to, self.server_session
-        due = max(self._last_arrival, self._scheduler.now + self._network.latency(server), self._blocked_until)
+        due = max(self._last_arrival, self._scheduler.now + self._network.latency(server), self.blocked_until)
         self._last_arrival = due
         fate = self._network.fate_of(self, request)
 
@@ -376,14 +376,14 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         due = max(
             self._last_delivery,
             self._scheduler.now + self._network.latency(self.connected_to),
-            self._blocked_until,
+            self.blocked_until,
         )
         self._last_delivery = due
 
         def deliver() -> None:
             if self.number != number or not self.process.alive:
                 return
-            late = max(self.process.frozen_until, self._blocked_until)
+            late = max(self.process.frozen_until, self.blocked_until)
             if late > self._scheduler.now:
                 self._scheduler.at(late, deliver)
             else:
