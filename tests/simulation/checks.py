@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from simulation.bracket_checks import BracketChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.order_checks import OrderChecks
@@ -58,6 +59,7 @@ class Checks:
         self._unreported: dict[int, tuple[Machine, Process, float]] = {}
         self._failures = 0
         self.order = OrderChecks(world, self.fail)
+        self.brackets = BracketChecks(self.fail)
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
@@ -76,6 +78,7 @@ class Checks:
         self._check_wanted(call)
         self._check_stop(call)
         self.order.script_started(call, self._commit(call.revision))
+        self.brackets.script_started(call, is_controlled=self._controller_of(call) is not None)
         if self._world.theme.signed:
             self._check_signed(call)
         lock = self._lock_of(call)
@@ -97,6 +100,7 @@ class Checks:
     def script_ended(self, call: ScriptCall) -> None:
         """Note that a script has ended."""
         self._world.trace(f"script ends{' with a failure' if call.fails else ''}: {call} on {call.machine.name}")
+        self.brackets.script_ended(call)
         for lock, active in list(self._active.items()):
             if active is call:
                 del self._active[lock]
@@ -134,6 +138,9 @@ class Checks:
 
     def version_recorded(self, machine: Machine, version: object, where: str) -> None:
         """Check that a machine has everything of the version that it claims, and nothing else."""
+        commit = self._commit(version)
+        is_controlled = commit is not None and commit.wanted(machine.identity).controller is not None
+        self.brackets.version_recorded(machine, is_controlled=is_controlled)
         problems = self.problems(machine, version)
         if problems:
             self.fail(f"{machine.name}: {where} says version {version}, but {'; '.join(problems)}")

@@ -91,6 +91,11 @@ class ScriptCall:
         return self.script.endswith("-deployments")
 
     @property
+    def begins_bracket(self) -> bool:
+        """Whether this is the first script of a role controller."""
+        return self.script.endswith("/starting-deployments")
+
+    @property
     def undeploys(self) -> bool:
         """Whether the script removes an instance."""
         return self.arguments[0] == "-u"

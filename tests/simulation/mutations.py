@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import Check, Delete, S
 from zkdeployment.adapters.zookeeper.operator import stops
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
+from zkdeployment.daemons.agent.steps.step_effects import StepEffects
 from zkdeployment.planning.precedence.progress import OrderWait
 
 if TYPE_CHECKING:
@@ -129,6 +130,19 @@ def verified_properties_ignored() -> contextlib.AbstractContextManager[Any]:
     return mock.patch("zkdeployment.daemons.agent.trusted_publications.check_properties")
 
 
+@contextlib.contextmanager
+def ending_skipped() -> Iterator[None]:
+    """Record a version although the last script of the role's controller has not run."""
+    run = StepEffects._run_controller
+
+    def skipping(self: Any, step: Any) -> None:
+        if step.kind == "starting-deployments":
+            run(self, step)
+
+    with mock.patch.object(StepEffects, "_run_controller", skipping):
+        yield
+
+
 def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
     """Keep a failure in memory only, until ZooKeeper has it."""
     module = "zkdeployment.daemons.agent.reporting.failure_reporter.FailureReporter"
@@ -163,6 +177,7 @@ MUTATIONS = {
     "no compare-and-set": Mutation(no_compare_and_set, "stops"),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
     "order between services ignored": Mutation(order_ignored, "order"),
+    "the end of a role's bracket is skipped": Mutation(ending_skipped, "strategies"),
     "signatures ignored": Mutation(signatures_ignored, "attacks"),
     "old publications believed": Mutation(old_publications_believed, "attacks"),
     "properties not verified": Mutation(verified_properties_ignored, "attacks", first=11),
