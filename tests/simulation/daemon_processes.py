@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulation.green import Process
     from simulation.machine import Machine
     from simulation.world import World
+    from zkdeployment.daemons.control import Control
 
 _SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 
@@ -36,11 +37,12 @@ _CHECKS = 1200.0
 class Daemon:
     """A daemon under a supervisor, which starts it again until it is ``retired``."""
 
-    def __init__(self, world: World, name: str, main: Callable[[], None]) -> None:
+    def __init__(self, world: World, name: str, main: Callable[[Daemon], None]) -> None:
         self._world = world
         self.name = name
         self._main = main
         self.process: Process | None = None
+        self.control: Control | None = None
         self.wanted = False
 
     def start(self) -> None:
@@ -53,6 +55,11 @@ class Daemon:
         self.wanted = False
         self.kill()
 
+    def terminate(self) -> None:
+        """Ask the daemon to end, as SIGTERM does; the supervisor starts it again."""
+        if self.process is not None and self.process.alive and self.control is not None:
+            self._world.network.scheduler.spawn(self.process, self.control.stop)
+
     def kill(self) -> None:
         """Kill the daemon; the supervisor starts it again."""
         if self.process is not None and self.process.alive:
@@ -62,6 +69,7 @@ class Daemon:
     def _launch(self) -> None:
         if not self.wanted or (self.process is not None and self.process.alive):
             return
+        self.control = None
         process = self.process = self._world.new_process(self.name)
         process.on_end.append(lambda: self._ended(process))
         self._world.network.scheduler.spawn(process, self._run)
@@ -70,7 +78,7 @@ class Daemon:
         process = self._world.network.scheduler.process
         assert process is not None
         try:
-            self._main()
+            self._main(self)
         except ZkdeploymentError as error:
             self._world.trace(f"{self.name} ends: {error}")
         process.clock_offset = 0.0
@@ -97,8 +105,8 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
         **machine.facts,
     )
 
-    def main() -> None:
-        with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, _):
+    def main(daemon: Daemon) -> None:
+        with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, daemon.control):
             agent.run()
 
     return Daemon(world, machine.name, main)
@@ -110,8 +118,8 @@ def syncer_daemon(world: World, name: str) -> Daemon:
     sync = SyncSettings(url="simulated", tree_directory=MemoryPath(disk, "tree"), history=20)  # type: ignore[arg-type]
     settings = Settings(source=Path("sync.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), sync=sync)
 
-    def main() -> None:
-        with syncer_wiring.build_follower(settings) as (follower, _):
+    def main(daemon: Daemon) -> None:
+        with syncer_wiring.build_follower(settings) as (follower, daemon.control):
             follower.run(30.0)
 
     return Daemon(world, name, main)
@@ -122,8 +130,8 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
     checks = CheckSettings(interval=_CHECKS)
     settings = Settings(source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), checks=checks)
 
-    def main() -> None:
-        with coordinator_wiring.build_coordinator(settings) as (coordinator, _):
+    def main(daemon: Daemon) -> None:
+        with coordinator_wiring.build_coordinator(settings) as (coordinator, daemon.control):
             coordinator.run()
 
     return Daemon(world, name, main)

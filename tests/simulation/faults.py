@@ -64,6 +64,15 @@ class Faults:
     def _kill(self, daemon: Daemon, _process: Process) -> None:
         daemon.kill()
 
+    def _terminate(self, daemon: Daemon, _process: Process) -> None:
+        daemon.terminate()
+
+    def _full_disk(self, daemon: Daemon, _process: Process) -> None:
+        if daemon.name in self._world.machines:
+            disk = self._world.machines[daemon.name].disk
+            disk.is_full = True
+            self._network.scheduler.after(self._chance.uniform(1, 120), disk.empty)
+
     def _reboot(self, daemon: Daemon, _process: Process) -> None:
         daemon.kill()
         if daemon.name in self._world.machines:

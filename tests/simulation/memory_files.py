@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -25,13 +27,20 @@ class Disk:
 
     def __init__(self, point: Callable[[str], None]) -> None:
         self.files: dict[str, bytes] = {}
+        self.is_full = False
         self.point = point
+
+    def empty(self) -> None:
+        """Make space."""
+        self.is_full = False
 
     def write(self, name: str, content: bytes | None) -> None:
         """Replace a file, or remove it."""
         self.point(f"write {name}")
         if content is None:
             self.files.pop(name, None)
+        elif self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         else:
             self.files[name] = content
         self.point(f"wrote {name}")

@@ -52,6 +52,7 @@ def test_a_seed_has_the_same_outcome_each_time():
     assert "seed 3 (" in first.stdout
 
 
-def test_a_large_fleet_converges_under_faults():
-    done = simulate("--seeds", "1", "--hosts", "40", "--faults", "120")
+@pytest.mark.parametrize("arguments", [("--hosts", "40", "--faults", "120"), ("--hosts", "150", "--calm")])
+def test_a_large_fleet_converges(arguments):
+    done = simulate("--seeds", "1", *arguments)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr

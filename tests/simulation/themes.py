@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 #: Kinds of faults and how often they come.
 FAULTS = {
     "kill": 8,
+    "terminate": 4,
+    "full disk": 2,
     "reboot": 3,
     "drop": 4,
     "expire": 6,
