@@ -174,21 +174,21 @@ class Mutation:
 MUTATIONS = {
     "no lock check": Mutation(no_lock_check, "outages", first=23),
     "no stop check": Mutation(no_stop_check, "mixed"),
-    "no compare-and-set": Mutation(no_compare_and_set, "stops"),
+    "no compare-and-set": Mutation(no_compare_and_set, "stops", first=4),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
     "order between services ignored": Mutation(order_ignored, "order"),
     "the end of a role's bracket is skipped": Mutation(ending_skipped, "strategies"),
     "signatures ignored": Mutation(signatures_ignored, "attacks"),
     "old publications believed": Mutation(old_publications_believed, "attacks"),
-    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=11),
+    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=30),
     "changed properties ignored": Mutation(properties_ignored, "order"),
 }
 
 DEFECTS = {
     "the version stands while the host changes": Mutation(version_not_given_up, "mixed"),
     "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=9),
-    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=9),
-    "an import mixes two trees": Mutation(imports_unseen, "imports"),
-    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=15),
+    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=11),
+    "an import mixes two trees": Mutation(imports_unseen, "imports", first=6),
+    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=19),
     "a stop survives a resume": Mutation(stops_uncompared, "stops"),
 }
