@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.publication.assignments import read_wanted
 from zkdeployment.daemons.agent.plans import read_plan
 from zkdeployment.errors import TreeError
+from zkdeployment.model.plan import Undeploy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,7 +231,13 @@ class Checks:
         if self._world.theme.signed and sequence < before:
             self.fail(f"{identity.id} plans for publication {sequence} after it verified {before}")
         self.order.plans[identity.id] = sequence
-        return read_plan(adapters, identity, revision, **facts)  # type: ignore[arg-type]
+        made = read_plan(adapters, identity, revision, **facts)  # type: ignore[arg-type]
+        self.order.last[identity.id] = {
+            (step.deployment.path, step.deployment.number)
+            for step in made.plan.steps
+            if isinstance(step, Undeploy) and step.last
+        }
+        return made
 
     def _targets_written(self, version: object) -> None:
         commit = self._world.repository.commits.get(str(version))
@@ -327,7 +334,8 @@ class Checks:
                 known = call.path in commit.services
             if not known:
                 return None  # a service that is gone from the tree
-        return f"service {call.path}" if controller is None else f"role {controller}"
+        is_last = call.undeploys and (call.path, call.number) in self.order.last.get(call.machine.name, ())
+        return f"service {call.path}" if controller is None or is_last else f"role {controller}"
 
     def _controller_of(self, call: ScriptCall) -> str | None:
         role = call.machine.identity.role

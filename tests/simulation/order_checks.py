@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class OrderChecks:
-    """Checks each script that starts. ``plans`` are the sequences by which hosts planned, by host id.
+    """Checks each script that starts. ``plans`` are the sequences by which hosts planned, by host id,
+    and ``last`` the instances that they undeploy last, under the locks of the services.
 
     Hosts are awaited that were registered before the publication, and have been since.
     """
@@ -27,6 +28,7 @@ class OrderChecks:
         self._world = world
         self._fail = fail
         self.plans: dict[str, int] = {}
+        self.last: dict[str, set[tuple[str, int]]] = {}
 
     def script_started(self, call: ScriptCall, commit: Commit | None) -> None:
         """Check a script for a revision whose tree is ``commit``, if that is known."""
