@@ -87,8 +87,9 @@ def verified_properties(machine: Machine, path: str) -> dict[str, Any]:
 def signed_fleet(world: World) -> dict[str, Any]:
     """Return what replaces names in zkdeployment while a fleet has publishers: by the names' places."""
 
-    def memory(file: Path) -> PublishedFile:
-        return PublishedFile(MemoryPath(world.machines[file.parts[2]].disk, "verified"))  # type: ignore[arg-type]
+    def memory(file: Path, *, required: bool) -> PublishedFile:
+        path = MemoryPath(world.machines[file.parts[2]].disk, "verified")
+        return PublishedFile(path, required=required)  # type: ignore[arg-type]
 
     return {
         "wiring.syncer.publication_signer": lambda _settings: SimulatedKey(world) if world.theme.signed else None,
