@@ -10,11 +10,14 @@ import json
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: The value of a property: any JSON value.
 Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
 Properties: TypeAlias = "Mapping[str, Value]"
+
+#: Nodes by their path.
+Nodes: TypeAlias = "Mapping[str, Properties]"
 
 #: The suffixes of the names of links (the form of zc.zk, in text and in znodes alike).
 SYMBOLIC_LINK = " ->"
@@ -29,6 +32,12 @@ def parent_path(path: str) -> str:
 def node_name(path: str) -> str:
     """Return the last name of a path: ``/a/b`` → ``b``."""
     return path.rpartition("/")[2]
+
+
+def top_path(path: str) -> str:
+    """Return the path of the top-level node above a path, or that path itself: ``/a/b`` → ``/a``."""
+    end = path.find("/", 1)
+    return path if end < 0 else path[:end]
 
 
 def is_below(path: str, above: str) -> bool:
@@ -49,18 +58,32 @@ class Tree:
     """An immutable tree: ``nodes`` maps each path (``/a/b``) to its properties.
 
     ``nodes`` contains the parent of each node, except for the root. Two trees are equal if their nodes and
-    properties are equal, in any order. ``tops`` are the paths of the top-level nodes, if the caller knows them.
+    properties are equal, in any order.
+
+    ``parts`` are the nodes by the path of their top-level node. The trees of successive revisions share the parts
+    that did not change, so a part that is the same object in both need not be looked at again.
     """
 
-    __slots__ = ("_children", "_tops", "nodes")
+    __slots__ = ("_children", "_nodes", "_parts")
 
-    def __init__(self, nodes: Mapping[str, Properties], tops: Iterable[str] | None = None) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes: Nodes | None = nodes
+        self._parts: Mapping[str, Nodes] | None = None
         self._children: dict[str, list[str]] | None = None
-        self._tops = None if tops is None else tuple(tops)
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Nodes]) -> Tree:
+        """Return the tree that consists of these parts; none of them is empty."""
+        tree = cls({})
+        tree._nodes, tree._parts = None, parts
+        return tree
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Tree) and self.nodes == other.nodes)
+        if self is other or not isinstance(other, Tree):
+            return self is other
+        if self._parts is None or other._parts is None:
+            return self.nodes == other.nodes
+        return self._parts == other._parts
 
     def __hash__(self) -> int:
         return hash(frozenset(self.nodes))
@@ -72,21 +95,41 @@ class Tree:
         return iter(self.nodes)
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self._nodes) if self._nodes is not None else sum(map(len, self.parts.values()))
 
     def __contains__(self, path: object) -> bool:
-        return path in self.nodes
+        return isinstance(path, str) and self.properties(path) is not None
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes; those of a tree of parts are joined when they are asked for first."""
+        if self._nodes is None:
+            nodes: dict[str, Properties] = {}
+            for part in self.parts.values():
+                nodes.update(part)
+            self._nodes = nodes
+        return self._nodes
+
+    @property
+    def parts(self) -> Mapping[str, Nodes]:
+        """The nodes by the path of their top-level node."""
+        if self._parts is None:
+            parts: dict[str, dict[str, Properties]] = {}
+            for path, properties in self.nodes.items():
+                parts.setdefault(top_path(path), {})[path] = properties
+            self._parts = parts
+        return self._parts
 
     @property
     def tops(self) -> tuple[str, ...]:
         """The paths of the top-level nodes."""
-        if self._tops is None:
-            self._tops = tuple(path for path in self.nodes if path.rfind("/") == 0)
-        return self._tops
+        return tuple(top for top, part in self.parts.items() if top in part)
 
     def properties(self, path: str) -> Properties | None:
         """Return the properties of a node with links unresolved, or ``None`` if there is no such node."""
-        return self.nodes.get(path)
+        if self._nodes is not None:
+            return self._nodes.get(path)
+        return self.parts.get(top_path(path), {}).get(path)
 
     def children(self, path: str) -> Sequence[str]:
         """Return the names of a node's children (of the top-level nodes for the empty path), sorted."""

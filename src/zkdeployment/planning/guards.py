@@ -84,15 +84,21 @@ def date_refusal(tip: Revision, origin: Origin, before: Origin) -> str | None:
 
 
 def removal_refusal(
-    tip: Revision, before: Targets, after: Targets, hosts: Collection[Identity], pruned: Collection[str] = ()
+    tip: Revision,
+    before: Targets,
+    after: Targets,
+    hosts: Collection[Identity],
+    pruned: Collection[str] = (),
+    *,
+    changed: Collection[str] | None = None,
 ) -> str | None:
     """Return why targets that end too many deployments of those ``before`` are refused, else ``None``.
 
     Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. Services below
-    ``pruned`` top-level nodes do not count: an operator asked for their removal.
+    ``pruned`` top-level nodes do not count: an operator asked for their removal. ``changed`` are the names of the
+    targets that differ, if they are known: what both have in common cancels out.
     """
-    # What both have in common cancels out; a change concerns few of many targets.
-    changed = {name for name in before.keys() | after.keys() if before.get(name, ()) != after.get(name, ())}
+    changed = before.keys() | after.keys() if changed is None else changed
     removed = _deployments(before, hosts, changed) - _deployments(after, hosts, changed)
     ended: Counter[str] = Counter()
     for (path, _), number in removed.items():

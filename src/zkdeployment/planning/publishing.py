@@ -16,6 +16,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication
+from zkdeployment.model.tree import top_path
 from zkdeployment.planning.convergence import count_excluded, is_completed
 from zkdeployment.planning.precedence.entries import ServiceOrder
 from zkdeployment.planning.precedence.placement import order_of_known_hosts, placement_problems
@@ -204,15 +205,17 @@ def draft(
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live
-    orphaned = published.managed - text.nodes.keys()
-    begun = published.begun - text.nodes.keys()
+    tops = frozenset(text.tops)
+    orphaned, begun = published.managed - tops, published.begun - tops
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
     compilation = reviewed.compilation
     if tree != text or intents is not None:
         compilation = _compile(tree, reviewed, intents)
     targets = compilation.targets
     strategy = reviewed.documents.strategy()
-    between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
+    between_services = ServiceOrder()
+    if compilation.ordered:
+        between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
     problems = dict.fromkeys(
         (
             *compilation.problems,
@@ -224,7 +227,7 @@ def draft(
     )
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
     change = diff(live.tree, tree)
-    affected = _affected(baseline.targets, targets)
+    affected = tuple(sorted(compilation.changed_since(baseline.targets)))
     return Draft(
         revision=revision,
         reviewed=reviewed,
@@ -241,7 +244,7 @@ def draft(
         order=between_services,
         warnings=(
             *_review_warnings(reviewed),
-            *_orphan_warnings(text, targets, orphaned - change.delete),
+            *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
             *_repeated_revision_warning(revision, affected, snapshot),
         ),
     )
@@ -252,11 +255,6 @@ def _quarantine_problems(targets: Targets, reviewed: Review, baseline: Baseline)
     quarantines = baseline.documents.of(QUARANTINE).values()
     yield from quarantine_problems(targets, reviewed.documents)
     yield from lifted_quarantine_problems(targets, reviewed.documents, quarantines)
-
-
-def _affected(before: Targets, after: Targets) -> tuple[str, ...]:
-    """Return the names of the targets that change."""
-    return tuple(sorted(name for name in {*before, *after} if before.get(name) != after.get(name)))
 
 
 def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapshot: PublicationSnapshot) -> bool:
@@ -335,11 +333,14 @@ def _review_warnings(reviewed: Review) -> Iterator[Problem]:
     yield from (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
 
 
-def _orphan_warnings(text: Tree, targets: Targets, orphaned: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each top-level node in no file that had one (``orphaned``) or deploys something."""
-    services = {assignment.path for assignments in targets.values() for assignment in assignments}
-    deploying = {f"/{path.split('/', 2)[1]}" for path in services}
-    for top in sorted({*orphaned, *deploying} - text.nodes.keys()):
+def _orphan_warnings(foreign: Collection[str], targets: Targets, orphaned: Collection[str]) -> Iterator[Problem]:
+    """Yield a warning for each top-level node in no file that had one (``orphaned``) or deploys something.
+
+    ``foreign`` are the top-level nodes of the live tree that are in no file.
+    """
+    assigned = (assignment for assignments in targets.values() for assignment in assignments) if foreign else ()
+    deploying = {top_path(assignment.path) for assignment in assigned} & {*foreign}
+    for top in sorted({*orphaned, *deploying}):
         message = f"{top} is in no file{' any more' if top in orphaned else ''} and stays as it is"
         if top in deploying:
             message += ", with all it deploys; to end that, put it into one, empty"

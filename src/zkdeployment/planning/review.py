@@ -6,7 +6,7 @@ Nothing here depends on the live tree or on hosts; ``publishing`` checks those.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.checks.references import check_problems
@@ -15,25 +15,26 @@ from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.model.host import Identity, is_host_name
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
+from zkdeployment.model.tree import parent_path
+from zkdeployment.planning.part_checks import check_parts
 from zkdeployment.planning.precedence.entries import service_order
 from zkdeployment.planning.precedence.placement import placement_problems
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
-from zkdeployment.planning.services import has_property
 from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.planning.targets.governance import intent_problems, read_intents
 from zkdeployment.rollout.groups import selects_only_by_name
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
+from zkdeployment.tree.part_links import relinked_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.model.tree import Tree
+    from zkdeployment.planning.part_checks import PartCheck
 
 #: Increment this number whenever the same text results in another tree, other targets or other documents: the new
 #: program then does not rely on what an older program published.
@@ -46,7 +47,7 @@ class Review:
 
     ``compilation`` is that of the text alone; ``documents`` stand beside the tree.
     Reviews with equal fingerprints have equal texts. ``signed``: for a publication that is to be signed, so that
-    all assignments have the digests of their properties.
+    all assignments have the digests of their properties. ``checks`` are the problems of each part of the tree.
     """
 
     fingerprint: str
@@ -55,6 +56,7 @@ class Review:
     problems: tuple[Problem, ...]
     documents: Documents = Documents()  # noqa: RUF009  it cannot be changed
     signed: bool = False
+    checks: Mapping[str, PartCheck] = field(default_factory=dict)
 
     @property
     def targets(self) -> Targets:
@@ -94,8 +96,8 @@ def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:
 def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: bool = False) -> Review:
     """Return the review of files, as ``lint``, ``plan`` and the syncer use it.
 
-    Files that are unchanged since the ``last`` review are not parsed again. ``signed`` is that of
-    ``Review``, also of the ``last`` one.
+    What is unchanged since the ``last`` review is not judged again. ``signed`` is that of ``Review``, also of the
+    ``last`` one.
     """
     files = tuple(files)
     digest = fingerprint(files, signed=signed)
@@ -116,14 +118,16 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
         # A link to nodes of the live tree can be followed only at publication.
         severity = Severity.WARNING if problem.path in with_warnings else problem.severity
         placed.append(place(replace(problem, severity=severity), linted))
-    placed += _linked_targets(linted)
+    checks = check_parts(linted.tree, linted.links, {} if last is None else last.checks)
+    for check in checks.values():
+        placed += (Problem(message, *linted.merged.links[link], path=link[0]) for link, message in check.links)
+        placed += (place(problem, linted) for problem in check.nodes)
     if linted.parsed:
         placed += intent_problems(documents, linted.tree, compilation.whole)
     placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
     placed += (place(problem, linted) for problem in _placement_problems(compilation.targets, documents))
     placed += check_problems(documents, linted.tree if linted.parsed else None)
-    placed += (place(problem, linted) for problem in _misplaced(linted.tree))
-    return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed)
+    return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed, checks)
 
 
 def _compile(
@@ -131,9 +135,9 @@ def _compile(
 ) -> Compilation:
     if last is None:
         return compile_tree(linted.tree, intents, with_properties=with_properties)
-    linked = {path for path, name in linted.merged.links if name.endswith(PROPERTY_LINK)}
-    changed = linked | diff(last.linted.tree, linted.tree).paths
-    since = Recompilation(last.compilation, changed)
+    before = last.linted
+    changed = diff(before.tree, linted.tree).paths | relinked_nodes(before.links, linted.links)
+    since = Recompilation(before.tree, last.compilation, changed)
     return compile_tree(linted.tree, intents, since=since, with_properties=with_properties)
 
 
@@ -143,40 +147,13 @@ def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Prob
     A target is a host's id or its name, and a strategy may have the other one.
     """
     strategy = None if documents.errors else documents.strategy()
+    if strategy is None:
+        return
     hosts = [Identity(name, name) for name in targets if is_host_name(name)]
-    if strategy is not None and selects_only_by_name(strategy, [host.id for host in hosts]):
+    if selects_only_by_name(strategy, [host.id for host in hosts]):
         yield from placement_problems(
             service_order({}, targets, hosts, {}), strategy, PublicationSnapshot(None), targets
         )
-
-
-def _linked_targets(linted: LintResult) -> Iterator[Problem]:
-    """Yield an error for each symbolic link in place of a target: only nodes are targets."""
-    for (path, name), where in linted.merged.links.items():
-        if name == f"deploy{SYMBOLIC_LINK}":
-            service, place = path, "deploy"
-        elif name.endswith(SYMBOLIC_LINK) and path.endswith("/deploy"):
-            service, place = parent_path(path), f"deploy/{name.removesuffix(SYMBOLIC_LINK)}"
-        else:
-            continue
-        if has_property(linted.tree, service, "type"):
-            yield Problem(f"{place} of a service must be a node, not a link", *where, path)
-
-
-def _misplaced(tree: Tree) -> Iterator[Problem]:
-    """Yield a warning for each misplaced ``n`` and each node that is named like ``deploy`` but in capitals."""
-    for path in [path for path in tree.nodes if path[-7:].lower() == "/deploy"]:  # few are left
-        name = path[-7:]
-        if name == "/deploy" and not tree.nodes[path]:
-            continue
-        if not has_property(tree, parent_path(path), "type") or has_property(tree, path, "type"):
-            continue
-        if name != "/deploy":
-            message = f"{name} is not read; a service is deployed by its child /deploy, in small letters"
-            yield Problem(message, path=path, severity=Severity.WARNING)
-        elif has_property(tree, path, "n"):
-            message = "n of a deploy node is not read; set n on each target below the node"
-            yield Problem(message, path=path, severity=Severity.WARNING)
 
 
 def place(problem: Problem, linted: LintResult) -> Problem:

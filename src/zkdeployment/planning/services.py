@@ -60,13 +60,13 @@ def services(tree: Tree) -> frozenset[str]:
 
 def has_property(tree: Tree, path: str, name: str) -> bool:
     """Whether a node has a property, itself or as a property link."""
-    properties = tree.nodes.get(path, {})
+    properties = tree.properties(path) or {}
     return name in properties or name + PROPERTY_LINK in properties
 
 
 def read_property(tree: Tree, path: str, name: str) -> Value:
     """Return an existing property, through property links; raises ``LinkError``."""
-    properties = tree.nodes[path]
+    properties = tree.properties(path) or {}
     return properties[name] if name in properties else property_value(tree.properties, path, name)
 
 

@@ -21,16 +21,21 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def diff(old: Tree, new: Tree) -> TreeChange:
-    """Return the change that turns ``old`` into ``new``."""
-    before, after = old.nodes, new.nodes
+    """Return the change that turns ``old`` into ``new``; parts that both trees share are not compared."""
     create: dict[str, Properties] = {}
     update: dict[str, Properties] = {}
-    for path in [path for path, properties in after.items() if before.get(path) is not properties]:  # few are left
-        if path not in before:
-            create[path] = after[path]
-        elif (before[path] or after[path]) and not stored_alike(before[path], after[path]):
-            update[path] = after[path]
-    return TreeChange(create, update, frozenset(before.keys() - after.keys()))
+    delete: set[str] = set()
+    for top in {**new.parts, **old.parts}:
+        before, after = old.parts.get(top, {}), new.parts.get(top, {})
+        if before is after:
+            continue
+        for path, properties in after.items():
+            if path not in before:
+                create[path] = properties
+            elif (before[path] or properties) and not stored_alike(before[path], properties):
+                update[path] = properties
+        delete |= before.keys() - after.keys()
+    return TreeChange(create, update, frozenset(delete))
 
 
 def apply_change(tree: Tree, change: TreeChange) -> Tree:

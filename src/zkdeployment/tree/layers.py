@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zkdeployment.model.names import RESERVED
 from zkdeployment.model.problem import Problem
-from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Tree, node_name, parent_path
+from zkdeployment.model.tree import (
+    PROPERTY_LINK,
+    SYMBOLIC_LINK,
+    Nodes,
+    Properties,
+    Tree,
+    node_name,
+    parent_path,
+    top_path,
+)
 from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.model.tree import Value
+
+#: The paths of the reserved top-level nodes.
+_RESERVED = frozenset(f"/{name}" for name in RESERVED)
 
 #: File, line and column.
 FilePlace: TypeAlias = tuple[str, int, int]
@@ -39,31 +51,24 @@ class MergedTree:
 
 def merge(files: Sequence[ParsedFile]) -> MergedTree:
     """Merge files: first ``.zk`` files, then ``.zkx`` files, each kind in the given order."""
-    parts: list[_Part] = []
-    positions = _Positions(parts)
-    links: dict[tuple[str, str], FilePlace] = {}
+    used: list[_Used] = []
+    positions = _Positions(used)
     problems: list[Problem] = []
-    base: dict[str, Properties] = {}
-    tops: list[str] = []
+    base: dict[str, Nodes] = {}
     layer = Tree({})
     for file in sorted(files, key=lambda file: file.is_layer):
+        tree = file.tree
         if file.is_layer:
-            layer = overlay(layer, file.tree)
-            kept = file.tree.nodes
+            layer = overlay(layer, tree)
         else:
             duplicates = _duplicates(file, base, positions)
             problems += duplicates
-            kept = _without(file.tree.nodes, {problem.path or "" for problem in duplicates})
-            base.update(kept)
-            tops += [top for top in file.tree.tops if top in kept]
-        parts.append(_Part(file, kept))
-        for link, (line, column) in file.links.items():
-            if link[0] in kept:
-                links[link] = (file.name, line, column)
-    under = Tree(base, tops)
-    tree = overlay(under, layer)
-    links = {(path, name): place for (path, name), place in links.items() if name in tree.nodes[path]}
-    return MergedTree(under, layer, tree, positions, links, tuple(problems))
+            tree = _without(tree, {problem.path or "" for problem in duplicates})
+            base.update(tree.parts)
+        used.append(_Used(file, tree))
+    under = Tree.of_parts(base)
+    whole = overlay(under, layer)
+    return MergedTree(under, layer, whole, positions, _Links(used, whole), tuple(problems))
 
 
 def overlay(tree: Tree, layer: Tree) -> Tree:
@@ -72,12 +77,19 @@ def overlay(tree: Tree, layer: Tree) -> Tree:
     A node without properties in the layer keeps those of the tree. A property and a property link of one name
     replace each other.
     """
-    if not layer.nodes:
+    if not layer.parts:
         return tree
-    nodes = dict(tree.nodes)
-    for path, properties in layer.nodes.items():
+    parts = dict(tree.parts)
+    for top, over in layer.parts.items():
+        parts[top] = _overlay_part(parts[top], over) if top in parts else over
+    return Tree.of_parts(parts)
+
+
+def _overlay_part(under: Nodes, over: Nodes) -> Nodes:
+    nodes = dict(under)
+    for path, properties in over.items():
         nodes[path] = _overlay_properties(nodes[path], properties) if path in nodes else properties
-    return Tree(nodes)
+    return nodes
 
 
 def desired_tree(
@@ -90,77 +102,90 @@ def desired_tree(
     ephemeral nodes below them) cannot be deleted: they keep their properties unless a layer names them. Reserved
     top-level nodes are omitted.
     """
-    managed = {path[1:] for path in (*merged.base.tops, *pruned)} | RESERVED
-    others = {path[1:] for path in live.tops} - managed
-    keep = {path for path in pinned if path in live.nodes and _top(path) not in RESERVED}
+    base, layer = without_reserved(merged.base), without_reserved(merged.layer)
+    managed = {*merged.base.tops, *pruned, *_RESERVED}
+    keep = {path for path in pinned if path in live and top_path(path) not in _RESERVED}
     for path in list(keep):
         above = parent_path(path)
         while above and above not in keep:
             keep.add(above)
             above = parent_path(above)
-    base, layer = without_reserved(merged.base), without_reserved(merged.layer)
-    if keep or others:  # usually there are none, and the files alone make the tree
-        unnamed = keep - layer.nodes.keys()
-        kept = {
-            path: properties
-            for path, properties in live.nodes.items()
-            if path in unnamed or _top(path) not in managed
-        }
-        base = Tree({**kept, **base.nodes})
-    return overlay(base, layer)
+    parts = {top: part for top, part in live.parts.items() if top not in managed} | dict(base.parts)
+    kept: dict[str, dict[str, Properties]] = {}
+    for path in keep:
+        if path not in layer and (top := top_path(path)) in managed:
+            kept.setdefault(top, {})[path] = live.nodes[path]
+    for top, part in kept.items():
+        parts[top] = {**part, **parts.get(top, {})}
+    return overlay(Tree.of_parts(parts), layer)
 
 
 def without_reserved(tree: Tree) -> Tree:
     """Return a tree without the reserved top-level nodes."""
-    kept = _without(tree.nodes, {f"/{name}" for name in RESERVED})
-    return tree if kept is tree.nodes else Tree(kept)
+    return _without(tree, _RESERVED)
 
 
 def select_tops(tree: Tree, tops: Collection[str]) -> Tree:
     """Return the part of a tree in these top-level nodes."""
-    return Tree({path: properties for path, properties in tree.nodes.items() if f"/{_top(path)}" in tops})
+    return Tree.of_parts({top: part for top, part in tree.parts.items() if top in tops})
 
 
 def lock_roles(tree: Tree) -> frozenset[str]:
     """Return the roles that need a node under ``/role-locks``: roles with a controller or with a bare node."""
-    if "/roles" not in tree and "/role-locks" not in tree:
-        return frozenset()
-    return frozenset(
-        node_name(path)
-        for path in tree.nodes
-        if path.startswith(("/roles/", "/role-locks/")) and path.count("/") == 2
-    )
+    paths = (path for top in ("/roles", "/role-locks") for path in tree.parts.get(top, ()))
+    return frozenset(node_name(path) for path in paths if path.count("/") == 2)
 
 
-class _Part(NamedTuple):
-    """A file and those of its nodes that are part of the merged tree."""
+class _Used(NamedTuple):
+    """A file and the part of its tree that is in the merged tree."""
 
     file: ParsedFile
-    nodes: Mapping[str, Properties]
+    tree: Tree
 
 
 class _Positions(Mapping[str, FilePlace]):
     """The places of the nodes of all files, computed on access, from the first file that has the node."""
 
-    def __init__(self, parts: Sequence[_Part]) -> None:
-        self._parts = parts
+    def __init__(self, used: Sequence[_Used]) -> None:
+        self._used = used
 
     def __getitem__(self, path: str) -> FilePlace:
-        for file, nodes in self._parts:
-            if path in nodes:
+        for file, tree in self._used:
+            if path in tree:
                 return file.name, *file.positions[path]
         raise KeyError(path)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(path for part in self._parts for path in part.nodes))
+        return iter(dict.fromkeys(path for used in self._used for path in used.tree))
 
     def __len__(self) -> int:
-        return len(set().union(*(part.nodes for part in self._parts)))
+        return len(set().union(*(used.tree for used in self._used)))
 
 
-def _duplicates(
-    file: ParsedFile, base: Mapping[str, Properties], positions: Mapping[str, FilePlace]
-) -> list[Problem]:
+class _Links(Mapping[tuple[str, str], FilePlace]):
+    """The places of the links of a tree, computed on access, from the last file that has the link."""
+
+    def __init__(self, used: Sequence[_Used], tree: Tree) -> None:
+        self._used = used
+        self._tree = tree
+
+    def __getitem__(self, link: tuple[str, str]) -> FilePlace:
+        path, name = link
+        if name in (self._tree.properties(path) or ()):
+            for file, tree in reversed(self._used):
+                if path in tree and link in file.links:
+                    return file.name, *file.links[link]
+        raise KeyError(link)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        links = dict.fromkeys(link for used in self._used for link in used.file.links)
+        return (link for link in links if link in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _duplicates(file: ParsedFile, base: Mapping[str, Nodes], positions: Mapping[str, FilePlace]) -> list[Problem]:
     duplicates = []
     for path in file.tree.tops:
         if path in base:
@@ -173,10 +198,10 @@ def _duplicates(
     return duplicates
 
 
-def _without(nodes: Mapping[str, Properties], tops: Collection[str]) -> Mapping[str, Properties]:
-    if not any(top in nodes for top in tops):
-        return nodes
-    return {path: properties for path, properties in nodes.items() if f"/{_top(path)}" not in tops}
+def _without(tree: Tree, tops: Collection[str]) -> Tree:
+    if tree.parts.keys().isdisjoint(tops):
+        return tree
+    return Tree.of_parts({top: part for top, part in tree.parts.items() if top not in tops})
 
 
 def _overlay_properties(under: Properties, over: Properties) -> Properties:
@@ -187,7 +212,3 @@ def _overlay_properties(under: Properties, over: Properties) -> Properties:
 
 def _base_name(name: str) -> str:
     return name if name.endswith(SYMBOLIC_LINK) else name.removesuffix(PROPERTY_LINK)
-
-
-def _top(path: str) -> str:
-    return path.split("/", 2)[1]

@@ -8,15 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import LinkError
 from zkdeployment.model.names import RESERVED, NameKind, name_problem
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.source_files import TREE_SUFFIXES
-from zkdeployment.model.tree import PROPERTY_LINK, Tree, node_name, parent_path
+from zkdeployment.model.tree import Tree, parent_path, top_path
 from zkdeployment.tree.layers import FilePlace, MergedTree, merge
-from zkdeployment.tree.links import MissingTargetError, property_value, resolve
-from zkdeployment.tree.lint_warnings import lint_warnings
+from zkdeployment.tree.lint_warnings import FileWarnings, lint_warnings
 from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.tree.part_links import PartLinks, follow_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,12 +30,15 @@ class LintResult:
 
     ``tree`` is the layer of the ``.zkx`` files over the ``.zk`` files; if there are errors among ``problems``, it
     contains only the parts without errors. ``positions`` maps the path of each node to file, line and column.
-    ``problems`` are sorted by file, line and column. ``parsed`` maps each file to its own parsed content.
+    ``problems`` are sorted by file, line and column. ``parsed`` maps each file to its own parsed content,
+    ``links`` each part of the tree to its links, ``warnings`` each file to what is suspicious in its text.
     """
 
     merged: MergedTree
     problems: tuple[Problem, ...]
     parsed: Mapping[SourceFile, ParsedFile] = field(default_factory=dict)
+    links: Mapping[str, PartLinks] = field(default_factory=dict)
+    warnings: Mapping[str, FileWarnings] = field(default_factory=dict)
 
     @property
     def tree(self) -> Tree:
@@ -52,12 +54,12 @@ class LintResult:
 def lint(files: Iterable[SourceFile], known: LintResult | None = None) -> LintResult:
     """Parse and check tree files; files that are neither ``.zk`` nor ``.zkx`` are ignored.
 
-    Content that is unchanged since the ``known`` result is not parsed again.
+    What is unchanged since the ``known`` result is not parsed or checked again.
     """
-    before = {} if known is None else known.parsed
-    last = {source.name: file for source, file in before.items()}
+    known = known or LintResult(MergedTree(Tree({}), Tree({}), Tree({})), ())
+    last = {source.name: file for source, file in known.parsed.items()}
     read = {
-        file: before.get(file) or parse_bytes(file.name, file.content, last=last.get(file.name))
+        file: known.parsed.get(file) or parse_bytes(file.name, file.content, last=last.get(file.name))
         for file in tree_files(files)
     }
     parsed = list(read.values())
@@ -66,14 +68,17 @@ def lint(files: Iterable[SourceFile], known: LintResult | None = None) -> LintRe
     problems += merged.problems
     if not parsed:
         problems.append(Problem("no tree file found: expected at least one *.zk or *.zkx"))
+    warnings = {}
     for source, file in read.items():
         problems += _reserved_problems(file)
-        problems += lint_warnings(source.content, file)
+        warnings[file.name] = lint_warnings(source.content, file, known.warnings.get(file.name))
+        problems += warnings[file.name].problems
     damaged = frozenset(
         problem.path for problem in problems if problem.path is not None and problem.severity is Severity.ERROR
     )
-    problems += _link_problems(merged, damaged)
-    return LintResult(merged, tuple(sort_problems(problems)), read)
+    links = follow_links(merged.tree, known.links)
+    problems += _link_problems(merged, links, damaged)
+    return LintResult(merged, tuple(sort_problems(problems)), read, links, warnings)
 
 
 def tree_files(files: Iterable[SourceFile]) -> list[SourceFile]:
@@ -122,40 +127,22 @@ def _problem(file: ParsedFile, path: str, message: str) -> Problem:
     return Problem(message, file.name, line, column, path)
 
 
-def _link_problems(merged: MergedTree, damaged: frozenset[str]) -> Iterator[Problem]:
-    """Follow all links and yield the problems of the broken ones.
+def _link_problems(
+    merged: MergedTree, links: Mapping[str, PartLinks], damaged: frozenset[str]
+) -> Iterator[Problem]:
+    """Yield the problems of broken links.
 
     A link to a missing node is an error if ``.zk`` files define the whole top-level node. Elsewhere it is a
     warning, because the node may be live. Links to nodes that have problems of their own are not reported.
     """
     managed = frozenset(merged.base.tops)
-    for (path, name), place in merged.links.items():
-        try:
-            _follow(merged.tree, path, name)
-        except MissingTargetError as error:
-            if damaged.isdisjoint((error.path, parent_path(error.path))):
-                top = "/" + error.path[1:].partition("/")[0]
-                message, severity = f"{error}", Severity.ERROR
-                if error.path and top not in managed:
-                    message, severity = f"{error} in the files checked", Severity.WARNING
-                yield Problem(message, *place, path, severity)
-        except LinkError as error:
-            yield Problem(str(error), *place, path)
-        else:
-            if hidden := _hider(merged.tree, path, name):
-                yield Problem(f"the link {name} is hidden by the {hidden}", *place, path, Severity.WARNING)
-
-
-def _follow(tree: Tree, path: str, name: str) -> None:
-    if name.endswith(PROPERTY_LINK):
-        property_value(tree.properties, path, name.removesuffix(PROPERTY_LINK))
-    elif tree.nodes[path][name] not in tree:  # most targets are paths of nodes
-        resolve(tree.properties, f"{path}/{name[:-3]}")
-
-
-def _hider(tree: Tree, path: str, name: str) -> str:
-    """Return a description of the property or node that hides a link, or an empty text."""
-    base = name[:-3]
-    if name.endswith(PROPERTY_LINK):
-        return f"property {base}" if base in tree.nodes[path] else ""
-    return f"node {node_name(path)}/{base}" if f"{path}/{base}" in tree.nodes else ""
+    for path, name, message, severity, missing in (fault for part in links.values() for fault in part.faults):
+        if missing is not None and not damaged.isdisjoint((missing, parent_path(missing))):
+            continue
+        is_live = missing and top_path(missing) not in managed
+        yield Problem(
+            f"{message} in the files checked" if is_live else message,
+            *merged.links[path, name],
+            path,
+            Severity.WARNING if is_live else severity,
+        )

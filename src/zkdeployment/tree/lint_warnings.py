@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import is_secret, without_passwords
 from zkdeployment.model.problem import Problem, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.model.tree import Properties, Value
     from zkdeployment.tree.parse import ParsedFile
 
-#: A file without any of these in its lowercase text contains no secrets. This fast test settles most files.
+#: A text without any of these in lowercase contains no secrets. This fast test settles most texts.
 _HINTS = (
-    *(b"pass", b"token", b"secret", b"credential", b"apikey", b"api_key", b"api-key", b"authorization"),
-    *(b"-----begin", b"akia"),
+    *("pass", "token", "secret", "credential", "apikey", "api_key", "api-key", "authorization"),
+    *("-----begin", "akia"),
 )
-_URL_USER = re.compile(rb"://[^\s/]*@")
+_URL_USER = re.compile(r"://[^\s/]*@")
 
 #: A version that is written as a number.
-_NUMBER = re.compile(rb"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z)")
+_NUMBER = re.compile(r"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z)")
 
 #: Secrets under any name: private keys, and the access keys of a well-known cloud.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
@@ -32,33 +34,71 @@ _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
 _REFERENCE = re.compile(r"(/|\.{1,2}/|~|file:|vault:|\$\{?[A-Za-z_]).*", re.DOTALL)
 
 
-def lint_warnings(content: bytes, file: ParsedFile) -> Iterator[Problem]:
-    """Yield the problems of suspicious content in a file; ``content`` is its text."""
-    if _may_have_secrets(content):
-        for path, properties in file.tree.nodes.items():
+@dataclass(frozen=True, slots=True)
+class FileWarnings:
+    """The ``problems`` of suspicious content in a file.
+
+    ``sections`` maps the text of each section of the file to its own problems, with lines counted in the section.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    sections: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+
+
+def lint_warnings(content: bytes, file: ParsedFile, known: FileWarnings | None = None) -> FileWarnings:
+    """Return the problems of suspicious content in a file; ``content`` is its text.
+
+    Sections that are unchanged since the ``known`` result are not read again.
+    """
+    before = {} if known is None else known.sections
+    sections = {
+        text: before[text] if text in before else tuple(_section_warnings(text, section))
+        for text, section in file.sections.items()
+    }
+    problems = [problem for text in sections if sections[text] for problem in _placed(sections[text], file, text)]
+    if not file.sections:  # the parser read the whole text at once
+        problems += _section_warnings(content.decode("utf-8", "surrogateescape"), file)
+    if not content.isascii():
+        problems += _lookalike_problems(file)
+    return FileWarnings(tuple(problems), sections)
+
+
+def _placed(problems: Iterable[Problem], file: ParsedFile, text: str) -> Iterator[Problem]:
+    """Yield the problems of a section of a file with lines counted in the file."""
+    section = file.sections[text]
+    top = section.tree.tops[0]
+    offset = file.positions[top][0] - section.positions[top][0]
+    return (replace(problem, line=offset + (problem.line or 0)) for problem in problems)
+
+
+def _section_warnings(text: str, section: ParsedFile) -> Iterator[Problem]:
+    if _may_have_secrets(text):
+        for path, properties in section.tree.nodes.items():
             for name in _secrets(properties):
                 message = (
                     f"{name} looks like a secret, which everyone with access to the tree could read;"
                     " put it into a file on the host, and the path of that file here"
                 )
-                yield _problem(file, path, message, Severity.WARNING)
-    yield from _shortened_versions(content, file)
-    if not content.isascii():
-        for path in _lookalikes(file.tree.nodes):
-            message = f"the node {path!a} is defined twice, in two Unicode spellings that look the same"
+                yield _problem(section, path, message, Severity.WARNING)
+    yield from _shortened_versions(text, section)
+
+
+def _lookalike_problems(file: ParsedFile) -> Iterator[Problem]:
+    for path in _lookalikes(file.tree.nodes):
+        message = f"the node {path!a} is defined twice, in two Unicode spellings that look the same"
+        yield _problem(file, path, message, Severity.ERROR)
+    for path, properties in file.tree.nodes.items():
+        for name in _lookalikes(properties):
+            message = f"the property {name!a} is defined twice, in two Unicode spellings that look the same"
             yield _problem(file, path, message, Severity.ERROR)
-        for path, properties in file.tree.nodes.items():
-            for name in _lookalikes(properties):
-                message = f"the property {name!a} is defined twice, in two Unicode spellings that look the same"
-                yield _problem(file, path, message, Severity.ERROR)
 
 
-def _shortened_versions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
+def _shortened_versions(text: str, file: ParsedFile) -> Iterator[Problem]:
     """Yield a warning for each version whose number has another text: 1.10 becomes 1.1."""
     line, counted = 1, 0
-    for match in _NUMBER.finditer(content):
-        written, start = match[1].decode("ascii"), content.rfind(b"\n", 0, match.start()) + 1
-        if content[start : match.start()].strip():
+    for match in _NUMBER.finditer(text):
+        written, start = match[1], text.rfind("\n", 0, match.start()) + 1
+        if text[start : match.start()].strip(string.whitespace):
             continue  # the end of a longer name
         try:
             number = str(float(written) if set(".eE").intersection(written) else int(written))
@@ -66,14 +106,14 @@ def _shortened_versions(content: bytes, file: ParsedFile) -> Iterator[Problem]:
             continue  # the parser reports it
         if number != written:
             message = f"version = {written} is the number {number}; write version = '{written}'"
-            line += content.count(b"\n", counted, start)
+            line += text.count("\n", counted, start)
             counted = start
             yield Problem(message, file.name, line, match.start() - start + 1, severity=Severity.WARNING)
 
 
-def _may_have_secrets(content: bytes) -> bool:
-    small = content.lower()
-    return any(hint in small for hint in _HINTS) or _URL_USER.search(content) is not None
+def _may_have_secrets(text: str) -> bool:
+    small = text.lower()
+    return any(hint in small for hint in _HINTS) or _URL_USER.search(text) is not None
 
 
 def _secrets(properties: Properties) -> Iterator[str]:

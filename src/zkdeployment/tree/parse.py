@@ -6,19 +6,21 @@ import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from zkdeployment.model.problem import Problem
-from zkdeployment.model.tree import Tree
+from zkdeployment.model.tree import Tree, top_path
 from zkdeployment.tree.lines import LIMITS, UNKNOWN, Line, LineKind, LineProblem, LineReader, TextLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from zkdeployment.model.tree import Properties, Value
+    from zkdeployment.model.tree import Nodes, Value
 
 #: Line and column, from 1.
 Place: TypeAlias = tuple[int, int]
+
+Key = TypeVar("Key")
 
 #: Files with more top-level nodes are parsed as a whole, because each section that is kept takes some memory.
 _MOST_SECTIONS = 5_000
@@ -79,24 +81,25 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     if len(others) > _MOST_SECTIONS:
         return None
     sections: dict[str, ParsedFile] = {}
-    places: dict[str, tuple[int, Mapping[str, Place]]] = {}
-    nodes: dict[str, Properties] = {}
-    links: dict[tuple[str, str], Place] = {}
-    count = offset = 0
+    parts: dict[str, Nodes] = {}
+    placed: dict[str, tuple[int, ParsedFile]] = {}
+    offset = 0
     for section in (first, *(f"/{rest}" for rest in others)):
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
         if read.problems or (read.tree.tops and section[0] != "/"):
             return None
         sections[section] = read
-        places |= dict.fromkeys(read.tree.tops, (offset, read.positions))
-        nodes.update(read.tree.nodes)
-        count += len(read.tree)
-        for link, (line, column) in read.links.items():
-            links[link] = offset + line, column
+        for top, part in read.tree.parts.items():
+            if top in parts:
+                return None
+            parts[top], placed[top] = part, (offset, read)
         offset += section.count("\n") + 1
-    if count != len(nodes) or count > limits.nodes:  # a node is there twice, or there are too many
+    tree = Tree.of_parts(parts)
+    if len(tree) > limits.nodes:
         return None
-    return ParsedFile(name, Tree(nodes, places), _SectionPositions(places), links, (), sections, reader.blank)
+    positions = _SectionPlaces({top: (start, read.positions) for top, (start, read) in placed.items()}, str)
+    links = _SectionPlaces({top: (start, read.links) for top, (start, read) in placed.items()}, _node_of_link)
+    return ParsedFile(name, tree, positions, links, (), sections, reader.blank)
 
 
 class _Positions(Mapping[str, Place]):
@@ -120,22 +123,33 @@ class _Positions(Mapping[str, Place]):
         return len(self._tree)
 
 
-class _SectionPositions(Mapping[str, Place]):
-    """The places of the nodes of a file, from the first line of each section and the places in that section."""
+class _SectionPlaces(Mapping[Key, Place]):
+    """The places of nodes or links of a file: in each section, from the line in which the section begins.
 
-    def __init__(self, sections: Mapping[str, tuple[int, Mapping[str, Place]]]) -> None:
+    ``sections`` maps each top-level node to that line, from 0, and to the places in its section. ``node`` returns
+    the path of the node of a key.
+    """
+
+    def __init__(
+        self, sections: Mapping[str, tuple[int, Mapping[Key, Place]]], node: Callable[[Key], str]
+    ) -> None:
         self._sections = sections
+        self._node = node
 
-    def __getitem__(self, path: str) -> Place:
-        offset, places = self._sections["/" + path[1:].partition("/")[0]]
-        line, column = places[path]
+    def __getitem__(self, key: Key) -> Place:
+        offset, places = self._sections[top_path(self._node(key))]
+        line, column = places[key]
         return offset + line, column
 
-    def __iter__(self) -> Iterator[str]:
-        return (path for _, places in self._sections.values() for path in places)
+    def __iter__(self) -> Iterator[Key]:
+        return (key for _, places in self._sections.values() for key in places)
 
     def __len__(self) -> int:
         return sum(len(places) for _, places in self._sections.values())
+
+
+def _node_of_link(link: tuple[str, str]) -> str:
+    return link[0]
 
 
 # The indentation of lines, the path of the node that they belong to, and its properties (``None`` for the root).

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.model.problem import Problem, Severity
@@ -319,3 +321,53 @@ data:
     # The database's host may be in the first group, too: by its id, or by its facts.
     for names in ("node_names: [FIRST, i-0db]", "node_names: [FIRST]}, {node_tags: [db]", "rack_names: [r1]"):
         assert errors("app1.example.com", "db1.example.com", names) == ()
+
+
+#: What a top-level node may consist of: services, links to other top-level nodes, and mistakes of each kind.
+_BODIES = [
+    "",
+    "\n  version = '1'\n  port = 1",
+    "\n  version = '2'\n  port = 1",
+    " : foo\n  version = '1'\n  /deploy\n    /h1",
+    " : foo\n  version = '1'\n  /deploy\n    /h1\n    /h2\n      n = 2",
+    " : foo\n  version => /a\n  /deploy\n    /h1",
+    " : bar\n  version => ../b\n  rerun = 'changed'\n  port => /c\n  /deploy\n    /h2\n    /web",
+    " : baz\n  version = '1'\n  deploy_after = ['/a']\n  undeploy = 'last'\n  /deploy\n    /h1",
+    " : baz\n  version = '1'\n  deploy_after = ['/b/x']\n  /deploy\n    /h2",
+    " : foo\n  version = 1.10\n  /deploy\n    n = 2\n    /h3",
+    "\n  password = 'xyz'\n  there -> /a/deploy",
+    "\n  deploy -> /b\n  x -> /b/x\n  y => /c port\n  /x : foo\n    version = '3'\n    deploy -> /a/deploy",
+    "\n  /deploy\n    /h1\n  /DEPLOY",
+    "\n  é = 1\n  e\u0301 = 2\n  there -> x\n  /x\n    here -> ../there",
+    "\n  x = ?",
+    "\n  /h1 : ctl\n    version => /a",
+]
+_FILES = st.dictionaries(
+    st.sampled_from(["a.zk", "b.zk", "c.zkx"]),
+    st.dictionaries(st.sampled_from(["a", "b", "c", "roles"]), st.sampled_from(_BODIES), min_size=1),
+    min_size=1,
+)
+
+
+def _source_files(files):
+    return [
+        SourceFile(name, b"# head\n" + "".join(f"/{top}{body}\n" for top, body in tops.items()).encode())
+        for name, tops in files.items()
+    ]
+
+
+@given(st.lists(_FILES, min_size=2, max_size=4), st.booleans())
+def test_a_review_that_builds_on_the_last_one_equals_a_review_of_the_whole_tree(revisions, signed):
+    last = None
+    for files in revisions:
+        before, last = last, review(_source_files(files), last, signed=signed)
+        whole = review(_source_files(files), signed=signed)
+        assert last.problems == whole.problems
+        assert last.linted.tree == whole.linted.tree
+        assert dict(last.linted.tree.nodes) == dict(whole.linted.tree.nodes)
+        assert last.linted.merged.links == whole.linted.merged.links
+        assert last.compilation == whole.compilation
+        if before is not None:
+            changed = whole.compilation.changed_since(before.targets)
+            assert last.compilation.changed_since(before.targets) == changed
+            assert last.compilation.changed_since(before.targets, whole=True) == changed

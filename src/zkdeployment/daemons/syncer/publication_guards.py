@@ -51,9 +51,10 @@ class PublicationGuards:
         Deployments that end because of the state of their intents do not count.
         """
         if snapshot.cluster is None or snapshot.cluster.importing != tip:
-            before = draft.baseline.targets
-            after = draft.compilation.whole
-            _refuse(removal_refusal(tip, before, after, snapshot.known, draft.change.delete))
+            before, compilation = draft.baseline.targets, draft.compilation
+            changed = compilation.changed_since(before, whole=True)
+            pruned = draft.change.delete
+            _refuse(removal_refusal(tip, before, compilation.whole, snapshot.known, pruned, changed=changed))
 
 
 def _refuse(reason: str | None) -> None:

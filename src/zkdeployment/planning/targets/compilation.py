@@ -18,14 +18,26 @@ from zkdeployment.planning.targets.withheld import without_withheld
 from zkdeployment.tree.diff import apply_change
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.documents.published import PublishedDocuments
+    from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets, TreeChange
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.targets.withheld import ServiceTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What a compilation that builds on another one has anew.
+
+    Only the targets with these ``names`` may differ from those ``before``.
+    """
+
+    before: Targets
+    names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +46,30 @@ class Compilation:
 
     ``whole`` are those of the tree alone, ``withheld`` the services that their intents do not let be deployed, and
     ``targets`` the rest, which hosts deploy. ``problems`` are those of the tree, and conflicts among ``targets``.
+    ``ordered`` are the services that wait for others, or for which others wait.
     """
 
     whole: Targets
     targets: Targets
     problems: tuple[Problem, ...] = ()
     withheld: frozenset[ServiceTarget] = frozenset()
+    ordered: frozenset[str] = frozenset()
+    renewal: Renewal | None = field(default=None, compare=False, repr=False)
+
+    def changed_since(self, before: Targets, *, whole: bool = False) -> frozenset[str]:
+        """Return the names of the targets (of the ``whole`` tree) that differ from those ``before``."""
+        after = self.whole if whole else self.targets
+        renewal = self.renewal
+        is_known = renewal is not None and renewal.before is before and after is self.whole
+        names = renewal.names if renewal is not None and is_known else {*before, *after}
+        return frozenset(name for name in names if before.get(name) != after.get(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Recompilation:
-    """What the next compilation may build on: the ``last`` one, and the nodes that ``changed`` since."""
+    """What the next compilation may build on: the ``last`` one, its tree, and the nodes that ``changed`` since."""
 
+    before: Tree
     last: Compilation
     changed: Collection[str] = field(default_factory=frozenset)
 
@@ -61,26 +85,41 @@ def compile_tree(
 
     ``with_properties`` adds the digest of their properties to all assignments; ``since`` was compiled alike.
     """
-    has_last = since is not None and not since.last.problems
-    if since is not None and has_last:
-        checks_conflicts = not intents and not since.last.withheld
-        whole, problems = recompile_targets(
+    renewal = None
+    if since is not None and not since.last.problems:
+        last = since.last
+        checks_conflicts = not intents and not last.withheld
+        whole, problems, names = recompile_targets(
             tree,
+            since.before,
             since.changed,
-            since.last.whole,
+            last.whole,
             checks_conflicts=checks_conflicts,
             with_properties=with_properties,
         )
+        renewal = Renewal(last.whole, names)
+        ordered = last.ordered - set(_services(last.whole, names)) | _ordered(whole, names)
     else:
         checks_conflicts = not intents
         whole, problems = compile_targets(tree, checks_conflicts=checks_conflicts, with_properties=with_properties)
-    if any(assignment.after for assignments in whole.values() for assignment in assignments):
+        ordered = _ordered(whole, whole)
+    if ordered:
         problems = (*problems, *order_problems(whole, services(tree)))
     withheld = withheld_services(intents, governed_services(intents, whole)) if intents else frozenset()
     targets = without_withheld(whole, withheld)
     if not checks_conflicts:
         problems = (*problems, *target_conflicts(targets, targets))
-    return Compilation(whole, targets, problems, withheld)
+    return Compilation(whole, targets, problems, withheld, ordered, renewal)
+
+
+def _services(targets: Targets, names: Iterable[str]) -> dict[str, Assignment]:
+    """Return an assignment of each service that the targets with these names have, by the path of the service."""
+    return {assignment.path: assignment for name in names for assignment in targets.get(name, ())}
+
+
+def _ordered(targets: Targets, names: Iterable[str]) -> frozenset[str]:
+    assigned = _services(targets, names)
+    return frozenset(path for path, one in assigned.items() if one.after or one.undeploys_last)
 
 
 def withheld_after(

@@ -9,7 +9,7 @@ from zkdeployment.errors import TreeError
 from zkdeployment.model.deployment import Assignment, Rerun
 from zkdeployment.model.names import NameKind, is_name
 from zkdeployment.model.problem import Problem
-from zkdeployment.model.tree import parent_path, properties_digest
+from zkdeployment.model.tree import node_name, parent_path, properties_digest, top_path
 from zkdeployment.planning.controllers import read_controller
 from zkdeployment.planning.services import Service, check_n, has_property, read_property, read_service
 from zkdeployment.planning.targets.conflicts import target_conflicts
@@ -48,36 +48,35 @@ def compile_targets(
 
 def recompile_targets(
     tree: Tree,
+    before: Tree,
     changed: Collection[str],
     last: Targets,
     *,
     checks_conflicts: bool = True,
     with_properties: bool = False,
-) -> tuple[Targets, tuple[Problem, ...]]:
+) -> tuple[Targets, tuple[Problem, ...], frozenset[str]]:
     """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
 
-    ``last`` are the targets of the tree before the change, which had no problems. ``changed`` must include all
-    nodes with property links, because these depend on other nodes. ``with_properties`` is that of the compilation
-    of ``last``.
+    The last value are the names of the targets that may differ from the ``last`` ones.
+
+    ``last`` are the targets of the tree ``before`` the change, which had no problems. ``changed`` must include all
+    nodes with property links whose values may have changed. ``with_properties`` is that of the compilation of
+    ``last``.
     """
     stale = frozenset(path for node in changed for path in _concerned(node))
     compiler = _Compiler(tree, with_properties=with_properties)
-    places = {f"{path}/deploy" for path in stale}
-    compiler.read(path for path in tree.nodes if path in stale or path.rpartition("/")[0] in places)
-    renewed = {
-        name
-        for name, assignments in last.items()
-        if not stale.isdisjoint([assignment.path for assignment in assignments])
-    }
-    renewed |= compiler.targets.keys()
-    targets = {name: assignments for name, assignments in last.items() if name not in renewed}
+    compiler.read(_nodes_of(stale, tree))
+    renewed = frozenset({*compiler.targets, *(_target_name(path) for path in _nodes_of(stale, before))})
+    targets = dict(last)
     for name in renewed:
         kept = [assignment for assignment in last.get(name, ()) if assignment.path not in stale]
         if assignments := [*kept, *compiler.targets.get(name, ())]:
             targets[name] = tuple(sorted(assignments, key=by_path))
+        else:
+            targets.pop(name, None)
     checked = renewed | {name.removeprefix("/roles/") for name in renewed}
     conflicts = target_conflicts(checked & targets.keys(), targets) if checks_conflicts else ()
-    return targets, (*compiler.problems, *conflicts)
+    return targets, (*compiler.problems, *conflicts), renewed
 
 
 class _Compiler:
@@ -96,9 +95,7 @@ class _Compiler:
     def read(self, paths: Iterable[str], only: Collection[str] | None = None) -> None:
         """Add the controllers and targets among these nodes that have one of these names (``None``: all)."""
         for path in paths:
-            above, _, name = path.rpartition("/")
-            if path.startswith("/roles/"):
-                name = path
+            above, name = parent_path(path), _target_name(path)
             if only is not None and name not in only:
                 continue
             if above == "/roles":
@@ -123,7 +120,7 @@ class _Compiler:
             self.problems.append(Problem(problem, path=path))
             return
         n = 1
-        if self.tree.nodes[path] and has_property(self.tree, path, "n"):
+        if has_property(self.tree, path, "n"):
             try:
                 n = check_n(read_property(self.tree, path, "n"))
             except TreeError as error:
@@ -203,6 +200,21 @@ def _target_problem(name: str) -> str | None:
         return None
     shown = name if len(name) <= 60 else name[:57] + "..."
     return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"
+
+
+def _target_name(path: str) -> str:
+    """Return the name of the target of a node ``SERVICE/deploy/NAME`` or of the controller ``/roles/ROLE``."""
+    return path if path.startswith("/roles/") else node_name(path)
+
+
+def _nodes_of(services: Collection[str], tree: Tree) -> Iterator[str]:
+    """Yield the nodes of a tree that make targets of these services, and the controllers among these services."""
+    places = {f"{path}/deploy" for path in services}
+    tops = {top_path(path) for path in services}
+    for part in [part for top, part in tree.parts.items() if top in tops]:
+        for path in part:
+            if parent_path(path) in places or (path.startswith("/roles/") and path in services):
+                yield path
 
 
 def _concerned(path: str) -> Iterator[str]:

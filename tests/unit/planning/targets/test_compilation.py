@@ -82,7 +82,7 @@ def test_an_agent_that_walks_the_tree_wants_what_was_compiled(tree, intents):
 @given(TREES, TREES, INTENTS, INTENTS)
 def test_a_compilation_that_builds_on_the_last_one_has_the_same_result(before, after, old, new):
     last = compile_tree(before, old)
-    again = compile_tree(after, new, since=Recompilation(last, diff(before, after).paths))
+    again = compile_tree(after, new, since=Recompilation(before, last, diff(before, after).paths))
     fresh = compile_tree(after, new)
     assert (again.whole, again.targets, again.withheld) == (fresh.whole, fresh.targets, fresh.withheld)
     assert set(again.problems) == set(fresh.problems)

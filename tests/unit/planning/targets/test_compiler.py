@@ -187,9 +187,14 @@ def check_recompiled(before, after, **options):
     last, problems = compile_targets(before, **options)
     assert not problems
     linked = {path for path, properties in after.nodes.items() if any(name.endswith("=>") for name in properties)}
-    again = recompile_targets(after, linked | diff(before, after).paths, last, **options)
-    assert again == compile_targets(after, **options)
-    return again
+    targets, problems, renewed = recompile_targets(
+        after, before, linked | diff(before, after).paths, last, **options
+    )
+    whole_targets, whole_problems = compile_targets(after, **options)
+    assert targets == whole_targets
+    assert set(problems) == set(whole_problems)  # reviews sort them by place
+    assert {name for name in {*targets, *last} if targets.get(name) != last.get(name)} <= renewed
+    return targets, problems
 
 
 @given(FLEETS, FLEETS, st.sets(st.sampled_from([*PATHS, *PLACES])), st.booleans())
@@ -259,7 +264,8 @@ def test_unchanged_services_are_not_compiled_again():
     )
     last, _ = compile_targets(before)
     after = Tree({**before.nodes, "/a": {"type": "foo", "version": "2"}})
-    targets, _ = recompile_targets(after, {"/a"}, last)
+    targets, _, renewed = recompile_targets(after, before, {"/a"}, last)
     assert targets["h1"] == (foo_assignment("/a", version="2"), last["h1"][1])
     assert targets["h1"][1] is last["h1"][1]
     assert targets["h2"] is last["h2"]
+    assert renewed == {"h1"}
