@@ -216,15 +216,7 @@ def draft(
     between_services = ServiceOrder()
     if compilation.ordered:
         between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
-    problems = dict.fromkeys(
-        (
-            *compilation.problems,
-            *_foreign_services(compilation, reviewed),
-            *_host_problems(targets, snapshot),
-            *_quarantine_problems(targets, reviewed, baseline),
-            *placement_problems(between_services, strategy, snapshot, targets),
-        )
-    )
+    problems = _problems(compilation, reviewed, baseline, snapshot, between_services)
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
     change = diff(live.tree, tree)
     affected = tuple(sorted(compilation.changed_since(baseline.targets)))
@@ -247,6 +239,26 @@ def draft(
             *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
             *_repeated_revision_warning(revision, affected, snapshot),
         ),
+    )
+
+
+def _problems(
+    compilation: Compilation,
+    reviewed: Review,
+    baseline: Baseline,
+    snapshot: PublicationSnapshot,
+    between_services: ServiceOrder,
+) -> Iterable[Problem]:
+    """Return the problems of targets with each other, with the known hosts and with the strategy, each once."""
+    targets, strategy = compilation.targets, reviewed.documents.strategy()
+    return dict.fromkeys(
+        (
+            *compilation.problems,
+            *_foreign_services(compilation, reviewed),
+            *_host_problems(targets, snapshot),
+            *_quarantine_problems(targets, reviewed, baseline),
+            *placement_problems(between_services, strategy, snapshot, targets),
+        )
     )
 
 
