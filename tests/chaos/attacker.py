@@ -82,9 +82,10 @@ class Attacker:
         return self._read([paths.TARGETS, paths.SIGNED, *below, *_SERVICES])
 
     def _write(self, data: Mapping[str, bytes], version: str | None = None, gone: Iterable[str] = ()) -> None:
-        """Write data and a cluster version (default: the present one), and delete the nodes that are gone."""
-        present = self._read([*data, paths.HOSTS])
-        state = json.loads(present[paths.HOSTS])
+        """Write data and a cluster version (default: what is published), and delete the nodes that are gone."""
+        present = self._read([*data, paths.HOSTS, paths.TARGETS])
+        if version is None:
+            version = json.loads(present[paths.TARGETS])["version"]
         operations: list[Operation] = [
             Set(path, text) if path in present else Create(path, text)
             for path, text in data.items()
@@ -92,5 +93,5 @@ class Attacker:
         ]
         operations += [Delete(path) for path in gone if path.startswith(paths.OURS)]
         operations += [Delete(f"{paths.STOPS}/{name}") for name in self._session.children(paths.STOPS) or ()]
-        state |= {} if version is None else {"version": version}
+        state = {**json.loads(present[paths.HOSTS]), "version": version}
         self._session.commit(*operations, Set(paths.HOSTS, json.dumps(state).encode()))

@@ -96,7 +96,9 @@ def changed_plan(plan: TreePlan, chance: Random, hosts: tuple[str, ...]) -> Tree
             continue
         number = chance.randrange(SERVICES)
         service = changed.services.get(number)
-        kind = chance.choice(["version", "targets", "targets", "text", "text", "properties", "remove"])
+        kind = chance.choice(
+            ["version", "targets", "targets", "text", "text", "properties", "properties", "remove"]
+        )
         if service is None:
             changed = changed.with_service(number, _new_service(chance, hosts))
         elif kind != "remove":
@@ -180,7 +182,7 @@ def _is_plain(service: ServicePlan | None) -> bool:
 
 
 def _new_service(chance: Random, hosts: tuple[str, ...]) -> ServicePlan:
-    return ServicePlan(chance.choice(VERSIONS), _targets(chance, hosts))
+    return _with_properties(ServicePlan(chance.choice(VERSIONS), _targets(chance, hosts)), chance)
 
 
 def _changed_service(service: ServicePlan, kind: str, chance: Random, hosts: tuple[str, ...]) -> ServicePlan:
@@ -191,6 +193,10 @@ def _changed_service(service: ServicePlan, kind: str, chance: Random, hosts: tup
             return replace(service, targets=_targets(chance, hosts))
         case "text":
             return replace(service, text=str(chance.randrange(1_000_000)))
+    return _with_properties(service, chance)
+
+
+def _with_properties(service: ServicePlan, chance: Random) -> ServicePlan:
     return replace(
         service,
         reruns=chance.random() < 0.5,
