@@ -80,6 +80,7 @@ class Side:
         signer: PublicationSigner | None = None,
     ) -> None:
         self.signer = signer
+        self.signed = None if signer is None else directory / "signed"
         self.repository = repository
         self.source = Fetched(GitSource(repository.url, directory / "mirror"))
         self.session = Session(f"{server.address}/{chroot}", create_chroot=True)
@@ -88,7 +89,7 @@ class Side:
 
     def fresh(self) -> Syncer:
         """Return a syncer with empty caches, like the syncer of a newly started command."""
-        return make_syncer(self.source, self.session, self.signer)
+        return make_syncer(self.source, self.session, self.signer, self.signed)
 
     def change(self, syncer: Syncer, *, fetch: bool = False) -> float:
         """Push a change of one property; return the seconds its publication takes."""
@@ -140,7 +141,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
             floors.append(seconds(lambda: create_in_transactions(bare, tree)))
             delete_in_transactions(bare, tree)
             if sides:
-                _discard(sides[-1], tree)
+                discard(sides[-1], tree)
             sides.append(Side(server, f"ours{len(sides)}", repository, scratch))
             imports.append(seconds(sides[-1].syncer.sync))
 
@@ -162,12 +163,14 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
     side.session.close()
 
 
-def _discard(side: Side, tree: Tree) -> None:
+def discard(side: Side, tree: Tree) -> None:
+    """Remove what a side published of a tree, so that the server has room for the next one."""
     side.session.close()
     with connected(side.session.connection) as client:
         delete_in_transactions(client, tree)
-        names = client.get_children("/zkdeployment/targets")
-        delete_in_transactions(client, Tree({f"/zkdeployment/targets/{name}": {} for name in names}))
+        for parent in ("/zkdeployment/targets", "/zkdeployment/signed"):
+            names = client.get_children(parent) if client.exists(parent) else []
+            delete_in_transactions(client, Tree({f"{parent}/{name}": {} for name in names}))
 
 
 def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count: int) -> Iterator[Result]:

@@ -1,22 +1,20 @@
 """Compares publications that are signed, and reads of them, with those that are not, on one ZooKeeper."""
 
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.baseline import delete_in_transactions
-from benchmarks.bench_publish import Side, running_server
+from benchmarks.bench_publish import Side, discard, running_server
 from benchmarks.fleets import FleetRepository, fleet_text, host_name
 from benchmarks.results import Result, Scale, best, seconds
 from support.publish_keys import make_key, make_publishers
-from support.zookeeper import connected
 from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.publisher_keys import PublisherKeysFile
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.model.host import Identity
-from zkdeployment.model.tree import Tree
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.signing.statement import SignedStatement, Statement
 from zkdeployment.tree.parse import parse_bytes
@@ -44,7 +42,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
     for number in range(rounds):
         for signed in (False, True) if number % 2 else (True, False):
             if signed in sides:
-                _discard(sides[signed], tree)
+                discard(sides[signed], tree)
             signer = key if signed else None
             sides[signed] = Side(server, f"side{number}{signed}", repository, scratch / f"{signed}", signer)
             imports[signed].append(seconds(sides[signed].syncer.sync))
@@ -57,12 +55,15 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
         at_most=_AT_MOST,
     )
     changes: dict[bool, list[float]] = {False: [], True: []}
+    processor: dict[bool, list[float]] = {False: [], True: []}
     signatures: list[float] = []
     statement = Statement(1, 1, "revision", None, {f"{number:02x}": "0" * 64 for number in range(256)}).to_text()
     for number in range(rounds * 4):
         repository.push()
         for signed in (False, True) if number % 2 else (True, False):
+            before = time.process_time()
             changes[signed].append(sides[signed].publish(sides[signed].syncer))
+            processor[signed].append(time.process_time() - before)
         signatures.append(seconds(partial(_sign, key, statement)))
     yield Result(
         work="one property changed, signed",
@@ -71,6 +72,13 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
         against=against,
         reference=best(changes[False]),
         at_most=_AT_MOST,
+    )
+    yield Result(
+        work="one property changed, signed: processor time of the syncer, with git's fetch",
+        size=size,
+        value=best(processor[True]),
+        against=against,
+        reference=best(processor[False]),
     )
     yield Result(work="one property changed: signature alone", size=size, value=best(signatures))
     yield from _reading(sides[True], size, scratch, rounds * 4)
@@ -115,12 +123,3 @@ def _reading(side: Side, size: str, scratch: Path, rounds: int) -> Iterator[Resu
 
 def _sign(key: PublishKey, statement: str) -> None:
     key.start(statement)()
-
-
-def _discard(side: Side, tree: Tree) -> None:
-    side.session.close()
-    with connected(side.session.connection) as client:
-        delete_in_transactions(client, tree)
-        for parent in ("/zkdeployment/targets", "/zkdeployment/signed"):
-            names = client.get_children(parent) if client.exists(parent) else []
-            delete_in_transactions(client, Tree({f"{parent}/{name}": {} for name in names}))

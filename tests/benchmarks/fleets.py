@@ -5,6 +5,7 @@ from pathlib import Path
 
 from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
@@ -100,6 +101,13 @@ class FleetRepository:
         return self._repository.commit({"fleet.zk": text})
 
 
-def make_syncer(source: TreeSource, session: Session, signer: PublicationSigner | None = None) -> Syncer:
-    """Return a syncer with empty caches, like the syncer of a newly started command."""
-    return Syncer(source, ZooKeeperPublications(session, signer=signer), SystemClock(), signer=signer)
+def make_syncer(
+    source: TreeSource, session: Session, signer: PublicationSigner | None = None, signed: Path | None = None
+) -> Syncer:
+    """Return a syncer with empty caches, like the syncer of a newly started command.
+
+    With a ``signer``, publications are signed, and ``signed`` is the file that records the signatures.
+    """
+    signing = None if signed is None else SigningFile(signed)
+    store = ZooKeeperPublications(session, signer=signer)
+    return Syncer(source, store, SystemClock(), signer=signer, signing=signing)

@@ -48,13 +48,14 @@ def run(  # noqa: PLR0913  one limit or stream each
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     tick: Callable[[], None] = lambda: None,
-    text: str | None = None,
+    text: str | Callable[[], str] | None = None,
     output_limit: float = math.inf,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Return the result of a program that runs in its own session, whatever its exit status.
 
-    ``env`` replaces the environment. ``text`` is the program's standard input. ``pass_fds`` are the
+    ``env`` replaces the environment. ``text`` is the program's standard input, or a function that
+    returns it and is called when the program was started; time counts from then. ``pass_fds`` are the
     descriptors of open files that the program inherits. ``tick`` is called a few times a second. Raises
     ``ProgramError`` if the program cannot be started, exceeds ``timeout`` seconds or prints more than
     ``output_limit`` bytes, which is checked as often as ``tick`` is called. Then, and when ``tick`` raises, the
@@ -75,7 +76,8 @@ def run(  # noqa: PLR0913  one limit or stream each
             pass_fds=pass_fds,
         ) as child:
             try:
-                stdout, stderr = _communicate(child, argv, timeout, tick, text, output_limit)
+                given = text() if callable(text) else text
+                stdout, stderr = _communicate(child, argv, timeout, tick, given, output_limit)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
@@ -24,6 +25,14 @@ _TIMEOUT = 30.0
 _NAME = "publisher"
 
 
+@dataclass(frozen=True, slots=True)
+class _ExpectedSignature:
+    """An ssh-keygen that waits for the text to sign."""
+
+    text: Future[str]
+    signature: Future[str]
+
+
 class PublishKey:
     """An SSH private key without a passphrase; raises ``ConfigurationError`` for any other file.
 
@@ -34,10 +43,26 @@ class PublishKey:
         self._file = file
         self._namespace = namespace
         self._public = _public_key(file, option)
-        self._threads = ThreadPoolExecutor(1, "publish-key")
+        self._threads = ThreadPoolExecutor(2, "publish-key")  # a signature that is abandoned delays no other
+        self._expected: _ExpectedSignature | None = None
+
+    def expect(self) -> None:
+        if self._expected is None:
+            self._expected = self._begin()
+
+    def abandon(self) -> None:
+        expected, self._expected = self._expected, None
+        if expected is not None:
+            expected.text.cancel()
 
     def start(self, text: str) -> Callable[[], str]:
-        return self._threads.submit(sign_text, self._file, self._namespace, text).result
+        expected, self._expected = self._expected or self._begin(), None
+        expected.text.set_result(text)
+        return expected.signature.result
+
+    def _begin(self) -> _ExpectedSignature:
+        text: Future[str] = Future()
+        return _ExpectedSignature(text, self._threads.submit(sign_text, self._file, self._namespace, text.result))
 
     def made(self, statement: SignedStatement) -> bool:
         keys = f"{_NAME} {self._public}\n".encode()

@@ -14,7 +14,7 @@ from zkdeployment.intents.approvals import KeyOwner
 from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 #: Seconds for one run of ssh-keygen.
@@ -26,8 +26,10 @@ _FINGERPRINT = re.compile(r"\bSHA256:[A-Za-z0-9+/=]+")
 _LONGEST = 16_384
 
 
-def sign_text(key: Path, namespace: str, text: str) -> str:
+def sign_text(key: Path, namespace: str, text: str | Callable[[], str]) -> str:
     """Return the signature of a text by a private key, or by a public key whose private key an agent holds.
+
+    A function that returns the text is called while ssh-keygen starts; what it raises ends ssh-keygen.
 
     Raises ``ConfigurationError`` if the key cannot be used.
     """

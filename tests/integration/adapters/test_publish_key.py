@@ -1,8 +1,13 @@
 """The key that signs publications: made and checked by the real ssh-keygen."""
 
+from unittest import mock
+
+import psutil
 import pytest
 
 from support.publish_keys import make_key, make_publishers
+from support.waiting import wait_until
+from zkdeployment.adapters import process
 from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
 from zkdeployment.errors import ConfigurationError
@@ -23,6 +28,20 @@ def test_a_key_signs_texts_and_knows_its_signatures(tmp_path):
     file.unlink()
     with pytest.raises(ConfigurationError, match="cannot sign with"):
         key.start("a statement")()
+
+
+def test_a_signature_is_prepared_before_its_text_is_known_and_can_be_abandoned(tmp_path):
+    key = PublishKey(make_key(tmp_path / "key"))
+    with mock.patch.object(process, "run", wraps=process.run) as run:
+        key.expect()
+        key.expect()
+        assert key.made(SignedStatement("a statement", key.start("a statement")()))
+        assert ["sign" in call.args[0] for call in run.call_args_list] == [True, False]
+        key.expect()
+        key.abandon()
+        key.abandon()
+        assert key.made(SignedStatement("another", key.start("another")()))
+    wait_until(lambda: not psutil.Process().children(), "no ssh-keygen is left")
 
 
 def test_a_file_that_cannot_sign_is_refused_with_what_to_do(tmp_path):

@@ -6,9 +6,11 @@ prefer to all that follow, or one that they take for what they have already.
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.errors import HostFilesError
 from zkdeployment.signing.sequences import SigningRecord
 
 if TYPE_CHECKING:
@@ -17,11 +19,16 @@ if TYPE_CHECKING:
 
 
 class SignedSequences:
-    """Keeps the record in ``memory``; without ``memory``, only as long as this object lives."""
+    """Keeps the record in ``memory``; without ``memory``, only as long as this object lives.
+
+    Records are written beside other work. ``settle`` waits until they are durable.
+    """
 
     def __init__(self, memory: SigningMemory | None) -> None:
         self._memory = memory
         self._known: SigningRecord | None = None
+        self._writer = ThreadPoolExecutor(1, "signed-sequences")
+        self._writing: Future[None] | None = None
 
     @property
     def known(self) -> SigningRecord:
@@ -31,7 +38,7 @@ class SignedSequences:
         return self._known
 
     def reserve(self, sequence: int) -> SigningRecord:
-        """Record a sequence before it is signed; return the record before. Raises ``HostFilesError``.
+        """Begin to record a sequence, and return the record before. ``settle`` before its signature is written.
 
         Which publication stands is unknown then, until ``withdraw`` or ``record`` is called.
         """
@@ -40,17 +47,28 @@ class SignedSequences:
         return before
 
     def withdraw(self, before: SigningRecord) -> None:
-        """Record that nothing was written to ZooKeeper since ``reserve``: the last publication still stands."""
+        """Begin to record that nothing was written since ``reserve``: the last publication still stands."""
         self._write(replace(before, reserved=self.known.reserved))
 
     def record(self, sequence: int, since: int, revision: Revision) -> None:
-        """Record the publication that stands, unless a later one was signed; raises ``HostFilesError``."""
+        """Begin to record the publication that stands, unless a later one was signed."""
         if sequence >= self.known.reserved:
             self._write(SigningRecord(sequence, sequence, since, revision))
+
+    def settle(self) -> None:
+        """Wait until the record is durable; raises ``HostFilesError``."""
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return
+        try:
+            writing.result()
+        except HostFilesError:
+            self._known = None  # what the memory holds
+            raise
 
     def _write(self, record: SigningRecord) -> None:
         if record == self.known:
             return
-        if self._memory is not None:
-            self._memory.write_signed(record)
         self._known = record
+        if self._memory is not None:
+            self._writing = self._writer.submit(self._memory.write_signed, record)

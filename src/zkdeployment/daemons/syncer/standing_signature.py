@@ -74,6 +74,7 @@ class StandingSignature:
         statement = self._statement(self._signer, state)
         if statement is not None:
             self._sequences.record(statement.sequence, statement.since, statement.revision)
+            self._sequences.settle()
         if not published.sequence:
             return self._ensure_initial(state, statement)
         if published.revision is None or published.revision != tip:

@@ -110,7 +110,7 @@ class Syncer:
         self._clock = clock
         self._watermark = Watermark(memory)
         self._builder = PublicationBuilder(source, store, signed=signer is not None)
-        self._signs = signer is not None
+        self._signer = signer
         self._sequences = SignedSequences(signing)
         self._signature = StandingSignature(store, self._builder, signer, self._sequences, clock, publishers)
         self._guards = PublicationGuards(source, store)
@@ -219,7 +219,7 @@ class Syncer:
         origin = self._source.origin(tip)
         if not options.overrides.rewind:
             self._guards.check_history(snapshot, tip, origin)
-        may_repeat = not self._signs or self._sequences.known.covers(snapshot.published)
+        may_repeat = self._signer is None or self._sequences.known.covers(snapshot.published)
         optional = published and not options.force
         return _Candidate(tip, origin, snapshot, optional, self._next_sequence(snapshot), may_repeat)
 
@@ -254,15 +254,19 @@ class Syncer:
     def _prepare_to_sign(
         self, candidate: _Candidate, options: SyncOptions
     ) -> tuple[PreparedPublication | None, IntentsChange | None]:
-        """Do as ``_prepare``, after the sequence is recorded: a signature is begun meanwhile."""
-        if not self._signs:
+        """Do as ``_prepare``, while the sequence is recorded and the signature is made."""
+        if self._signer is None:
             return self._prepare(candidate, options)
         before = self._sequences.reserve(candidate.sequence)
-        prepared = None
+        self._signer.expect()
+        is_ready = False
         try:
             prepared, intents = self._prepare(candidate, options)
+            self._sequences.settle()
+            is_ready = prepared is not None
         finally:
-            if prepared is None:
+            self._signer.abandon()
+            if not is_ready:
                 self._sequences.withdraw(before)
         return prepared, intents
 
@@ -297,18 +301,23 @@ class Syncer:
         if intents is not None:
             self._intents.accept(intents)
         since = self._store.publish(publication, intents)
-        if self._signs:
+        if self._signer is not None:
             self._sequences.record(publication.sequence, since, publication.revision)
+            self._sequences.settle()
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
 
     def _note(self, published: Published) -> None:
         """Remember the publication in ZooKeeper, unless somebody else may have invented it."""
         known = self._sequences.known.sequence
-        if published.sequence == known if self._signs else is_plausible(published.sequence, self._clock.now()):
+        if (
+            published.sequence == known
+            if self._signer is not None
+            else is_plausible(published.sequence, self._clock.now())
+        ):
             self._watermark.note(published)
 
     def _next_sequence(self, snapshot: PublicationSnapshot) -> int:
         last = max(snapshot.published.sequence, self._watermark.known.sequence)
-        if self._signs:
+        if self._signer is not None:
             return sequence_to_sign(self._sequences.known.reserved, last, self._clock.now())
         return next_sequence(last, self._clock.now())

@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.errors import RefusedError, TreeError, UnreachableError
+from zkdeployment.errors import HostFilesError, RefusedError, TreeError, UnreachableError
 from zkdeployment.model.publication import SyncOptions
 from zkdeployment.signing.checking import deviations
 from zkdeployment.signing.digests import bucket_of
@@ -319,6 +319,24 @@ def test_an_invented_sequence_is_not_remembered(signing: Publishing):
     signing.put("/zkdeployment/targets", properties | {"sequence": 2**52})
     signing.sync()
     assert signing.memory().read_published().sequence == properties["sequence"]
+
+
+def test_nothing_is_published_while_its_number_cannot_be_recorded(signing: Publishing, keys):
+    signing.push(TREE)
+    with signing.syncer() as syncer:
+        syncer.sync()
+        before, sequence = signing.nodes(), numbers(signing)
+        signing.push(TREE.replace("red", "blue"))
+        full = HostFilesError("cannot write .tree.signed: No space left on device")
+        with (
+            mock.patch.object(SigningFile, "write_signed", side_effect=full),
+            pytest.raises(HostFilesError, match="No space left"),
+        ):
+            syncer.sync()
+        assert (signing.nodes(), numbers(signing)) == (before, sequence)
+        syncer.sync()
+        assert standing(signing, keys)[2] == signing.version
+        assert signing.nodes() != before
 
 
 def test_since_is_what_this_syncer_knows(signing: Publishing, keys):

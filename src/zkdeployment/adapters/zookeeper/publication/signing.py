@@ -125,7 +125,10 @@ class PublicationSigning:
     def _digests_of(self, targets: Targets) -> SignedTargets:
         """Return the digests of targets; those that are the same values as in the last call are kept."""
         last = self._targets
-        changed = [name for name in {*last, *targets} if last.get(name) is not targets.get(name)]
+        if targets is last:
+            return self._digests
+        changed = [name for name, assignments in targets.items() if last.get(name) is not assignments]
+        changed += last.keys() - targets.keys()
         encoded = encode_targets(targets, changed)
         gone = [_name(path) for path in node_paths(changed) if path not in encoded]
         self._digests = self._digests.after({_name(path): data for path, data in encoded.items()}, gone)
