@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.intents.approvals import AcceptedApprovals
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
@@ -25,6 +27,16 @@ class PublicationMemory(Protocol):
 
     def write_published(self, published: Published) -> None:
         """Record revision and sequence of the last known publication; raises ``HostFilesError``."""
+
+
+class QueueMemory(Protocol):
+    """The queues of locks that an agent has joined, persisted."""
+
+    def read_queues(self) -> Mapping[str, str] | None:
+        """Return the names of locks, each by the prefix of the contender; ``None`` if the record is missing."""
+
+    def write_queues(self, queues: Mapping[str, str]) -> None:
+        """Replace the record; raises ``HostFilesError``."""
 
 
 class SigningMemory(Protocol):

@@ -266,6 +266,7 @@ def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory)
         session,
         previous_session=run.read_session(),
         save_session=run.write_session,
+        queues=run,
         lock_delay=settings.lock_delay,
     )
     return ReportingAdapters(

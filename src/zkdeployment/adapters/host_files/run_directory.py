@@ -23,6 +23,8 @@ from zkdeployment.log import get_logger
 from zkdeployment.pools.lease import LeaseRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
@@ -42,6 +44,8 @@ class RunDirectory:
         self.failure = FailureFile(path / "failure")
         self._identity = IdentityFile(path / "identity")
         self._location: list[object] = []
+        self._session: int | None = None
+        self._queues: dict[str, str] | None = None
 
     def acquire(self) -> None:
         """Create the directory and lock it until ``release`` or the end of this process.
@@ -183,15 +187,36 @@ class RunDirectory:
         An id that was recorded in another directory or before the machine's boot does not count: on a copy of a
         machine, that session may belong to the live agent of the original.
         """
-        value = self._read("session")
-        if not isinstance(value, dict) or value.get("place") != self._location:
-            return None
-        session = value.get("id")
+        session = self._session_file().get("id")
         return session if isinstance(session, int) else None
 
     def write_session(self, session: int) -> None:
         """Record the id of this agent's ZooKeeper session."""
-        self._replace("session", json.dumps({"id": session, "place": self._location}).encode())
+        self._queues = self.read_queues() if self._session is None else self._queues
+        self._session = session
+        self._write_session_file()
+
+    def read_queues(self) -> dict[str, str] | None:
+        """Return the queues that the last agent had joined; ``None`` if they are as unknown as its session."""
+        queues = self._session_file().get("queues")
+        if not isinstance(queues, dict) or not all(isinstance(lock, str) for lock in queues.values()):
+            return None
+        return queues
+
+    def write_queues(self, queues: Mapping[str, str]) -> None:
+        """Record the queues that this agent has joined, beside its session."""
+        self._queues = dict(queues)
+        self._write_session_file()
+
+    def _session_file(self) -> Mapping[str, object]:
+        """Return the content of the file ``session`` if it is this directory's; all releases write this file."""
+        value = self._read("session")
+        return value if isinstance(value, dict) and value.get("place") == self._location else {}
+
+    def _write_session_file(self) -> None:
+        queues = {} if self._queues is None else {"queues": self._queues}
+        content = {"id": self._session, "place": self._location} | queues
+        self._replace("session", json.dumps(content).encode())
 
     def _read(self, name: str) -> object | None:
         file = self.path / name

@@ -14,6 +14,7 @@ from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
 from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave, withdraw
 from zkdeployment.adapters.zookeeper.locks.service_locks import (
     LOCK_DELAY,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import OrderEntry, Published
     from zkdeployment.model.stop import FailureOutput, Stop
     from zkdeployment.pools.lease import Lease
+    from zkdeployment.ports.memory import QueueMemory
     from zkdeployment.rollout.state import Permission, PhaseReport
     from zkdeployment.rollout.state_machine import Phase
 
@@ -59,8 +61,9 @@ _ATTEMPTS = 20
 class ZooKeeperFleet:
     """The fleet through one session.
 
-    ``previous_session``, ``save_session`` and ``patience``: see ``HostRegistration``. ``lock_delay`` is how many
-    seconds a host whose session ended under a lock has to finish its script.
+    ``previous_session``, ``save_session`` and ``patience``: see ``HostRegistration``. ``queues`` persists which
+    queues of locks this host has joined. ``lock_delay`` is how many seconds a host whose session ended under a
+    lock has to finish its script.
     """
 
     def __init__(
@@ -70,11 +73,17 @@ class ZooKeeperFleet:
         previous_session: int | None = None,
         save_session: Callable[[int], None] = lambda _: None,
         patience: float | None = None,
+        queues: QueueMemory | None = None,
         lock_delay: float = LOCK_DELAY,
     ) -> None:
         self._session = session
+        self._queues = JoinedQueues(queues)
         self._registration = HostRegistration(
-            session, previous_session=previous_session, save_session=save_session, patience=patience
+            session,
+            previous_session=previous_session,
+            save_session=save_session,
+            patience=patience,
+            queues=self._queues,
         )
         self._published_inventory: KnownHost | None = None
         self._delay = LockDelay(lock_delay)
@@ -159,7 +168,7 @@ class ZooKeeperFleet:
         return read_services(self._session, paths)
 
     def node_lock(self, deployment: Deployment, identity: Identity) -> ZooKeeperServiceLock:
-        return ZooKeeperServiceLock(self._session, deployment.lock_name, identity, self._delay)
+        return ZooKeeperServiceLock(self._session, deployment.lock_name, identity, self._delay, self._queues)
 
     def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
         names = {deployment.lock_name for deployment in deployments}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
 
@@ -38,6 +39,7 @@ class HostRegistration:
     ``previous_session`` is the id of the session of this host's last agent: its node is replaced at once. The node
     of any other session is waited out for ``patience`` seconds (default: the session timeout and a margin), after
     which the host counts as a duplicate. ``save_session`` persists the current session's id for the next agent.
+    ``queues`` are those that this host's agents have joined.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class HostRegistration:
         previous_session: int | None,
         save_session: Callable[[int], None],
         patience: float | None,
+        queues: JoinedQueues,
     ) -> None:
         self._session = session
+        self._queues = queues
         self._previous_session = previous_session
         self._save_session = save_session
         self._patience = session.session_timeout + _EXPIRY_MARGIN if patience is None else patience
@@ -100,7 +104,8 @@ class HostRegistration:
     def clear_stale_nodes(self) -> None:
         if self._identity is not None:
             previous = self._previous_session if self._previous_session_lives else None
-            remove_stale_nodes(self._session, self._identity.id, previous)
+            remove_stale_nodes(self._session, self._identity.id, previous, self._queues.inherited)
+            self._queues.forget_inherited()
 
     def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
         """Return the operations that update the host's node as it was read; none unless this session owns it."""

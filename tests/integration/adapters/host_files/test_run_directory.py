@@ -232,6 +232,25 @@ def test_a_written_session_is_read_back(run):
 def test_a_damaged_session_is_unknown(run, content):
     (run.path / "session").write_text(content)
     assert run.read_session() is None
+    assert run.read_queues() is None
+
+
+def test_the_queues_belong_to_the_session_and_to_those_of_later_agents_until_they_are_replaced(run):
+    run.write_session(17)
+    assert run.read_queues() is None, "nothing is known of an agent of an earlier release"
+    run.write_queues({"p1": "shop,web"})
+    run.release()
+    successor = RunDirectory(run.path)
+    successor.acquire()
+    assert (successor.read_session(), successor.read_queues()) == (17, {"p1": "shop,web"})
+    successor.write_session(18)
+    assert (successor.read_session(), successor.read_queues()) == (18, {"p1": "shop,web"})
+    successor.write_queues({})
+    successor.write_session(19)
+    assert (successor.read_session(), successor.read_queues()) == (19, {})
+    former = {"id": 20, "place": json.loads((run.path / "session").read_text())["place"]}
+    (run.path / "session").write_text(json.dumps(former))
+    assert successor.read_queues() is None, "an agent of an earlier release has written the file"
 
 
 def test_the_session_is_unknown_in_a_copy_of_the_directory(run, tmp_path):

@@ -17,6 +17,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
 from zkdeployment.errors import ConflictError, LockLostError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.work import LockedWork
@@ -59,13 +60,21 @@ class LockDelay:
 class ZooKeeperServiceLock(ContenderLock):
     """One attempt at the lock of a service node (a ``ServiceLock``).
 
-    ``name`` is the name of the node below ``/agent-locks``. A holder that another host's lock delay keeps from
-    using the lock keeps its place in the queue.
+    ``name`` is the name of the node below ``/agent-locks``. ``queues`` records the queues that the host joins. A
+    holder that another host's lock delay keeps from using the lock keeps its place in the queue.
     """
 
-    def __init__(self, session: Session, name: str, identity: Identity, delay: LockDelay) -> None:
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        identity: Identity,
+        delay: LockDelay,
+        queues: JoinedQueues | None = None,
+    ) -> None:
         super().__init__(session, f"{paths.AGENT_LOCKS}/{name}", str(identity))
         self._name = name
+        self._queues = JoinedQueues(None) if queues is None else queues
         self._identity = identity
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
@@ -146,7 +155,15 @@ class ZooKeeperServiceLock(ContenderLock):
             self._session.exists(self._record, lambda _: changed())
         return _blocking_work(self._session.get(self._record), self._name, self._identity, self._delay)
 
+    def _enqueue(self) -> str:
+        self._queues.join(self._prefix, self._name)
+        return super()._enqueue()
+
     def _withdraw(self, node: str | None) -> None:
+        self._withdraw_with_work(node)
+        self._queues.leave(self._prefix)
+
+    def _withdraw_with_work(self, node: str | None) -> None:
         """Release the lock and remove the work record, in one transaction if possible."""
         if self._own_works:
             if node is not None:

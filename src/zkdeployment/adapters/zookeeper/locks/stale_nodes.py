@@ -12,25 +12,43 @@ from zkdeployment.adapters.zookeeper.client.transactions import Delete
 from zkdeployment.adapters.zookeeper.locks.service_locks import remove_work
 from zkdeployment.errors import ConflictError
 from zkdeployment.log import get_logger
+from zkdeployment.model.work import LockedWork
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
-def remove_stale_nodes(session: Session, host_id: str, previous: int | None) -> None:
+def remove_stale_nodes(
+    session: Session, host_id: str, previous: int | None, queues: Mapping[str, str] | None
+) -> None:
     """Remove the contenders of the session ``previous`` and the work records of the host.
 
     Other hosts then need not wait until that session expires. Nothing that the killed agent started may still be
-    running.
+    running. ``queues`` are the queues that it may have been in (``JoinedQueues``); without them, because it was of
+    an earlier release or the machine was booted, all queues are searched.
     """
     if previous is not None and previous != session.id:
-        for path in _contenders_of(session, previous):
+        for path in _contenders_of(session, previous) if queues is None else _contenders_in(session, queues):
             with contextlib.suppress(ConflictError):  # the session has ended, and the contender with it
                 session.commit(Delete(path))
                 get_logger().info("contender-of-killed-agent-removed", contender=path)
-    for name in session.children(paths.BUSY) or ():
+    for name in _works_of(session, host_id) if queues is None else sorted({*queues.values()}):
         if remove_work(session, name, lambda work: work.host_id == host_id):
             get_logger().info("work-of-killed-agent-removed", lock=name)
+
+
+def _contenders_in(session: Session, queues: Mapping[str, str]) -> list[str]:
+    """Return the contenders that have these prefixes, which no other contender has."""
+    locks = [f"{paths.AGENT_LOCKS}/{name}" for name in queues.values()]
+    children = session.look([], locks)[1]
+    return [
+        f"{lock}/{name}"
+        for lock, prefix, names in zip(locks, queues, children, strict=True)
+        for name in names or ()
+        if name.startswith(prefix)
+    ]
 
 
 def _contenders_of(session: Session, owner: int) -> list[str]:
@@ -42,3 +60,13 @@ def _contenders_of(session: Session, owner: int) -> list[str]:
     ]
     nodes = session.get_many(waiting)
     return [path for path, node in zip(waiting, nodes, strict=True) if node is not None and node.owner == owner]
+
+
+def _works_of(session: Session, host_id: str) -> list[str]:
+    names = session.children(paths.BUSY) or []
+    nodes = session.get_many(f"{paths.BUSY}/{name}" for name in names)
+    return [
+        name
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None and LockedWork.from_properties(node.properties).host_id == host_id
+    ]

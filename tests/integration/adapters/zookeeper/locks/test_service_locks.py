@@ -263,6 +263,59 @@ def test_stale_nodes_of_this_hosts_killed_agent_are_removed_and_those_of_others_
     theirs.release()
 
 
+class Queues:
+    """A ``QueueMemory`` of the queues that an agent has joined."""
+
+    def __init__(self, queues: dict[str, str] | None = None) -> None:
+        self.queues = queues
+
+    def read_queues(self) -> dict[str, str] | None:
+        return self.queues
+
+    def write_queues(self, queues) -> None:
+        self.queues = dict(queues)
+
+
+def test_a_killed_agent_costs_its_successor_what_it_had_joined_whatever_the_fleet_has(
+    session, other, client, monkeypatch
+):
+    memory = Queues({})
+    killed = ZooKeeperFleet(other, queues=memory)
+    killed.register(Host(ONE))
+    held, left = (killed.node_lock(Deployment(path, 0), ONE) for path in ("/shop/web", "/shop/left"))
+    assert left.try_acquire()
+    left.release()
+    assert held.try_acquire()
+    held.begin("deploy")
+    assert list(memory.queues.values()) == ["shop,web"]
+    for number in range(30):
+        client.create(f"/agent-locks/other,{number}/{number:032}__lock__0000000000", makepath=True)
+        client.create(f"/zkdeployment/busy/other,{number}", b'{"host": "2"}')
+    successor = ZooKeeperFleet(session, previous_session=other.id, queues=memory)
+    successor.register(Host(ONE))
+    sent = sent_requests(session, monkeypatch)
+    successor.clear_stale_nodes()
+    assert len(sent) <= 4
+    assert not client.get_children("/agent-locks/shop,web")
+    assert len(client.get_children("/zkdeployment/busy")) == 30
+    assert memory.queues == {}
+
+
+def test_without_a_record_of_the_killed_agent_all_queues_are_searched_once(session, other, client):
+    killed = ZooKeeperFleet(other)
+    killed.register(Host(ONE))
+    lock = killed.node_lock(Deployment("/shop/web", 0), ONE)
+    assert lock.try_acquire()
+    lock.begin("deploy")
+    memory = Queues()
+    successor = ZooKeeperFleet(session, previous_session=other.id, queues=memory)
+    successor.register(Host(ONE))
+    successor.clear_stale_nodes()
+    assert not client.get_children("/agent-locks/shop,web")
+    assert not client.get_children("/zkdeployment/busy")
+    assert memory.queues == {}
+
+
 def test_a_search_for_a_free_lock_takes_few_requests_whatever_the_number_of_locks(
     session, other, client, monkeypatch
 ):
