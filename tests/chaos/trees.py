@@ -169,16 +169,22 @@ def _service_lines(plan: TreePlan, number: int) -> Iterator[str]:
 
 
 def _awaited(plan: TreePlan, number: int) -> list[str]:
-    """Return the paths of the services that one waits for: earlier ones that no host deploys in a bracket.
+    """Return the paths of the services that one waits for.
 
-    So there is no circle.
+    They are earlier ones. All services in a bracket wait together: only the last service may wait for these, and
+    only if it is in no bracket. So there is no circle.
     """
-    after = (awaited for awaited in sorted(plan.services[number].after) if awaited < number)
-    return [path_of(awaited) for awaited in after if _is_plain(plan.services.get(awaited))]
+    may_await = number == SERVICES - 1 and not _has_bracket(plan, number)
+    return [
+        path_of(awaited)
+        for awaited in sorted(plan.services[number].after & plan.services.keys())
+        if awaited < number and (may_await or not _has_bracket(plan, awaited))
+    ]
 
 
-def _is_plain(service: ServicePlan | None) -> bool:
-    return service is not None and ROLE not in service.targets
+def _has_bracket(plan: TreePlan, number: int) -> bool:
+    """Whether hosts with a controller deploy a service."""
+    return plan.controller is not None and ROLE in plan.services[number].targets
 
 
 def _new_service(chance: Random, hosts: tuple[str, ...]) -> ServicePlan:
@@ -207,6 +213,8 @@ def _with_properties(service: ServicePlan, chance: Random) -> ServicePlan:
 
 def _targets(chance: Random, hosts: tuple[str, ...]) -> dict[str, int]:
     with_role = hosts_of_role(hosts)
-    names = [*(host for host in hosts if host not in with_role), *((ROLE,) if with_role else ())]
-    chosen = chance.sample(names, chance.randint(1, len(names)))
+    plain = [host for host in hosts if host not in with_role]
+    chosen = chance.sample(plain, chance.randint(1, len(plain)))
+    if with_role and chance.random() < 0.4:
+        chosen.append(ROLE)
     return {name: chance.choice([1, 1, 2]) for name in chosen}
