@@ -241,10 +241,8 @@ def test_a_package_transaction_outlives_an_agent_that_systemd_kills(fleet, hosts
         wait_for_transaction(fleet, host)
         host.run("systemctl", "stop", "zkdeployment-agent")
         assert host.unit("zkdeployment-agent")["Result"] == "timeout"
-        assert (
-            "history replay"
-            in host.run("systemctl", "list-units", "--state=running", "zkdeployment-packages-*").stdout
-        )
+        running = host.run("systemctl", "list-units", "--state=running", "zkdeployment-packages-*").stdout
+        assert "zkdeployment-packages-" in running
         host.run("systemctl", "start", "zkdeployment-agent")
     with host.explained():
         converge(fleet, revision)

@@ -10,8 +10,11 @@ import contextlib
 import math
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,7 +184,12 @@ def spawn(argv: Sequence[str], *, output: Path, env: Mapping[str, str], cwd: str
 
 
 def _launch(
-    argv: Sequence[str], output: Path, mode: str, cwd: Path | str | None, env: Mapping[str, str] | None
+    argv: Sequence[str],
+    output: Path,
+    mode: str,
+    cwd: Path | str | None,
+    env: Mapping[str, str] | None,
+    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session; its output goes to a file."""
     try:
@@ -190,7 +198,7 @@ def _launch(
                 list(argv),
                 cwd=cwd,
                 env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -198,6 +206,86 @@ def _launch(
     except OSError as error:
         where = "" if error.filename in {None, argv[0]} else f"{error.filename}: "
         raise ProgramError(f"cannot run {argv[0]}: {where}{error.strerror}") from error
+
+
+class Conversation:
+    """A running program in its own session, whose standard input is a socket for both directions.
+
+    The program outlives this process, and reads the end of its input when this process dies.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self._process = process
+        self._connection = connection
+        weakref.finalize(self, connection.close)  # the program of a forgotten conversation ends, too
+        # The program may end long before it is waited for; it must not stay a zombie.
+        threading.Thread(target=process.wait, name=f"wait-{process.pid}", daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program still runs."""
+        return self._process.returncode is None
+
+    def read_line(self, *, timeout: float, tick: Callable[[], None]) -> bytes | None:
+        """Return the program's next line; ``None`` if the program closed the socket, as it does when it ends.
+
+        ``tick`` is called a few times a second. When ``tick`` raises, and after ``timeout`` seconds, the program's
+        process group is killed. Raises ``TimeoutError``.
+        """
+        self._connection.settimeout(_POLL)
+        try:
+            return self._read_line(time.monotonic() + timeout, tick)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self.close()
+            raise
+
+    def _read_line(self, end: float, tick: Callable[[], None]) -> bytes | None:
+        line = b""
+        while not line.endswith(b"\n"):
+            try:
+                part = self._connection.recv(65536)
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise
+                tick()
+            else:
+                if not part:
+                    return None
+                line += part
+        return line
+
+    def send(self, line: bytes) -> None:
+        """Send a line; a program that has ended does not get it."""
+        with contextlib.suppress(OSError):
+            self._connection.sendall(line)
+
+    def close(self) -> int:
+        """Close the socket, wait until the program ends, and return its exit status (negative: a signal)."""
+        self._connection.close()
+        return self._process.wait()
+
+    def wait(self) -> int:
+        """Do as ``close``, but let the program end with an open socket."""
+        status = self._process.wait()
+        self._connection.close()
+        return status
+
+
+def converse(argv: Sequence[str], *, output: Path, env: Mapping[str, str]) -> Conversation:
+    """Start a program that reads from a socket and writes to it, and return the conversation.
+
+    The program runs in its own session and writes its other output to the file ``output``. Raises ``ProgramError``
+    if it cannot be started.
+    """
+    here, there = socket.socketpair()
+    with there:
+        try:
+            return Conversation(_launch(argv, output, "wb", None, env, stdin=there.fileno()), here)
+        except ProgramError:
+            here.close()
+            raise
 
 
 class Attached:

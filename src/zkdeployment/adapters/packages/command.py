@@ -96,7 +96,7 @@ class DnfCommand:
         unreachable repository is tried three times. Raises the ``PackageError`` of ``failures.explain``.
         """
         argv = self._argv("-q", *arguments, alone=alone)
-        return retry(lambda: self._run(argv), attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
+        return self.retry_while_offline(lambda: self._run(argv))
 
     def _run(self, argv: Sequence[str]) -> str:
         try:
@@ -122,6 +122,29 @@ class DnfCommand:
         if status:
             raise failures.explain(status, printed)
         return printed
+
+    def converse(self, program: Path, *arguments: str, output: Path) -> process.Conversation:
+        """Start a program with dnf's Python and the arguments of dnf, in its own session and scope.
+
+        The program writes to the file ``output``. Raises ``PackageError`` if it cannot be started.
+        """
+        argv = [*self._interpreter, str(program), *self._argv("-q", *arguments)[1:]]
+        try:
+            return process.converse(new_scope("packages").wrap(argv), output=output, env=self.env)
+        except ProgramError as error:
+            raise PackageError(f"{error}") from error
+
+    def listen(self, conversation: process.Conversation) -> bytes | None:
+        """Return the next line of a program that changes nothing; ``None`` if the program ended."""
+        try:
+            return conversation.read_line(timeout=self._limit, tick=self._tick)
+        except TimeoutError as error:
+            message = f"dnf did not prepare the transaction within {self._limit:g} s and was killed"
+            raise PackageError(message, retry_helps=True) from error
+
+    def retry_while_offline(self, attempt: Callable[[], T]) -> T:
+        """Return the result of ``attempt``; an unreachable repository is tried three times."""
+        return retry(attempt, attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
 
     def retry_while_locked(self, attempt: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
         """Return the result of ``attempt``, retried while another program holds dnf's or rpm's lock.
@@ -157,6 +180,22 @@ class DnfCommand:
         raise PackageError(
             "cannot find dnf: expected it on the PATH; install dnf 4, or set packages = none in the configuration"
         )
+
+    @property
+    def has_interpreter(self) -> bool:
+        """Whether dnf is a Python program, so that ``converse`` is possible."""
+        return bool(self._interpreter)
+
+    @cached_property
+    def _interpreter(self) -> Sequence[str]:
+        """The command that runs dnf's Python, from dnf's first line; empty if dnf is another program."""
+        program = shutil.which(self._program[0])
+        if program is None:
+            return ()
+        with Path(program).open("rb") as file:
+            first = file.readline(1000)
+        is_python = first.startswith(b"#!") and b"python" in first
+        return first.removeprefix(b"#!").decode().split() if is_python else ()
 
     @property
     def _is_system(self) -> bool:

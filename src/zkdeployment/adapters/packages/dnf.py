@@ -7,8 +7,12 @@ A change goes through these steps. Until the last step nothing on the host has c
 3. write a transaction file with the exact packages, and refuse the change if it touches an unmanaged package;
 4. fetch the RPM files of all packages that will be replaced or removed (``package_cache``);
 5. record in the journal which packages to restore (``journal``);
-6. replay the transaction file, and compare *all* packages with the expected ones. If they differ, restore the
-   packages (``rollback``).
+6. make the transaction, and compare *all* packages with the expected ones. If they differ, restore the packages
+   (``rollback``).
+
+To start dnf and to load the metadata takes most of the time of a change. If nothing but the requested packages is
+installed or replaced, the dnf of step 2 waits for step 6, for a limited time (``held_dnf``). Otherwise another dnf
+replays the transaction file.
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
 have changed some packages and not others.
@@ -26,13 +30,14 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.packages import failures
 from zkdeployment.adapters.packages.command import DnfCommand
 from zkdeployment.adapters.packages.failures import LockedError, StaleError, report_disk_errors
+from zkdeployment.adapters.packages.held_dnf import HeldDnf
 from zkdeployment.adapters.packages.journal import Journal
 from zkdeployment.adapters.packages.package_cache import PackageCache
 from zkdeployment.adapters.packages.preparation import Preparation
 from zkdeployment.adapters.packages.repositories import Repositories
 from zkdeployment.adapters.packages.rollback import Rollback
 from zkdeployment.adapters.packages.rpmdb import RpmDatabase
-from zkdeployment.adapters.packages.transaction import DnfTransaction, check_names
+from zkdeployment.adapters.packages.transaction import DnfTransaction, check_names, make_replayable
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
 from zkdeployment.planning import packages
@@ -76,6 +81,7 @@ class Dnf:
             gap=gap,
             tick=tick,
         )
+        self._held = HeldDnf(self._dnf)
         self._journal = Journal(self._state / "journal.json")
 
     @report_disk_errors()
@@ -102,6 +108,7 @@ class Dnf:
         try:
             self._dnf.retry_while_locked(self._commit, transaction)
         except PackageError:
+            self._held.release(transaction.directory)
             _discard(transaction.directory)
             raise
         _discard(transaction.directory)
@@ -112,6 +119,7 @@ class Dnf:
 
         The transaction file of such a dnf still exists, in a directory that was prepared or beside the journal.
         """
+        self._held.release()
         prepared = [*self._state.glob("prepared-*")]
         if prepared or self._journal.is_open:
             self._rollback.wait_for_orphans()
@@ -137,7 +145,9 @@ class Dnf:
 
     @cached_property
     def _preparation(self) -> Preparation:
-        return Preparation(self._state, self._dnf, self._database, cache=self._cache, originals=self._originals)
+        return Preparation(
+            self._state, self._dnf, self._held, self._database, cache=self._cache, originals=self._originals
+        )
 
     @cached_property
     def _rollback(self) -> Rollback:
@@ -152,7 +162,7 @@ class Dnf:
             )
         self._journal.open(transaction.entry)
         try:
-            self._replay_and_verify(transaction)
+            self._change_and_verify(transaction)
         except (LockedError, StaleError):  # dnf never began: another program made any change.
             self._journal.close()
             raise
@@ -162,18 +172,29 @@ class Dnf:
         self._update_caches(transaction)
         self._journal.close()
 
-    def _replay_and_verify(self, transaction: DnfTransaction) -> None:
-        # The signatures were checked after the download, which takes one process for each file. dnf still compares
-        # the files with the repository's checksums, and rpm with the files' own.
-        arguments = ["--nogpgcheck", *transaction.replay_arguments]
+    def _change_and_verify(self, transaction: DnfTransaction) -> None:
         with report_disk_errors():
-            output = self._dnf.run_apart(
-                *arguments, output=transaction.directory / "output.txt", alone=transaction.alone
-            )
+            output = self._held.commit(transaction.directory)
+            if output is None:
+                output = self._replay(transaction)
         if (failed := failures.scriptlet_failure(output)) is not None:
             raise PackageError(failed)
         if differences := packages.deviations(transaction.after, self.installed()):
             raise PackageError(f"dnf reported success, but the packages are wrong: {'; '.join(differences)}")
+
+    def _replay(self, transaction: DnfTransaction) -> str:
+        """Make the transaction with another dnf than the one that tested it, and return its output."""
+        if differences := packages.deviations(transaction.before, self.installed()):
+            raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
+        transaction = make_replayable(transaction)
+        # The signatures were checked after the download, which takes one process for each file. dnf still compares
+        # the files with the repository's checksums, and rpm with the files' own.
+        return self._dnf.run_apart(
+            "--nogpgcheck",
+            *transaction.replay_arguments,
+            output=transaction.directory / "output.txt",
+            alone=transaction.alone,
+        )
 
     def _roll_back(self, transaction: DnfTransaction, error: PackageError) -> None:
         """Restore the packages after ``error``; raise ``PackageError`` unless no package had changed.

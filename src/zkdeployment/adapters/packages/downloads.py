@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.packages.command import DnfCommand
+    from zkdeployment.adapters.packages.held_dnf import HeldDnf
     from zkdeployment.adapters.packages.rpmdb import RpmDatabase, RpmFile
     from zkdeployment.model.inventory import Package, Packages
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 class Downloads:
     """Downloads with dnf, which checks the signatures as the repositories require. No package is changed."""
 
-    def __init__(self, dnf: DnfCommand, database: RpmDatabase) -> None:
+    def __init__(self, dnf: DnfCommand, held: HeldDnf, database: RpmDatabase) -> None:
         self._dnf = dnf
+        self._held = held
         self._database = database
 
     def obtain(
@@ -37,8 +39,8 @@ class Downloads:
     ) -> tuple[RpmFile, ...]:
         """Download the wanted packages (versions by name) and their dependencies.
 
-        ``alone``: no package will be removed, so rpm tests the installation at once. ``sources`` are arguments
-        that add repositories. Raises ``PackageError`` if a package cannot be downloaded.
+        ``alone``: no package will be removed, so rpm tests the installation at once, and dnf is held if possible.
+        ``sources`` are arguments that add repositories. Raises ``PackageError`` if a package cannot be downloaded.
 
         A request by name and version takes one call and is nearly always right. If dnf finds nothing (a version
         with an epoch) or another package (one that provides the name), the exact packages are looked up and
@@ -79,12 +81,10 @@ class Downloads:
     def _download(
         self, specs: Sequence[str], directory: Path, *, alone: bool, sources: Sequence[str]
     ) -> tuple[RpmFile, ...]:
-        options = [
-            *sources,
-            "--refresh",
-            f"--setopt=destdir={directory}",
-            "--setopt=tsflags=test" if alone else "--downloadonly",
-        ]
+        options = [*sources, "--refresh", f"--setopt=destdir={directory}"]
+        if alone and self._held.can_prepare(directory) and self._held.prepare(directory, options, specs):
+            return self.read(directory)
+        options.append("--setopt=tsflags=test" if alone else "--downloadonly")
         try:
             self._dnf.run(*options, "install", *specs)
         except UnsolvableError:

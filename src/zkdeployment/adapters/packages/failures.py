@@ -126,6 +126,11 @@ _RULES = (
 )
 
 
+def has_begun(output: str) -> bool:
+    """Whether dnf began to change packages, or to run their scriptlets, according to all its output."""
+    return _BEGUN.search(output) is not None or scriptlet_failure(output) is not None
+
+
 def explain(status: int, output: str) -> PackageError:
     """Return the error that explains why dnf failed, from its exit status and all its output."""
     if status == LOCKED_STATUS:

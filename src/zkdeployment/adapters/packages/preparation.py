@@ -12,11 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters import durable
-from zkdeployment.adapters.packages import local_repository, replay
+from zkdeployment.adapters.packages import local_repository
 from zkdeployment.adapters.packages.downloads import Downloads, is_installed
 from zkdeployment.adapters.packages.failures import NotAvailableError
-from zkdeployment.adapters.packages.transaction import DnfTransaction, journal_entry, make_sources
+from zkdeployment.adapters.packages.transaction import DnfTransaction, journal_entry, make_replayable
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
 from zkdeployment.planning import packages
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from zkdeployment.adapters.packages.command import DnfCommand
+    from zkdeployment.adapters.packages.held_dnf import HeldDnf
     from zkdeployment.adapters.packages.package_cache import PackageCache
     from zkdeployment.adapters.packages.rpmdb import RpmDatabase, RpmFile
     from zkdeployment.model.inventory import Package, Packages
@@ -37,19 +37,27 @@ _log = get_logger()
 class Preparation:
     """Prepares transactions in directories below ``state``.
 
-    ``cache`` holds the files of installed packages, ``originals`` those of the system's own packages that were
-    replaced.
+    ``held`` holds the dnf that may make the transaction. ``cache`` holds the files of installed packages,
+    ``originals`` those of the system's own packages that were replaced.
     """
 
     def __init__(
-        self, state: Path, dnf: DnfCommand, database: RpmDatabase, *, cache: PackageCache, originals: PackageCache
+        self,
+        state: Path,
+        dnf: DnfCommand,
+        held: HeldDnf,
+        database: RpmDatabase,
+        *,
+        cache: PackageCache,
+        originals: PackageCache,
     ) -> None:
         self._state = state
         self._dnf = dnf
+        self._held = held
         self._database = database
         self._cache = cache
         self._originals = originals
-        self._downloads = Downloads(dnf, database)
+        self._downloads = Downloads(dnf, held, database)
 
     def prepare(self, change: PackageChange) -> DnfTransaction:
         """Return the tested transaction for a change; raises ``PackageError`` if there can be none."""
@@ -69,6 +77,7 @@ class Preparation:
         try:
             return self._prepare_in(directory, before, needed)
         except BaseException:
+            self._held.release(directory)
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
@@ -85,21 +94,21 @@ class Preparation:
             )
         replaced = {item.before for item in changes if item.before is not None and item.before != item.after}
         cached = self._cache_replaced(replaced, directory / "replaced")
-        sources, alone = make_sources(directory)
         transaction = DnfTransaction(
             before=before,
             after=after,
             reversible={file.package for file in cached} == replaced,
             items=changes,
             directory=directory,
-            sources=sources,
-            alone=alone,
             files=files,
             entry=journal_entry(changes, before, trusted=all(file.trusted for file in cached)),
+            wanted=frozenset(change.want),
             managed=change.managed,
             preserve=change.preserve,
         )
-        durable.replace(transaction.plan, replay.document(changes, wanted=change.want))
+        if self._held.confirm(directory, changes):
+            return transaction
+        transaction = make_replayable(transaction)
         obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
         if obsoleted or any(item.action in {Action.REMOVE, Action.REINSTALL} for item in changes):
             # rpm's test during the download covered other packages than this transaction.
@@ -134,6 +143,8 @@ class Preparation:
 
         Raises ``PackageError`` if neither has a package.
         """
+        if not installed:
+            return ()
         cached = self._cache.find(installed)
         for file in cached:
             shutil.copy2(file.path, directory)

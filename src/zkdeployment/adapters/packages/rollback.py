@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
-from zkdeployment.adapters.packages import local_repository, replay
+from zkdeployment.adapters.packages import held_dnf, local_repository, replay
 from zkdeployment.adapters.packages.failures import report_disk_errors
 from zkdeployment.errors import PackageError
 from zkdeployment.log import get_logger
@@ -52,12 +52,18 @@ class Rollback:
             raise PackageError(message, changed=True) from error
 
     def wait_for_orphans(self) -> None:
-        """Wait for every dnf that replays a transaction from ``state`` and whose agent is dead."""
+        """Wait for every dnf that makes a transaction from ``state`` and whose agent is dead.
+
+        A dnf that waited for the order got it only if there is an entry in the journal; otherwise it ends alone.
+        """
         import psutil  # noqa: PLC0415  a megabyte that most agents never need
 
+        commands = {"replay", held_dnf.COMMAND} if self._journal.is_open else {"replay"}
         for process in psutil.process_iter(["cmdline"]):
             arguments = process.info["cmdline"] or []
-            if "replay" in arguments and any(argument.startswith(f"{self._state}/") for argument in arguments):
+            if commands.isdisjoint(arguments):
+                continue
+            if any(f"{self._state}/" in argument for argument in arguments):
                 _log.warning("packages-dnf-awaited", pid=process.pid)
                 process.wait()
 

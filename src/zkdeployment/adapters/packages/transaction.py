@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.packages import local_repository
+from zkdeployment.adapters import durable
+from zkdeployment.adapters.packages import local_repository, replay
 from zkdeployment.adapters.packages.journal import Entry
 from zkdeployment.errors import PackageError
 from zkdeployment.model.names import NameKind, name_problem
@@ -27,9 +28,10 @@ _REPOSITORY = "zkdeployment-prepared"
 class DnfTransaction:
     """A prepared transaction of dnf.
 
-    ``directory`` holds the downloads and the transaction file. ``sources`` are the arguments that make dnf use the
-    downloads; ``alone`` is false if dnf needs the configured repositories as well. ``managed`` are the names that
-    zkdeployment may change, ``preserve`` those whose replaced files are kept.
+    ``directory`` holds the downloads and dnf's output. ``sources`` are the arguments that make dnf use the
+    downloads in a replay, ``None`` until that is necessary; ``alone`` is false if dnf needs the configured
+    repositories as well. ``wanted`` are the requested names, ``managed`` those that zkdeployment may change,
+    ``preserve`` those whose replaced files are kept.
     """
 
     before: Packages
@@ -37,10 +39,11 @@ class DnfTransaction:
     reversible: bool = True
     items: tuple[Item, ...] = ()
     directory: Path = Path()
-    sources: Sequence[str] = ()
+    sources: Sequence[str] | None = None
     alone: bool = True
     files: tuple[RpmFile, ...] = ()
     entry: Entry = field(default_factory=lambda: Entry(frozenset(), {}, trusted=True))
+    wanted: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
     preserve: frozenset[str] = frozenset()
 
@@ -52,10 +55,22 @@ class DnfTransaction:
     @property
     def replay_arguments(self) -> Sequence[str]:
         """The arguments that make dnf replay the transaction from the downloaded files."""
-        return [*self.sources, "history", "replay", str(self.plan)]
+        return [*(self.sources or ()), "history", "replay", str(self.plan)]
 
 
-def make_sources(directory: Path) -> tuple[Sequence[str], bool]:
+def make_replayable(transaction: DnfTransaction) -> DnfTransaction:
+    """Write what a replay needs: the transaction file, and a repository of the downloads.
+
+    Raises ``PackageError`` or ``OSError``.
+    """
+    if transaction.sources is not None:
+        return transaction
+    durable.replace(transaction.plan, replay.document(transaction.items, wanted=transaction.wanted))
+    sources, alone = _make_sources(transaction.directory)
+    return replace(transaction, sources=sources, alone=alone)
+
+
+def _make_sources(directory: Path) -> tuple[Sequence[str], bool]:
     """Return the arguments that make dnf use the RPM files in ``directory``, and whether those files suffice.
 
     dnf reads a repository made of the files, with its own cache in the directory, so that neither an emptied cache

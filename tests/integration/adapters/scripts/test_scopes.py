@@ -142,15 +142,20 @@ def test_the_error_for_a_scope_that_cannot_be_created_has_systemds_output(tmp_pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_of_all_calls_of_dnf_only_the_transaction_runs_in_a_scope(tmp_path, machine, rpm_repository):
+def test_a_dnf_that_may_change_packages_runs_in_a_scope(tmp_path, machine, rpm_repository):
     host = RpmHost(tmp_path, rpm_repository)
-    host.manager.commit(host.manager.prepare(change({"foo": "1.0"})))
-    assert host.installed == {"foo-1.0-1.noarch"}
-    ((program, *arguments),) = machine.calls
-    assert program == "systemd-run"
-    assert arguments[arguments.index("--") + 1 :][-3:-1] == ["history", "replay"]
-    unit = r"--unit=zkdeployment-packages-[0-9a-f]{32}\.scope"
-    assert any(re.fullmatch(unit, argument) for argument in arguments)
+    host.manager.commit(host.manager.prepare(change({"foo": "1.0"})))  # rpm gets the repository's key, too
+    host.manager.commit(host.manager.prepare(change({"foo": "1.1"})))
+    host.manager.commit(host.manager.prepare(change({}, "foo")))
+    assert host.installed == set()
+    *_, installation, removal = machine.calls
+    assert len(machine.calls) == 4
+    assert "zkdeployment-install" in installation
+    assert removal[-3:-1] == ["history", "replay"]
+    for program, *arguments in (installation, removal):
+        assert program == "systemd-run"
+        unit = r"--unit=zkdeployment-packages-[0-9a-f]{32}\.scope"
+        assert any(re.fullmatch(unit, argument) for argument in arguments)
 
 
 @pytest.mark.parametrize("lacking", ["systemd", "systemd-run", "root"])

@@ -1,0 +1,121 @@
+"""dnf 4 with one more command, which tests an installation and makes it when it is ordered to.
+
+``adapters.packages.held_dnf`` starts this program with the Python of dnf, 3.6 or later, and it imports nothing of
+zkdeployment. Its standard input is a socket to that process:
+
+1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
+   does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket.
+2. The program waits for the line ``commit``. It holds no lock meanwhile.
+3. At the line, the program makes the transaction as dnf does.
+
+If the line does not come in time, if the socket is closed, or if a program changed packages after the first step,
+the program changes nothing and ends with the status ``NOT_BEGUN``. All other statuses are dnf's.
+"""
+
+import json
+import os
+import select
+import socket
+import sys
+import traceback
+
+import dnf.cli.cli
+import dnf.cli.main
+from dnf.cli.commands.install import InstallCommand
+
+#: The exit status of a program that changed nothing although dnf reports no error.
+NOT_BEGUN = 75
+
+#: For how many seconds the program waits. It keeps the metadata of all repositories in memory meanwhile.
+LIMIT = 60.0
+
+#: The order to make the transaction.
+ORDER = b"commit\n"
+
+
+class Order:
+    """The connection to the process that gives the order, and whether it was given."""
+
+    def __init__(self):
+        self._connection = socket.socket(fileno=os.dup(0))
+        self.is_given = False
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)  # the programs that dnf starts must not read the order
+
+    def report(self, content):
+        """Write one line of JSON."""
+        self._connection.sendall(json.dumps(content).encode("utf-8") + b"\n")
+
+    def wait(self):
+        """Wait for the order; return whether it came in time."""
+        readable, _, _ = select.select([self._connection], [], [], LIMIT)
+        return bool(readable) and self._connection.recv(64) == ORDER
+
+
+class OrderedInstall(InstallCommand):
+    """``dnf zkdeployment-install PACKAGE...``: tests an installation, and makes it when it is ordered to."""
+
+    aliases = ("zkdeployment-install",)
+    summary = "test an installation, and make it when it is ordered to"
+
+    def configure(self):
+        """Make dnf test its transaction, and remember the state of rpm's database before dnf reads it."""
+        super().configure()
+        self._state = self._state_of_database()
+        self._flags = list(self.base.conf.tsflags)
+        self.base.conf.tsflags = [*self._flags, "test"]
+
+    def run_transaction(self):
+        """Report the tested transaction, wait for the order, and make the transaction."""
+        super().run_transaction()
+        self.cli.order.report(
+            {
+                "installed": [_identity(package) for package in self.base.transaction.install_set],
+                "removed": [_identity(package) for package in self.base.transaction.remove_set],
+            }
+        )
+        if not self.cli.order.wait() or self._state_of_database() != self._state:
+            sys.exit(NOT_BEGUN)
+        self.cli.order.is_given = True
+        self.base.conf.tsflags = self._flags
+        self.base.conf.cacheonly = True
+        self.base.conf.debuglevel = 2  # the progress shows whether the transaction began
+        self.base.conf.localpkg_gpgcheck = False  # the signatures were checked after the download
+        for repository in self.base.repos.iter_enabled():
+            repository.gpgcheck = False
+        status = dnf.cli.main.resolving(self.cli, self.base)
+        if status:
+            sys.exit(status)
+
+    def _state_of_database(self):
+        """Return what changes when any program changes packages; leave the database closed."""
+        state = self.base._ts.dbCookie()
+        del self.base._ts
+        return state
+
+
+class Cli(dnf.cli.cli.Cli):
+    """The command line of dnf with the command above, which waits for ``order``."""
+
+    def __init__(self, base, order):
+        super().__init__(base)
+        self.order = order
+        self.register_command(OrderedInstall)
+
+
+def _identity(package):
+    return package.name, package.epoch, package.version, package.release, package.arch
+
+
+def main():
+    """Run dnf and return its exit status; ``NOT_BEGUN`` if this version of dnf has other interfaces."""
+    order = Order()
+    try:
+        return dnf.cli.main.main(sys.argv[1:], cli_class=lambda base: Cli(base, order))
+    except Exception:  # noqa: BLE001  any error of an unknown version of dnf
+        traceback.print_exc()
+        return 1 if order.is_given else NOT_BEGUN
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""A dnf that tested a transaction waits for the order, and whatever happens to it meanwhile is harmless."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.rpm_hosts import RpmHost, change
+from support.waiting import wait_until
+from zkdeployment.adapters import process
+from zkdeployment.adapters.packages import held_dnf, local_repository
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.errors import ShutdownError
+
+#: An agent that prepares a change and is killed while dnf waits: ROOT REPOSITORIES {package: version}.
+AGENT = """\
+import json, os, pathlib, signal, sys
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.model.plan import PackageChange
+want = json.loads(sys.argv[3])
+manager = Dnf(pathlib.Path(sys.argv[1]), (sys.argv[2],))
+transaction = manager.prepare(PackageChange(want=want, managed=frozenset(want)))
+if sys.argv[4:]:
+    manager._journal.open(transaction.entry)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def prepared_host(tmp_path_factory, rpm_repository):
+    """A host whose rpm has the repository's key: its import is a change of rpm's database."""
+    host = RpmHost(tmp_path_factory.mktemp("held"), rpm_repository)
+    host.manager.commit(host.manager.prepare(change({"bar": "1.0"})))
+    return host
+
+
+@pytest.fixture
+def host(prepared_host):
+    """The same host with foo 1.0 and bar 1.0."""
+    prepared_host.manager = prepared_host.new_manager()
+    prepared_host.rpm("-e", "--nodeps", *prepared_host.installed)
+    prepared_host.put("foo", "1.0")
+    prepared_host.put("bar", "1.0")
+    yield prepared_host
+    prepared_host.manager.recover()
+    assert waiting_dnf(prepared_host) is None
+
+
+def waiting_dnf(host):
+    """Return the dnf of this host that waits for the order or makes its transaction."""
+    for candidate in psutil.process_iter(["cmdline"]):
+        arguments = candidate.info["cmdline"] or []
+        if held_dnf.COMMAND in arguments and any(str(host.root) in argument for argument in arguments):
+            return candidate
+    return None
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """The transactions that a second dnf makes."""
+    made = []
+    make = local_repository.make
+
+    def spy(directory, name, *, signed):
+        made.append(name)
+        return make(directory, name, signed=signed)
+
+    monkeypatch.setattr(local_repository, "make", spy)
+    return made
+
+
+def upgrade(host):
+    host.manager.commit(host.manager.prepare(change({"foo": "1.1"})))
+    assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+
+
+def test_a_waiting_dnf_holds_no_lock_and_its_transaction_is_in_dnfs_history(host, replays):
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    assert waiting_dnf(host) is not None
+    with host.locked():  # rpm's lock is free
+        pass
+    other = Dnf(host.root, host.repositories, patience=0.5)
+    other.prepare(change({"library": "2.0"}))  # dnf's locks are free
+    host.manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+    assert replays == []
+    other.recover()
+    info = ["history", "info", "last"]
+    history = host.manager._dnf.run(*info)
+    assert held_dnf.COMMAND in history
+    assert "Upgrade" in history
+    assert "foo-1.1-1.noarch" in history
+
+
+def kill(host):
+    waiting_dnf(host).kill()
+
+
+def expire(host):
+    """End the program as its time limit does."""
+    host.manager._held._waiting.conversation.send(b"expired\n")
+    wait_until(lambda: waiting_dnf(host) is None, "dnf has ended")
+
+
+def reinstall(host):
+    """Change rpm's database, but not the list of packages."""
+    host.rpm("-U", "--replacepkgs", *map(str, host.repository.directory.glob("foo-1.0-*.rpm")))
+
+
+def lose_repository(host):
+    host.lose_repository()
+
+
+@pytest.mark.parametrize("event", [kill, expire, reinstall, lose_repository])
+def test_another_dnf_makes_the_transaction_if_the_waiting_one_cannot(host, replays, event):
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    event(host)
+    host.manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+    assert replays == ["zkdeployment-prepared"]
+    if event is lose_repository:
+        host.find_repository()
+
+
+def test_a_dnf_with_other_interfaces_works_as_before(host, replays, monkeypatch, tmp_path):
+    source = held_dnf._PROGRAM.read_text()
+    strange = tmp_path / "strange.py"
+    strange.write_text(source.replace("dbCookie()", "nameOfAnotherVersion()"))
+    monkeypatch.setattr(held_dnf, "_PROGRAM", strange)
+    upgrade(host)
+    assert replays == ["zkdeployment-prepared"]
+
+
+@pytest.mark.parametrize("with_journal", [False, True])
+def test_dnf_ends_with_its_agent_and_changes_nothing(host, tmp_path, with_journal):
+    argv = [sys.executable, "-c", AGENT, str(host.root), *host.repositories, json.dumps({"foo": "1.1"})]
+    log = tmp_path / "log"
+    process.start([*argv, *(["journal"] if with_journal else [])], log=log)
+    wait_until(lambda: log.exists() and list(host.root.rglob("prepared-*/foo*.rpm")), "dnf prepares")
+    wait_until(lambda: waiting_dnf(host) is None, "dnf has ended")
+    host.manager.recover()
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
+    assert not list((host.root / "var/lib/zkdeployment/packages").glob("prepared-*"))
+    upgrade(host)
+
+
+def test_recovery_and_a_failed_commit_end_a_waiting_dnf(host):
+    host.manager.prepare(change({"foo": "1.1"}))
+    host.manager.recover()
+    assert waiting_dnf(host) is None
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    host.put("bar", "2.0")
+    with pytest.raises(Exception, match="another program changed packages"):
+        host.manager.commit(transaction)
+    assert waiting_dnf(host) is None
+
+
+def test_of_two_transactions_the_first_is_held(host, replays):
+    first = host.manager.prepare(change({"foo": "1.1"}))
+    host.manager.prepare(change({"library": "2.0"}))
+    assert replays == ["zkdeployment-prepared"]
+    host.manager.commit(first)
+    assert replays == ["zkdeployment-prepared"]
+
+
+def test_a_stop_during_the_preparation_kills_dnf(host):
+    def tick():
+        if list(host.root.rglob("prepared-*")):
+            raise ShutdownError("stopping")
+
+    stopped = Dnf(host.root, host.repositories, tick=tick)
+    program = Path(held_dnf._PROGRAM)
+    slow = host.root.parent / "slow.py"
+    slow.write_text(program.read_text().replace("    order = Order()\n", "    import time; time.sleep(300)\n"))
+    stopped._held._dnf = stopped._dnf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_dnf, "_PROGRAM", slow)
+        with pytest.raises(ShutdownError):
+            stopped.prepare(change({"foo": "1.1"}))
+    assert waiting_dnf(host) is None
+
+
+def test_a_dnf_that_is_killed_during_its_transaction_is_rolled_back(host):
+    host.start_agent({"foo": "1.1", "slow": "1.0"})
+    os.kill(waiting_dnf(host).pid, signal.SIGKILL)
+    (host.root / "scriptlet-runs").unlink()
+    log = host.root.parent / "agent.log"
+    wait_until(lambda: "all packages were rolled back" in log.read_text(), "the agent has rolled back")
+    assert "was killed by signal 9" in log.read_text()
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
