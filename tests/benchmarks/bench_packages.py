@@ -5,8 +5,8 @@ the ten packages in each root by another method: read, prepare, commit and verif
 transaction; two bare calls of dnf, of which the first only downloads and tests; and ``list``, ``clean all`` and
 ``install`` for every package.
 
-The two calls are the lower bound of a safe change that starts dnf twice: packages that nobody requested are noticed
-between them, before anything on the host changes.
+The two calls are the lower bound of a safe change that starts dnf twice: packages that nobody requested are
+noticed between them, before anything on the host changes.
 """
 
 import os
