@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -173,10 +172,11 @@ def test_a_stop_during_the_preparation_kills_dnf(host):
             raise ShutdownError("stopping")
 
     stopped = Dnf(host.root, host.repositories, tick=tick)
-    program = Path(held_dnf._PROGRAM)
+    program = held_dnf._PROGRAM
     slow = host.root.parent / "slow.py"
-    slow.write_text(program.read_text().replace("    order = Order()\n", "    import time; time.sleep(300)\n"))
-    stopped._held._dnf = stopped._dnf
+    slow.write_text(
+        program.read_text().replace("    order = OrderSocket()\n", "    import time; time.sleep(300)\n")
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(held_dnf, "_PROGRAM", slow)
         with pytest.raises(ShutdownError):

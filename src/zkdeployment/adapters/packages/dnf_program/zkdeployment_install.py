@@ -33,7 +33,7 @@ LIMIT = 60.0
 ORDER = b"commit\n"
 
 
-class Order:
+class OrderSocket:
     """The connection to the process that gives the order, and whether it was given."""
 
     def __init__(self):
@@ -94,7 +94,7 @@ class OrderedInstall(InstallCommand):
         return state
 
 
-class Cli(dnf.cli.cli.Cli):
+class InstallCli(dnf.cli.cli.Cli):
     """The command line of dnf with the command above, which waits for ``order``."""
 
     def __init__(self, base, order):
@@ -109,9 +109,9 @@ def _identity(package):
 
 def main():
     """Run dnf and return its exit status; ``NOT_BEGUN`` if this version of dnf has other interfaces."""
-    order = Order()
+    order = OrderSocket()
     try:
-        return dnf.cli.main.main(sys.argv[1:], cli_class=lambda base: Cli(base, order))
+        return dnf.cli.main.main(sys.argv[1:], cli_class=lambda base: InstallCli(base, order))
     except Exception:  # noqa: BLE001  any error of an unknown version of dnf
         traceback.print_exc()
         return 1 if order.is_given else NOT_BEGUN
