@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
@@ -19,12 +20,17 @@ from zkdeployment import log
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.rollout.records import encode_grant, encode_state
-from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.adapters.zookeeper.rollout.agent_records import encode_grant
+from zkdeployment.adapters.zookeeper.rollout.records import encode_state
+from zkdeployment.model.host import Facts
+from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
 from zkdeployment.rollout.groups import members, misses
+from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
 from zkdeployment.rollout.progress import advance, grants
-from zkdeployment.rollout.state import Grant, PhaseReport, RolloutState
-from zkdeployment.rollout.state_machine import HostProgress, Phase
+from zkdeployment.rollout.state_machine import HostProgress
+
+if TYPE_CHECKING:
+    from zkdeployment.rollout.state import RolloutState
 
 #: The number of rounds for the plain implementation, which is slow.
 _SLOW_ROUNDS = 2

@@ -10,7 +10,7 @@ from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.tasks import next_task
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 from zkdeployment.rollout import engine
 from zkdeployment.rollout.lifecycle import end, start
-from zkdeployment.rollout.state import ActivePhase, Ending, PhaseReport, RolloutObservation
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase, PhaseReport
+from zkdeployment.rollout.state import ActivePhase, Ending, RolloutObservation
 from zkdeployment.rollout.tasks import next_task
 from zkdeployment.tree.lint import lint
 

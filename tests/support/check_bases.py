@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from zkdeployment.checks.basis import CheckBasis, CheckedHost
 from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints, Predicate, Threshold
 from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.strategy import Facts, Selector
+from zkdeployment.model.host import Facts, Identity
+from zkdeployment.model.strategy import Selector
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn

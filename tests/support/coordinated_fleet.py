@@ -17,7 +17,8 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.acts import direct
-from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, encode_report, read_current, read_state
+from zkdeployment.adapters.zookeeper.rollout.agent_records import decode_grant, encode_report
+from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_state
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.coordinator.coordinator import Coordinator
@@ -27,8 +28,8 @@ from zkdeployment.model.commits import Author
 from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Publication, TreeChange
-from zkdeployment.rollout.state import Directive, Ending, Grant, PhaseReport, RolloutState
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
+from zkdeployment.rollout.state import Directive, Ending, RolloutState
 from zkdeployment.wiring.operator import operator_adapters
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.daemons.checks.check_health import CheckHealth
-    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.ports.commits import TreeCommits
 
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from support.strategies import EXAMPLE_HOSTS, example
 from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.state import ActivePhase, Ending, PhaseReport, RolloutState
+from zkdeployment.rollout.permission import PhaseReport
+from zkdeployment.rollout.state import ActivePhase, Ending, RolloutState
 from zkdeployment.rollout.tasks import next_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Strategy
 
 #: The time at which these rollouts began.
 BEGUN = 1_000.0

@@ -9,15 +9,16 @@ from support.strategies import plain_hosts
 from zkdeployment.model.act import Act
 from zkdeployment.rollout.lifecycle import start
 from zkdeployment.rollout.membership import restarted_hosts
+from zkdeployment.rollout.permission import PhaseReport
 from zkdeployment.rollout.progress import advance, grants
-from zkdeployment.rollout.state import Directive, PhaseReport, RolloutAct, RolloutObservation, RolloutState
+from zkdeployment.rollout.state import Directive, RolloutAct, RolloutObservation, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.model.strategy import Facts, Strategy
-    from zkdeployment.rollout.state import Grant
-    from zkdeployment.rollout.state_machine import Phase
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.rollout.permission import Grant, Phase
 
 #: The time at which every test starts, in seconds since the epoch.
 NOON = 1_800_000_000.0

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.reading import read_documents
+from zkdeployment.model.host import Facts
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

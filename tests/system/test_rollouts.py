@@ -15,8 +15,9 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_leader, read_state
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.state import Ending, RolloutState
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult
 from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 #: One host is in two groups, so that six hosts are enough for all five groups.

@@ -18,8 +18,9 @@ from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleSta
 from zkdeployment.fleet.rollout_states import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
-from zkdeployment.model.strategy import Facts, Pace, Strategy
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.model.host import Facts
+from zkdeployment.model.strategy import Pace, Strategy
+from zkdeployment.rollout.permission import Phase
 
 DRAWN = pictures()
 

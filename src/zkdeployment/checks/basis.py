@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from zkdeployment.checks.instance import InstanceKey
     from zkdeployment.documents.checks.values import CheckConfiguration
     from zkdeployment.model.deployment import Assignment, Deployment
-    from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.host import Facts, Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Targets
-    from zkdeployment.model.strategy import Facts
     from zkdeployment.model.tree import Properties, Value
     from zkdeployment.tree.links import Lookup
 

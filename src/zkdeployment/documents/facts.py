@@ -8,8 +8,7 @@ from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import idle_role
-from zkdeployment.model.strategy import Facts
+from zkdeployment.model.host import Facts, idle_role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.state import Ending
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult
 
 if TYPE_CHECKING:
     from zkdeployment.rollout.state import RolloutState

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.strategy import Facts
+    from zkdeployment.model.host import Facts
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.state import RolloutState
 

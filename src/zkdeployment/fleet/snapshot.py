@@ -10,11 +10,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.history import Refusal
-    from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.host import Facts, Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import PublicationRequest
     from zkdeployment.model.stop import Stop
-    from zkdeployment.model.strategy import Facts
     from zkdeployment.rollout.state import RolloutState
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def _sparing() -> Iterator[None]:
     """Import structlog without rich and asyncio: six megabytes of each agent, and a third of a verb's start time.
 
-    structlog imports rich if it is installed, for tracebacks that are never written here, and asyncio for loggers
-    that log in coroutines, which are never called here.
+    structlog imports rich if it is installed, for tracebacks that are never written here, asyncio for loggers
+    that log in coroutines, which are never called here, and greenlet, if it is installed, for ``threadlocal``.
     """
-    instead = {"rich": None, "asyncio": ModuleType("asyncio")}  # None makes the import fail
+    instead = {"rich": None, "greenlet": None, "asyncio": ModuleType("asyncio")}  # None makes the import fail
     hidden = {name: module for name, module in instead.items() if name not in sys.modules}
     sys.modules.update(hidden)  # type: ignore[arg-type]
     try:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.strategy import Facts
     from zkdeployment.model.tree import Properties, Value
 
 
@@ -22,8 +21,25 @@ WAITING_PREFIX = "waits to "
 #: The beginning of the step of a host that waits for other hosts to deploy a service.
 ORDER_PREFIX = "waits for "
 
+#: Seconds for which an agent that deregistered is assumed to be restarting.
+RESTART = 60.0
+
 #: The beginning of the configured role of a host that can be leased.
 _LEASABLE = "lease:"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts of a host that selectors match besides its id; ``name`` is a name that differs from the id.
+
+    A host that can be leased (``is_leasable``) is in no group, whatever the selectors are.
+    """
+
+    rack: str | None = None
+    tags: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    is_leasable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +153,6 @@ class Host:
     @property
     def facts(self) -> Facts:
         """The facts that a strategy's selectors match."""
-        from zkdeployment.model.strategy import Facts  # noqa: PLC0415  a host's check starts faster without it
-
         return Facts(
             self.rack, frozenset(self.tags), self.labels, self.identity.name, is_leasable=self.is_leasable
         )

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.model.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
-from zkdeployment.model.host import Identity  # noqa: TC001  the same
-from zkdeployment.model.strategy import Facts
+from zkdeployment.model.host import (
+    Facts,
+    Identity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

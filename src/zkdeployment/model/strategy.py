@@ -5,30 +5,11 @@ Reading strategies from YAML and deciding by them belongs to ``rollout``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 #: The default of ``absent_after``: seconds after which an unregistered host counts as absent.
 ABSENT_AFTER = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The facts of a host that selectors match besides its id; ``name`` is a name that differs from the id.
-
-    A host that can be leased (``is_leasable``) is in no group, whatever the selectors are.
-    """
-
-    rack: str | None = None
-    tags: frozenset[str] = frozenset()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    name: str | None = None
-    is_leasable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

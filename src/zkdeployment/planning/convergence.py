@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.host import Host
-    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.model.host import Facts, Host
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
     from zkdeployment.rollout.state import RolloutState
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.host import is_host_name
-from zkdeployment.model.strategy import Facts
+from zkdeployment.model.host import Facts, is_host_name
 from zkdeployment.rollout.groups import unmatched_selectors
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.simulation import Faults, simulate
-from zkdeployment.rollout.state_machine import GroupVerdict, Phase
+from zkdeployment.rollout.state_machine import GroupVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.planning.precedence.progress import OrderProgress
     from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.locks import RoleLock, ServiceLock
-    from zkdeployment.rollout.state import Permission, PhaseReport
-    from zkdeployment.rollout.state_machine import Phase
+    from zkdeployment.rollout.permission import Permission, Phase, PhaseReport
 
 
 class ClusterReader(Protocol):

@@ -10,12 +10,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.rollout.state import (
-        Grant,
-        RolloutObservation,
-        RolloutSnapshot,
-        RolloutState,
-    )
+    from zkdeployment.rollout.permission import Grant
+    from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot, RolloutState
 
 
 class RolloutStore(Protocol):

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.model.host import RESTART
 from zkdeployment.rollout import timekeeping
-from zkdeployment.rollout.state_machine import NEXT_PHASE, HostProgress, Phase
+from zkdeployment.rollout.permission import Phase
+from zkdeployment.rollout.state_machine import NEXT_PHASE, HostProgress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.state import RolloutObservation, RolloutState
-
-#: Seconds for which an agent that left before the rollout began is assumed to be restarting.
-RESTART = 60.0
 
 
 def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str, float]:

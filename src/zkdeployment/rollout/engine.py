@@ -12,20 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.rollout.groups import members, misses
-from zkdeployment.rollout.state_machine import (
-    PHASE_RULES,
-    GroupProgress,
-    GroupVerdict,
-    HostProgress,
-    Phase,
-    Rollout,
-)
+from zkdeployment.rollout.permission import Phase
+from zkdeployment.rollout.state_machine import PHASE_RULES, GroupProgress, GroupVerdict, HostProgress, Rollout
 from zkdeployment.rollout.tasks import certain_misses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.state_machine import Task
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 
 if TYPE_CHECKING:
     from zkdeployment.model.tree import Value

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
 
 #: Values of a criterion that a message names.
 _NAMED = 3

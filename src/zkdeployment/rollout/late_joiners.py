@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.rollout import absence, engine, tasks, timekeeping
 from zkdeployment.rollout.groups import members
+from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
 from zkdeployment.rollout.phases import brief
-from zkdeployment.rollout.state import Ending, Grant, PhaseReport
-from zkdeployment.rollout.state_machine import (
-    NEXT_PHASE,
-    PHASE_RULES,
-    GroupVerdict,
-    HostProgress,
-    Phase,
-    RolloutResult,
-)
+from zkdeployment.rollout.state import Ending
+from zkdeployment.rollout.state_machine import NEXT_PHASE, PHASE_RULES, GroupVerdict, HostProgress, RolloutResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.rollout import absence, engine, tasks, timekeeping
-from zkdeployment.rollout.state import Grant, PhaseReport
-from zkdeployment.rollout.state_machine import HostProgress, Phase
+from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
+from zkdeployment.rollout.state_machine import HostProgress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

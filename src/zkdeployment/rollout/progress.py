@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.rollout import absence, late_joiners, lifecycle, membership, phases, tasks, timekeeping
 from zkdeployment.rollout.operator_acts import apply_acts
-from zkdeployment.rollout.state import ActivePhase, Ending, Grant
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Grant, Phase
+from zkdeployment.rollout.state import ActivePhase, Ending
 from zkdeployment.rollout.windows import is_open, next_opening
 
 if TYPE_CHECKING:

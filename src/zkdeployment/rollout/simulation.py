@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.state_machine import GroupVerdict, Phase, Rollout
+from zkdeployment.rollout.permission import Phase
+from zkdeployment.rollout.state_machine import GroupVerdict, Rollout
 from zkdeployment.rollout.tasks import is_closed, next_task, width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Strategy
     from zkdeployment.rollout.state_machine import Task
 
 

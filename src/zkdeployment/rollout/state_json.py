@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import is_revision
+from zkdeployment.rollout.host_numbers import hosts_in, ranges, values_by_host
+from zkdeployment.rollout.permission import Phase, PhaseReport
 from zkdeployment.rollout.recovery import Recovery, RecoveryStage
-from zkdeployment.rollout.state import ActivePhase, Directive, Ending, PhaseReport, RolloutAct, RolloutState
-from zkdeployment.rollout.state_machine import GroupProgress, GroupVerdict, HostProgress, Phase, Rollout, Task
+from zkdeployment.rollout.state import ActivePhase, Directive, Ending, RolloutAct, RolloutState
+from zkdeployment.rollout.state_machine import GroupProgress, GroupVerdict, HostProgress, Rollout, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from zkdeployment.model.tree import Value
 
@@ -49,7 +51,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
     numbers = {host: number for number, host in enumerate(hosts)}
 
     def ranges_of(names: Iterable[str]) -> str:
-        return _ranges(sorted(numbers[name] for name in names))
+        return ranges(sorted(numbers[name] for name in names))
 
     def by_host(values: Mapping[str, object]) -> object:
         if longest is None:
@@ -139,22 +141,20 @@ def act_from_json(value: Mapping[str, Any], number: int) -> RolloutAct:
 def _read_state(value: Any) -> RolloutState:
     hosts: list[str] = [_text(host) for host in value["hosts"]]
 
-    def hosts_in(ranges: str) -> list[str]:
-        return [host for part in _parts(ranges) for host in hosts[part]]
+    def members_of(text: str) -> list[str]:
+        return hosts_in(hosts, text)
 
     def by_host(values: Any) -> Mapping[str, Any]:
-        if isinstance(values, dict):
-            return values
-        return {host: value for value, ranges in values for host in hosts_in(ranges)}
+        return values_by_host(hosts, values)
 
     revision = value["revision"]
     if not is_revision(revision):
         raise ValueError(f"not a valid rollout: expected a revision, found {revision!r}")
     rollout = Rollout(
         strategy_from_json(value["strategy"]),
-        members={name: frozenset(hosts_in(members)) for name, members in value["members"].items()},
+        members={name: frozenset(members_of(members)) for name, members in value["members"].items()},
         hosts={host: _STATES[letter] for host, letter in zip(hosts, value["states"], strict=True)},
-        progress={name: _progress(progress, hosts_in) for name, progress in value["courses"].items()},
+        progress={name: _progress(progress, members_of) for name, progress in value["courses"].items()},
         order=tuple(value["order"]),
     )
     return RolloutState(
@@ -163,12 +163,12 @@ def _read_state(value: Any) -> RolloutState:
         revision=revision,
         rollout=rollout,
         begun=float(value["begun"]),
-        active_phase=None if value["stage"] is None else _active_phase(value["stage"], hosts_in),
+        active_phase=None if value["stage"] is None else _active_phase(value["stage"], members_of),
         errors={host: _text(error) for host, error in by_host(value["errors"]).items()},
         absent={host: float(since) for host, since in by_host(value["absent"]).items()},
         late_joiners={host: Phase(phase) for host, phase in by_host(value["late"]).items()},
         late_since={host: float(when) for host, when in by_host(value.get("entered", {})).items()},
-        proven=frozenset(hosts_in(value.get("proven", ""))),
+        proven=frozenset(members_of(value.get("proven", ""))),
         promoted=frozenset(value["promoted"]),
         forced=frozenset(value.get("forced", ())),
         paused=None if value["paused"] is None else Act.from_json(value["paused"]),
@@ -199,10 +199,10 @@ def _progress_to_json(progress: GroupProgress, ranges_of: Callable[[Iterable[str
     }
 
 
-def _progress(value: Any, hosts_in: Callable[[str], list[str]]) -> GroupProgress:
+def _progress(value: Any, members_of: Callable[[str], list[str]]) -> GroupProgress:
     return GroupProgress(
         verdicts={Phase(phase): GroupVerdict(verdict) for phase, verdict in value["verdicts"].items()},
-        submitted={Phase(phase): tuple(hosts_in(hosts)) for phase, hosts in value["sent"].items()},
+        submitted={Phase(phase): tuple(members_of(hosts)) for phase, hosts in value["sent"].items()},
         reason=_text(value["reason"]),
     )
 
@@ -220,17 +220,17 @@ def _active_phase_to_json(active: ActivePhase, ranges_of: Callable[[Iterable[str
     }
 
 
-def _active_phase(value: Any, hosts_in: Callable[[str], list[str]]) -> ActivePhase:
+def _active_phase(value: Any, members_of: Callable[[str], list[str]]) -> ActivePhase:
     return ActivePhase(
-        Task(value["group"], Phase(value["phase"]), tuple(hosts_in(value["hosts"]))),
+        Task(value["group"], Phase(value["phase"]), tuple(members_of(value["hosts"]))),
         begun=float(value["begun"]),
         last_progress=float(value["moved"]),
         baking_since=_number(value["baking"]),
-        granted={host: float(when) for when, hosts in value["granted"] for host in hosts_in(hosts)},
+        granted={host: float(when) for when, hosts in value["granted"] for host in members_of(hosts)},
         reports={
             host: PhaseReport(float(when), None if error is None else _text(error))
             for when, error, hosts in value["reports"]
-            for host in hosts_in(hosts)
+            for host in members_of(hosts)
         },
     )
 
@@ -241,23 +241,6 @@ def _by_value(values: Mapping[str, Any]) -> Iterator[tuple[Any, list[str]]]:
     for host, value in values.items():
         hosts.setdefault(value, []).append(host)
     return iter(sorted(hosts.items(), key=lambda item: min(item[1])))
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return sorted numbers as text: ``0-3 7 9-12``."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
-
-
-def _parts(ranges: str) -> Iterator[slice]:
-    for part in ranges.split():
-        first, _, last = part.partition("-")
-        yield slice(int(first), int(last or first) + 1)
 
 
 def _text(value: object) -> str:

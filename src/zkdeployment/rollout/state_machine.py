@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.rollout.permission import Phase
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,13 +26,6 @@ class HostProgress(Enum):
     PREPARED = "prepared"
     SUCCESS = "success"
     FAILURE = "failure"
-
-
-class Phase(Enum):
-    """The phases of a group, in order: the hosts prepare the deployment, then they deploy."""
-
-    PREPARE = "prepare"
-    DEPLOY = "deploy"
 
 
 class GroupVerdict(Enum):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.strategy import Criteria
 from zkdeployment.rollout.groups import misses
-from zkdeployment.rollout.state_machine import PHASE_RULES, GroupVerdict, HostProgress, Phase, Task
+from zkdeployment.rollout.permission import Phase
+from zkdeployment.rollout.state_machine import PHASE_RULES, GroupVerdict, HostProgress, Task
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from support.rollout_states import begun_rollout
 from support.strategies import group, strategy
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main
-from zkdeployment.model.strategy import Facts
+from zkdeployment.model.host import Facts
 from zkdeployment.printable import is_printable
 
 if TYPE_CHECKING:

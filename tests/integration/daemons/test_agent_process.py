@@ -564,17 +564,43 @@ def heard(address: Path) -> Iterator[list[str]]:
             listening.join()
 
 
-def test_an_upgraded_agent_restarts_after_its_deployment(fleet, host, tmp_path, monkeypatch):
+@pytest.fixture
+def program(tmp_path, monkeypatch) -> Path:
+    """A copy of the program, in a directory of its own."""
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # no coverage of the copied package
-    copy = shutil.copytree(Path(zkdeployment.__file__).parent, tmp_path / "program" / "zkdeployment")
+    return shutil.copytree(Path(zkdeployment.__file__).parent, tmp_path / "program" / "zkdeployment")
+
+
+def upgrade(program: Path) -> None:
+    """Replace the program by a version in which every module has moved."""
+    newer = program.parent / "newer"
+    newer.mkdir()
+    (newer / "__init__.py").write_bytes((program / "__init__.py").read_bytes())
+    program.rename(program.parent / "older")
+    newer.rename(program)
+
+
+def test_an_upgraded_agent_ends_its_deployment_and_restarts_although_every_module_has_moved(fleet, host, program):
     block = host.block()
-    with host.process(PYTHONPATH=str(copy.parent)) as agent:
+    with host.process(PYTHONPATH=str(program.parent)) as agent:
         wait_until(fleet.calls, "the first script")
-        newer = copy / "newer.py"
-        newer.write_bytes((copy / "__init__.py").read_bytes())
-        newer.replace(copy / "__init__.py")
+        upgrade(program)
         block.unlink()
         assert agent.wait(60) == 75
     assert host.status == "done"
+    assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     assert "zkdeployment was upgraded" in host.log.read_text()
     assert fleet.get("/hosts/h1") == {}
+
+
+def test_an_upgraded_agent_reports_a_failure_although_every_module_has_moved(fleet, host, program):
+    host.fail("/who/myfoo 1")
+    block = host.block()
+    with host.process(PYTHONPATH=str(program.parent)) as agent:
+        wait_until(fleet.calls, "the first script")
+        upgrade(program)
+        block.unlink()
+        assert agent.wait(60) == 75
+    assert "boom on purpose" in host.log.read_text()
+    assert "No module named" not in host.log.read_text()
+    assert fleet.version is None

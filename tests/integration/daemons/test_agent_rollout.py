@@ -17,7 +17,7 @@ from support.zookeeper import through
 from zkdeployment.model.host import Host
 from zkdeployment.model.stop import Stop
 from zkdeployment.rollout.failure import Failure
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]

@@ -16,8 +16,8 @@ from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.errors import NotConvergedError, TreeError
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.status import fleet_status
+from zkdeployment.model.host import Facts
 from zkdeployment.model.publication import SyncOptions
-from zkdeployment.model.strategy import Facts
 
 if TYPE_CHECKING:
     from support.publishing import Publishing

@@ -2,9 +2,8 @@
 
 from zkdeployment.checks.basis import CheckedHost, checked_hosts, service_paths, service_properties
 from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.host import Facts, Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.strategy import Facts
 
 FRONT = Deployment("/p1/front", 0)
 

@@ -8,9 +8,8 @@ from zkdeployment.checks.preview import PreviewBasis, preview_checks
 from zkdeployment.checks.views import check_errors, preview_to_json
 from zkdeployment.errors import TreeError
 from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
+from zkdeployment.model.host import Facts, Identity
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import Facts
 from zkdeployment.model.tree import Tree
 
 CHECK = """\

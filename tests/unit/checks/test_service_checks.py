@@ -6,8 +6,7 @@ from zkdeployment.checks.basis import CheckedHost
 from zkdeployment.checks.service_checks import service_checks
 from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints, Predicate, Threshold
 from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.strategy import Facts
+from zkdeployment.model.host import Facts, Identity
 
 HOST = CheckedHost(Identity("host1", "host1.example.com"), "192.0.2.1", Facts())
 FRONT = Assignment("/p1/shop/front", 2, "front", "front", version="1.0")

@@ -10,8 +10,8 @@ from zkdeployment.checks.basis import CheckBasis, CheckedHost, CheckScope, chang
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints
 from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.strategy import Facts, Selector
+from zkdeployment.model.host import Facts, Identity
+from zkdeployment.model.strategy import Selector
 
 CHECK = CheckConfiguration("front-http", "/p1/shop", "nagios1", "check_http", ("{property.port}",))
 FRONT = Assignment("/p1/shop/front", 1, "front", "front", version="1")

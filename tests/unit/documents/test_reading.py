@@ -11,8 +11,9 @@ from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.host import Facts
 from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Facts, Group, Pace, ParallelLimit, Selector, Window
+from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Window
 from zkdeployment.rollout.groups import members
 from zkdeployment.sandbox.hosts import read_hosts
 

@@ -11,7 +11,7 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.strategy import Pace, ParallelLimit
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 
 NOW = BEGUN + 100
 SHOW = "'zkdeployment rollout show' shows all groups"

@@ -11,8 +11,8 @@ from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
 from zkdeployment.rollout.engine import record
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.state import Directive, Ending, RolloutAct
-from zkdeployment.rollout.state_machine import Phase
 from zkdeployment.rollout.tasks import next_task
 
 NOW = BEGUN + 60

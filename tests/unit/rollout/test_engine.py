@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from zkdeployment.model.strategy import ALL_HOSTS, Facts, Pace, ParallelLimit
+from zkdeployment.model.host import Facts
+from zkdeployment.model.strategy import ALL_HOSTS, Pace, ParallelLimit
 from zkdeployment.rollout.engine import begin, record
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.simulation import Faults, simulate
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult, Task
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult, Task
 from zkdeployment.rollout.tasks import next_task
 
 FAILED, SUCCESS = GroupVerdict.FAILED, GroupVerdict.SUCCESS

@@ -5,7 +5,7 @@ import pytest
 from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.stop import Stop
 from zkdeployment.rollout.failure import Failure
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 

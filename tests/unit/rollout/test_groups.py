@@ -3,7 +3,8 @@
 import pytest
 
 from support.strategies import EXAMPLE_HOSTS, example
-from zkdeployment.model.strategy import Criteria, Facts, Group, Selector, Strategy
+from zkdeployment.model.host import Facts
+from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
 from zkdeployment.rollout.groups import members, misses, unmatched_selectors
 
 HOSTS = {

@@ -8,11 +8,13 @@ import pytest
 
 from support.strategies import group
 from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.host import Facts
 from zkdeployment.model.publication import Published
 from zkdeployment.model.stop import COORDINATOR, Stop
-from zkdeployment.model.strategy import Facts, OnFailure, Strategy
+from zkdeployment.model.strategy import OnFailure, Strategy
 from zkdeployment.rollout import engine
 from zkdeployment.rollout.lifecycle import end
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.recovery import (
     RECOVERY_TRANSITIONS,
     Recovery,
@@ -24,7 +26,7 @@ from zkdeployment.rollout.recovery import (
 )
 from zkdeployment.rollout.state import Ending, RolloutSnapshot, RolloutState
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
-from zkdeployment.rollout.state_machine import Phase, Task
+from zkdeployment.rollout.state_machine import Task
 
 FINAL = {RecoveryStage.PUBLISHED, RecoveryStage.REFUSED}
 

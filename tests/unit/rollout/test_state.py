@@ -2,8 +2,7 @@
 
 import pytest
 
-from zkdeployment.rollout.state import Grant, Permission, PhaseReport
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Grant, Permission, Phase, PhaseReport
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
 WITHDRAWN = Grant("x", None, "1 of 2 hosts did not end within 60 s")

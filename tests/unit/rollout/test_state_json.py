@@ -13,10 +13,11 @@ from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.rollout.records import decode_state, encode_state
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import Facts, Selector
-from zkdeployment.rollout.state import Directive, PhaseReport, RolloutAct
+from zkdeployment.model.host import Facts
+from zkdeployment.model.strategy import Selector
+from zkdeployment.rollout.permission import Phase, PhaseReport
+from zkdeployment.rollout.state import Directive, RolloutAct
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
-from zkdeployment.rollout.state_machine import Phase
 
 
 def fully_equipped():

@@ -23,7 +23,7 @@ from zkdeployment.adapters.zookeeper.locks.service_locks import (
     any_free,
 )
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
-from zkdeployment.adapters.zookeeper.pools.leases import read_lease
+from zkdeployment.adapters.zookeeper.pools.host_lease import read_lease
 from zkdeployment.adapters.zookeeper.publication.assignments import read_services, read_wanted
 from zkdeployment.adapters.zookeeper.publication.history import write_result
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.stop import FailureOutput, Stop
     from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.memory import QueueMemory
-    from zkdeployment.rollout.state import Permission, PhaseReport
-    from zkdeployment.rollout.state_machine import Phase
+    from zkdeployment.rollout.permission import Permission, Phase, PhaseReport
 
 #: Attempts at a write while others write to the same nodes.
 _ATTEMPTS = 20

@@ -10,7 +10,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.adapters.zookeeper.locks.queue_watch import QueueWatch
 from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry, encode_entry
-from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
+from zkdeployment.adapters.zookeeper.rollout.agent_records import read_outline
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.host import Host
 from zkdeployment.model.publication import OrderEntry
@@ -125,7 +125,7 @@ class ZooKeeperAwaitedService:
         have = {host.identity.id for host in hosts if host.has_reached(self._sequence)}
         for name in sorted(have):
             finish(self._session, self._sequence, self._service, name)
-        rollout = read_rollout(self._session, self._sequence)
+        rollout = read_outline(self._session, self._sequence)
         judged = [name for name in missing if name not in have and name not in registered[_EXAMINED:]]
         return replace(
             progress,

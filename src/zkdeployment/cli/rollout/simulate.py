@@ -18,8 +18,9 @@ from zkdeployment.documents.reading import read_documents
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.rollout.groups import unmatched_selectors
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.simulation import Faults, simulate, summarize
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, Rollout
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.model.strategy import Facts, Strategy
+    from zkdeployment.model.host import Facts
+    from zkdeployment.model.strategy import Strategy
 
 _COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
 

@@ -14,7 +14,7 @@ from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import ConflictError, ScriptError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import INITIAL
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

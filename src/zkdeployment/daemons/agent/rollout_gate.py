@@ -9,8 +9,7 @@ from zkdeployment.daemons.failpoints import failpoints, reach
 from zkdeployment.errors import ConflictError, HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.host import WAITING_PREFIX
-from zkdeployment.rollout.state import Permission
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Permission, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.publication import Published
-    from zkdeployment.rollout.state_machine import Phase
+    from zkdeployment.rollout.permission import Phase
 
 
 class FailedError(Exception):

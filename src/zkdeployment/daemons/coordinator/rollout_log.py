@@ -9,14 +9,15 @@ from zkdeployment.fleet.rollout_text import final_report
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.membership import restarted_hosts
-from zkdeployment.rollout.state_machine import GroupVerdict, Phase
+from zkdeployment.rollout.permission import Phase
+from zkdeployment.rollout.state_machine import GroupVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import structlog
 
-    from zkdeployment.model.strategy import Facts
+    from zkdeployment.model.host import Facts
     from zkdeployment.rollout.state import ActivePhase, RolloutState
 
 

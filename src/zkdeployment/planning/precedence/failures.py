@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.rollout.state_machine import HostProgress
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.rollout.outline import RolloutOutline
 
 
-def undeployable_hosts(state: RolloutState, hosts: Iterable[str]) -> dict[str, str]:
+def undeployable_hosts(rollout: RolloutOutline, hosts: Iterable[str]) -> dict[str, str]:
     """Return those of the unfinished ``hosts`` that will not deploy in this rollout, with the reason.
 
     These are hosts that failed, and hosts that have not succeeded and do not belong to the group under way: groups
     run one after the other, and a later group is never awaited.
     """
-    rollout, active = state.rollout, state.active_phase
-    under_way = None if active is None else rollout.members[active.task.group]
-    reports = {} if active is None else active.reports
+    awaited = None if rollout.under_way is None else rollout.under_way | rollout.late_joiners
     reasons = {}
     for host_id in hosts:
-        if rollout.hosts.get(host_id) is HostProgress.SUCCESS:
+        if host_id in rollout.succeeded:
             continue
-        error = reports[host_id].error if host_id in reports else None
-        if error is not None or rollout.hosts.get(host_id) is HostProgress.FAILURE:
-            reasons[host_id] = error or state.errors.get(host_id, "the host failed")
-        elif under_way is not None and host_id not in under_way and host_id not in state.late_joiners:
+        if host_id in rollout.failures:
+            reasons[host_id] = rollout.failures[host_id]
+        elif awaited is not None and host_id not in awaited:
             reasons[host_id] = "the host's group was not rolled out"
     return reasons

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.host import ORDER_PREFIX
-from zkdeployment.rollout.absence import RESTART
+from zkdeployment.model.host import ORDER_PREFIX, RESTART
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

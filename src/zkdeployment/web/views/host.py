@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.host_status import HostStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.history import PublicationRecord
-    from zkdeployment.model.host import Identity
+    from zkdeployment.model.host import Facts, Identity
     from zkdeployment.model.inventory import Inventory, KnownHost
     from zkdeployment.model.publication import Targets
-    from zkdeployment.model.strategy import Facts
     from zkdeployment.web.views.moments import Moment
     from zkdeployment.web.views.states import StateSign
 

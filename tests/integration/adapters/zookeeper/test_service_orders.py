@@ -13,9 +13,9 @@ from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publication.service_order import encode_entry, read_unfinished
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.model.host import Identity
+from zkdeployment.model.host import Facts, Identity
 from zkdeployment.model.publication import OrderEntry
-from zkdeployment.model.strategy import Facts, Group, Selector, Strategy
+from zkdeployment.model.strategy import Group, Selector, Strategy
 from zkdeployment.planning.precedence.progress import is_finished, order_wait
 
 SEQUENCE = 1_700_000_000

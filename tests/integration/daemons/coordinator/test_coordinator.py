@@ -21,10 +21,12 @@ from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_leader, read_state
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Facts, Pace, ParallelLimit, Selector
+from zkdeployment.model.host import Facts
+from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector
 from zkdeployment.rollout.lifecycle import supersede
-from zkdeployment.rollout.state import Directive, Ending, Grant, Permission
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, Phase, RolloutResult
+from zkdeployment.rollout.permission import Grant, Permission, Phase
+from zkdeployment.rollout.state import Directive, Ending
+from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.inventories import decode, encode
 from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
+from zkdeployment.model.host import Facts, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.model.strategy import Facts
 
 names = st.text("abc-\u00e9\udcff", min_size=1, max_size=4)
 optional = st.none() | names

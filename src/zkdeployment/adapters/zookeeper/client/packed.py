@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Bytes. No record of ours is larger: more is damage, or an attack on the reader's memory.
 _LARGEST = 64 << 20
+
+#: Larger contents are compressed; smaller ones stay readable for people who look at the node.
+_COMPRESSED_FROM = 4096
 
 
 def pack(value: object) -> bytes:
     """Return the node data for a value; equal values give equal data."""
     return zlib.compress(json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii"), 9)
+
+
+def encode_content(content: Mapping[str, object]) -> bytes:
+    """Return a mapping as JSON, compressed if it is large."""
+    data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return data if len(data) < _COMPRESSED_FROM else pack(content)
 
 
 def unpack(data: bytes) -> object:

@@ -18,7 +18,8 @@ from zkdeployment.adapters.zookeeper.publication.last_publication import decode_
 from zkdeployment.adapters.zookeeper.publication.refusals import current_refusal
 from zkdeployment.adapters.zookeeper.publication.reports import report_of
 from zkdeployment.adapters.zookeeper.publication.requests import request_of
-from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
+from zkdeployment.adapters.zookeeper.rollout.agent_records import current_id
+from zkdeployment.adapters.zookeeper.rollout.records import decode_state
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.fleet.cached_fleet import FleetReading
 from zkdeployment.fleet.snapshot import FleetSnapshot

@@ -9,11 +9,12 @@ from urllib.parse import unquote
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set, TransactionError
+from zkdeployment.adapters.zookeeper.pools.host_lease import decode_lease
 from zkdeployment.errors import ProgramError, TreeError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
-from zkdeployment.pools.lease import Lease, lease_from_properties
+from zkdeployment.pools.lease import Lease
 from zkdeployment.pools.lease_progress import LeaseObservation
 from zkdeployment.pools.signed_lease import SignedLease
 
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
 
 #: Attempts at a lease while other programs write it.
 _ATTEMPTS = 20
-
-
-def read_lease(session: Session, host_id: str) -> Lease | None:
-    """Return the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
-    path = paths.lease_path(host_id)
-    return decode_lease(path, session.get(path))
-
-
-def decode_lease(path: str, node: Node | None) -> Lease | None:
-    """Return the lease that a node describes; raises ``TreeError`` if it is none."""
-    if node is None:
-        return None
-    try:
-        return lease_from_properties(node.properties)
-    except ValueError as error:
-        raise TreeError(f"{path} is not a lease: {error}; correct the node or delete it") from error
 
 
 class ZooKeeperSignedLeases:

@@ -6,12 +6,11 @@ names of the subject, percent-encoded and joined by colons.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.packed import encode_content, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.log import get_logger
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.kinds import Subject
     from zkdeployment.model.publication import DocumentKey, Publication
-
-#: Larger documents are compressed; smaller ones stay readable for people who look at the node.
-_COMPRESSED_FROM = 4096
 
 
 def document_path(key: DocumentKey) -> str:
@@ -80,12 +76,6 @@ def document_operations(
         elif node.data != data:
             yield Set(path, data, node.version)
     yield from (Delete(path, nodes[path].version) for path in sorted(nodes.keys() - wanted.keys()))
-
-
-def encode_content(content: Mapping[str, object]) -> bytes:
-    """Return a mapping as JSON, compressed if it is large."""
-    data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode("ascii")
-    return data if len(data) < _COMPRESSED_FROM else pack(content)
 
 
 def _key(path: str) -> DocumentKey:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
+from zkdeployment.adapters.zookeeper.client.packed import encode_content, pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
-from zkdeployment.adapters.zookeeper.publication.documents import encode_content, subject_name
+from zkdeployment.adapters.zookeeper.publication.documents import subject_name
 from zkdeployment.adapters.zookeeper.publication.withheld import withheld_operations
 from zkdeployment.documents.intents.kinds import intent_document, intent_of_document
 from zkdeployment.documents.intents.values import IntentState

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.packed import unpack
+from zkdeployment.adapters.zookeeper.client.packed import encode_content, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
-from zkdeployment.adapters.zookeeper.publication.documents import encode_content
 from zkdeployment.errors import TreeError
 from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json
 

@@ -10,7 +10,8 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Set
 from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
-from zkdeployment.adapters.zookeeper.rollout.records import current_id, decode_state
+from zkdeployment.adapters.zookeeper.rollout.agent_records import current_id
+from zkdeployment.adapters.zookeeper.rollout.records import decode_state
 from zkdeployment.errors import ConflictError, RefusedError
 from zkdeployment.fleet.rollout_directives import directive_objection
 from zkdeployment.rollout.operator_acts import apply_acts

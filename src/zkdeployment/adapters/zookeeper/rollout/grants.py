@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
+from zkdeployment.adapters.zookeeper.rollout.agent_records import decode_grant, encode_grant
 from zkdeployment.adapters.zookeeper.rollout.leadership import batches
-from zkdeployment.adapters.zookeeper.rollout.records import decode_grant, encode_grant
 from zkdeployment.errors import ZkdeploymentError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.adapters.zookeeper.rollout.leadership import RolloutLeadership
-    from zkdeployment.rollout.state import Grant
+    from zkdeployment.rollout.permission import Grant
 
 
 class PublishedGrants:

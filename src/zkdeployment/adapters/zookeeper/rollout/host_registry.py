@@ -7,9 +7,7 @@ from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
-from zkdeployment.model.host import Host, is_host_name
-from zkdeployment.model.strategy import Facts
-from zkdeployment.rollout.absence import RESTART
+from zkdeployment.model.host import RESTART, Facts, Host, is_host_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
 from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.rollout.records import (
+from zkdeployment.adapters.zookeeper.rollout.agent_records import (
     decode_grant,
     decode_report,
     encode_report,
     granting_id,
-    read_rollout,
+    read_outline,
 )
-from zkdeployment.rollout.late_joiners import is_open
-from zkdeployment.rollout.state import Grant, Permission, PhaseReport
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Grant, Permission, Phase, PhaseReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,10 +57,8 @@ def _following_grant(
     """Return the grant of a host in no group: for both phases when the rollout has ended well."""
     if changed is not None:
         session.exists(paths.rollout_path(rollout_id), WatchHandler(changed))
-    state = read_rollout(session, sequence)
-    if state is None or state.ended is None or not is_open(state):
-        return None
-    return Grant("", Phase.DEPLOY)
+    outline = read_outline(session, sequence)
+    return Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
 
 
 def reporting(

@@ -1,4 +1,4 @@
-"""The nodes of a rollout and their encoding: its state, the grants and the reports.
+"""The node of a rollout with its state, and all its reports; ``agent_records`` has what agents need, too.
 
 Functions here read and encode; the modules of the coordinator, the agents and the operators write.
 """
@@ -10,22 +10,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
+from zkdeployment.adapters.zookeeper.rollout.agent_records import current_id, decode_report
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.phases import awaited
-from zkdeployment.rollout.state import Grant, PhaseReport
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
-from zkdeployment.rollout.state_machine import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.rollout.permission import Phase, PhaseReport
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -36,17 +34,6 @@ _TEXTS = 200_000
 def read_current(session: Session) -> str | None:
     """Return the id of the newest rollout; ``None`` if there never was one."""
     return current_id(session.get(paths.ROLLOUTS))
-
-
-def current_id(rollouts: Node | None) -> str | None:
-    """Return the id of the newest rollout, as the parent node of all rollouts names it."""
-    current = None if rollouts is None else rollouts.properties.get("current")
-    return current if isinstance(current, str) and current else None
-
-
-def granting_id(rollouts: Node | None) -> str | None:
-    """Return the id of the newest rollout, or ``None`` if its grants are void because it stopped the fleet."""
-    return None if rollouts is None or rollouts.properties.get("over") is True else current_id(rollouts)
 
 
 def read_state(session: Session, rollout: str | None = None) -> RolloutState | None:
@@ -117,36 +104,3 @@ def decode_state(data: bytes) -> RolloutState:
             f"{paths.ROLLOUTS} has a rollout that cannot be read: {error}; the next publication begins another:"
             " 'zkdeployment resume --latest'"
         ) from error
-
-
-def encode_grant(grant: Grant) -> bytes:
-    """Return the data of a grant's node."""
-    phase = None if grant.phase is None else grant.phase.value
-    return encode({"phase": phase, "group": grant.group, "reason": grant.reason})
-
-
-def decode_grant(node: Node) -> Grant:
-    """Return the grant in a node; a grant that cannot be read is a withdrawn one."""
-    properties = node.properties
-    try:
-        phase = None if properties.get("phase") is None else Phase(properties.get("phase"))
-    except ValueError:
-        return Grant("", None, "the grant cannot be read")
-    return Grant(str(properties.get("group", "")), phase, str(properties.get("reason", "")))
-
-
-def encode_report(report: PhaseReport) -> bytes:
-    """Return the data of a report's node."""
-    return encode({"error": report.error, "time": report.time})
-
-
-def decode_report(node: Node) -> PhaseReport:
-    """Return the report in a node; a report that cannot be read is a failure."""
-    properties = node.properties
-    if "error" not in properties:
-        return PhaseReport(node.modified, "its report cannot be read")
-    error, time = properties["error"], properties.get("time")
-    return PhaseReport(
-        time=float(time) if isinstance(time, int | float) else node.modified,
-        error=None if error is None else str(error),
-    )

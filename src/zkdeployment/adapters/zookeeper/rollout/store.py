@@ -20,6 +20,7 @@ from zkdeployment.adapters.zookeeper.publication.last_publication import decode_
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout import records
 from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
+from zkdeployment.adapters.zookeeper.rollout.agent_records import current_id
 from zkdeployment.adapters.zookeeper.rollout.grants import PublishedGrants
 from zkdeployment.adapters.zookeeper.rollout.host_registry import HostRegistry
 from zkdeployment.adapters.zookeeper.rollout.leadership import RolloutLeadership
@@ -28,9 +29,10 @@ from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent
+from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.phases import proving as proving_hosts
 from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot
-from zkdeployment.rollout.state_machine import HostProgress, Phase
+from zkdeployment.rollout.state_machine import HostProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.rollout.state import Grant, RolloutState
+    from zkdeployment.rollout.permission import Grant
+    from zkdeployment.rollout.state import RolloutState
 
 
 class ZooKeeperRollouts:
@@ -102,7 +105,7 @@ class ZooKeeperRollouts:
         return RolloutSnapshot(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=publication,
-            state=self._read_state(records.current_id(rollouts), publication.effective_since),
+            state=self._read_state(current_id(rollouts), publication.effective_since),
         )
 
     def strategy(self) -> Strategy | None:

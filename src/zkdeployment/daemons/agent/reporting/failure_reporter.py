@@ -23,7 +23,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.stop import MAX_OUTPUT_BYTES, FailureOutput, Stop
 from zkdeployment.printable import printable, printable_lines
 from zkdeployment.rollout.failure import Failure
-from zkdeployment.rollout.state import PhaseReport
+from zkdeployment.rollout.permission import PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.telemetry.agent import AgentTelemetry
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import DeploymentFailure
-    from zkdeployment.rollout.state_machine import Phase
+    from zkdeployment.rollout.permission import Phase
 
 #: The most bytes of a failure's reason in ZooKeeper, status file and mail.
 MAX_REASON_BYTES = 2048

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError, UnreachableError
-from zkdeployment.rollout.state import PhaseReport
+from zkdeployment.rollout.permission import PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
-    from zkdeployment.rollout.state_machine import Phase
+    from zkdeployment.rollout.permission import Phase
 
 
 class PhaseReporter:

@@ -6,10 +6,9 @@ import pytest
 
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.rollout.records import encode_grant
+from zkdeployment.adapters.zookeeper.rollout.agent_records import encode_grant
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.rollout.state import Grant, Permission, PhaseReport
-from zkdeployment.rollout.state_machine import Phase
+from zkdeployment.rollout.permission import Grant, Permission, Phase, PhaseReport
 
 WEB1 = Identity(id="rack:1", name="web1.example.com")
 HOST = Host(WEB1, version="abc")

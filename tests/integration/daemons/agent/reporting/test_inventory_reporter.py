@@ -14,7 +14,7 @@ from support.zookeeper import sent_requests
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.inventories import decode
-from zkdeployment.model.strategy import Facts
+from zkdeployment.model.host import Facts
 
 NODE = "/zkdeployment/inventory/h1"
 
