@@ -12,7 +12,9 @@ from support.publish_keys import SIGNED, make_key, make_publishers
 from support.signed_fleet import STRATEGY, TREE, SignedFleet
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
+from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.cli.main import main
+from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
 from zkdeployment.model.publication import GuardOverrides
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from support.agents import AgentHost
+    from zkdeployment.daemons.agent.trusted_publications import TrustedTargets
+    from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.host import Identity
+    from zkdeployment.model.publication import Published
 
 #: A script that records the verified properties of its service in the journal.
 PROPERTIES_SCRIPT = """\
@@ -124,6 +130,38 @@ def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_wha
     with host.agent():
         follow(world, host)
     assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
+
+
+def test_what_changes_between_the_check_and_the_plan_is_verified_and_remembered(
+    world: SignedFleet, host: AgentHost, monkeypatch: pytest.MonkeyPatch
+):
+    memory = PublishedFile(host.root / "var" / "lib" / "zkdeployment" / "verified")
+    between = [lambda: world.write(SIGNED, b""), lambda: world.publishing.sync(force=True)]
+    checked: dict[Revision, int] = {}
+    planned: list[int] = []
+    check, write = TrustedPublications.published, TrustedPublications.write_properties
+
+    def published(self: TrustedPublications, identity: Identity, revision: Revision) -> Published:
+        found = check(self, identity, revision)
+        if revision not in checked:
+            checked[revision] = found.sequence
+            between.pop()()
+        return found
+
+    def write_properties(self: TrustedPublications, targets: TrustedTargets) -> None:
+        planned.append(memory.read_published().sequence)
+        write(self, targets)
+
+    monkeypatch.setattr(TrustedPublications, "published", published)
+    monkeypatch.setattr(TrustedPublications, "write_properties", write_properties)
+    first = world.publish()
+    with host.agent():
+        follow(world, host)
+        assert planned[0] > checked[first]
+        before = world.fleet.calls()
+        world.publish("2.0")
+        world.wait_for_refusal("the publication is not signed: expected a signature")
+        assert world.fleet.calls() == before
 
 
 def test_properties_exist_as_long_as_the_host_runs_the_service(world: SignedFleet, host: AgentHost):

@@ -13,8 +13,12 @@ from zkdeployment.adapters.publisher_keys import PublisherKeysFile
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.config.load import load
 from zkdeployment.errors import ProgramError, TreeError
-from zkdeployment.pools.signed_lease import NAMESPACE
+from zkdeployment.pools.lease import Lease
+from zkdeployment.pools.signed_lease import NAMESPACE, lease_text
+from zkdeployment.signing.statement import SignedStatement
+from zkdeployment.wiring.pools import build_pool_worker
 
 EVIL_KEY = f"ssh-ed25519 {'A' * 68} evil"
 LEASE = "/zkdeployment/pools/leases/h1"
@@ -137,6 +141,22 @@ def test_a_worker_with_a_new_key_signs_only_what_an_accepted_key_signed_again(se
 
     leases(session, first).renew(dict)  # the list of this worker's publishers does not have the other key
     assert fleet.client.exists(LEASE).version == version
+
+
+def test_a_cycle_of_the_worker_signs_leases_with_its_new_key(session, zookeeper, keys, fleet, tmp_path):
+    leases(session, keys["worker"]).give("h1", "ci", ())
+    before, second = fleet.get(LEASE), make_key(tmp_path / "keys" / "second")
+    config = tmp_path / "worker.cfg"
+    config.write_text(
+        f"[zkdeployment]\nrun-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
+        f"publishers = {tmp_path}/publishers\n[pools]\nlease-key = {second}\n"
+    )
+    with build_pool_worker(load(config, host=False)) as (worker, _):
+        worker.run_cycle()
+    signature = fleet.get(LEASE)["signature"]
+    assert fleet.get(LEASE) == before | {"signature": signature}
+    lease = SignedStatement(lease_text("h1", Lease("ci", before["number"])), signature)
+    assert PublishKey(second, NAMESPACE, "lease-key").made(lease)
 
 
 def test_a_worker_takes_nothing_from_a_lease_that_no_worker_signed(session, keys, fleet):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from support.agents import Fleet
+    from support.publishing import Publishing
 
 
 @pytest.fixture
@@ -42,6 +43,26 @@ def test_a_host_with_publishers_reads_only_signed_targets_for_the_hosts_that_wai
         world.publishing.sync(force=True)
         wait_until(lambda: world.has_finished(host), "the host follows")
     assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
+
+
+def test_an_older_publication_is_deployed_and_not_taken_over_by_a_host_that_forgot_the_newer_one(
+    fleet: Fleet, publishing: Publishing
+):
+    host, nodes = fleet.host("h1"), ("/zkdeployment/targets/h1", TARGETS, "/hosts")
+    published: list[dict[str, bytes]] = []
+    for version in ("1.0", "2.0"):
+        publishing.push(f"/who\n  /web : foo\n    version = '{version}'\n    /deploy\n      /h1\n")
+        publishing.sync()
+        published.append({path: fleet.client.get(path)[0] for path in nodes})
+        with host.agent():
+            host.wait_for_version(publishing.version)
+    assert len(fleet.calls()) == 4
+    (host.run / "published").unlink()
+    for path, data in published[0].items():
+        fleet.client.set(path, data)
+    with host.agent():
+        host.wait_for_version(publishing.version)
+    assert len(fleet.calls()) == 6
 
 
 def test_a_damaged_target_stops_the_fleet_and_no_agent_ends(fleet: Fleet):
