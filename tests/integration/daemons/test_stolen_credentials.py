@@ -18,6 +18,8 @@ from kazoo.security import make_digest_acl_credential
 from support.agents import Fleet
 from support.publish_keys import make_key, make_publishers
 from support.publishing import Publishing
+from support.signed_fleet import EVIL as EVIL_ASSIGNMENT
+from support.signed_fleet import TARGETS
 from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.adapters.clock import SystemClock
@@ -36,16 +38,7 @@ PROGRAMS = ("agents", "syncer", "operators", "service", "pools")
 
 TREE = "/who\n  /web : foo\n    version = '1.0'\n    color = '{}'\n    /deploy\n      /h1\n"
 EVIL = "/who\n  /evil : bar\n    version = '2.0'\n    /deploy\n      /h1\n"
-ASSIGNMENT = {
-    "path": "/who/evil",
-    "n": 1,
-    "package": "bar",
-    "application": "bar",
-    "subtype": None,
-    "version": "2.0",
-    "patches": [],
-}
-TARGET = "/zkdeployment/targets/h1"
+TARGET = f"{TARGETS}/h1"
 FORGED = "f" * 40
 
 
@@ -110,7 +103,7 @@ class GuardedFleet:
         paths = ("/hosts", "/zkdeployment/targets", TARGET)
         truth = {path: self.client.get(path)[0] for path in paths}
         with self.stolen(program) as attacker:
-            attacker.set(TARGET, json.dumps([ASSIGNMENT]).encode())
+            attacker.set(TARGET, json.dumps([EVIL_ASSIGNMENT]).encode())
             targets = json.loads(truth["/zkdeployment/targets"])
             targets |= {"version": FORGED, "ordered": FORGED, "sequence": targets["sequence"] + 1}
             targets["since"] = targets["sequence"]
@@ -172,6 +165,21 @@ def test_credentials_of_zookeeper_can_stop_every_fleet(fleets, program):
             attacker.set("/hosts", json.dumps({"version": None}).encode())
         assert fleet.publishing.version is None
         fleet.fleet.set_version(version)
+        fleet.converge()
+
+
+def test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_what_is_published(fleets):
+    fleet = fleets["verifying"]
+    with fleet.stolen("agents") as attacker:
+        held = attacker.Lock("/agent-locks/who,web", "nobody")
+        assert held.acquire(timeout=10)
+        fleet.publish(TREE.format(uuid.uuid4().hex))
+        wait_until(lambda: "wait for the lock" in fleet.host.node.get("step", ""), "the host waits")
+        provider = attacker.create("/who/web/providers/evil", b"{}", ephemeral=True, makepath=True)
+        assert fleet.client.exists(provider)
+        assert attacker.get(TARGET)[0] == fleet.client.get(TARGET)[0]
+        attacker.delete("/who/web/providers", recursive=True)
+        held.release()
         fleet.converge()
 
 
