@@ -38,6 +38,19 @@ class PublishedState:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetHosts:
+    """The hosts of the fleet before a publication: ``registered`` ones, and ``absent`` ones, which are known.
+
+    ``unfinished`` are the hosts, by the path of a service, that were to gain it in the published revision and have
+    not got it.
+    """
+
+    registered: Sequence[Host] = ()
+    absent: Sequence[KnownHost] = ()
+    unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationSnapshot(PublishedState):
     """The published state and the hosts, read once before a publication.
 

@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.history import Refusal
-    from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.planning.published_state import PublishedState
+    from zkdeployment.planning.published_state import FleetHosts, PublishedState
     from zkdeployment.ports.locks import NodeLock
     from zkdeployment.rollout.state import RolloutState
     from zkdeployment.signing.standing import StandingPublication
@@ -32,11 +31,8 @@ class PublicationStore(Protocol):
     def published_state(self) -> PublishedState:
         """Read the cluster version (``None`` if ``/hosts`` does not exist) and the last publication."""
 
-    def hosts(self) -> Sequence[Host]:
-        """Read all registered hosts."""
-
-    def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
-        """Read the inventories of the known hosts that are not among ``hosts``, the registered ones."""
+    def hosts(self, sequence: int) -> FleetHosts:
+        """Read all known hosts, and which of them still miss a service that they gain in a publication."""
 
     def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
         """Read the inventories of those of the hosts that reported one."""
@@ -52,9 +48,6 @@ class PublicationStore(Protocol):
 
     def rollout(self, sequence: int) -> RolloutState | None:
         """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
-
-    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
-        """Read which hosts were to gain a service in a publication and have not got it, by the service's path."""
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""

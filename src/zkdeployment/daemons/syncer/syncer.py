@@ -226,15 +226,15 @@ class Syncer:
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
         """Read the hosts and the rollout of the published revision."""
         cluster, published = published_state.cluster, published_state.published
-        hosts = self._store.hosts()
+        hosts = self._store.hosts(published.effective_since)
         return PublicationSnapshot(
             cluster=cluster,
             published=published,
             stops=published_state.stops,
-            hosts=hosts,
-            absent=self._store.absent(hosts),
+            hosts=hosts.registered,
+            absent=hosts.absent,
             rollout=None if published.strategy is None else self._store.rollout(published.effective_since),
-            unfinished=self._store.unfinished_gains(published.effective_since),
+            unfinished=hosts.unfinished,
             held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
         )
 

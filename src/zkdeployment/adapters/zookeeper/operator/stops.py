@@ -92,13 +92,13 @@ def forgetting_stops(recorded: RecordedStops) -> list[Operation]:
     return [_touch(recorded), *(Delete(f"{paths.STOPS}/{name}") for name in recorded.names)]
 
 
-def few_stops(session: Session, hosts: int) -> RecordedStops:
+def few_stops(session: Session, hosts: int, recorded: RecordedStops | None = None) -> RecordedStops:
     """Return the recorded stops, after removing so many that one transaction can remove the rest.
 
-    For a fleet that is about to be resumed. ``hosts`` is the version of the node ``/hosts``; raises
-    ``ConflictError`` if that node has changed.
+    For a fleet that is about to be resumed. ``hosts`` is the version of the node ``/hosts``, ``recorded`` are the
+    stops if they were read already. Raises ``ConflictError`` if the node ``/hosts`` has changed.
     """
-    recorded = recorded_stops(session)
+    recorded = recorded or recorded_stops(session)
     surplus: Sequence[str] = recorded.names[FIRST + LAST :]
     for start in range(0, len(surplus), _BATCH):
         batch = surplus[start : start + _BATCH]

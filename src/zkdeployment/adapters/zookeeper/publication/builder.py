@@ -96,21 +96,19 @@ def read_stored(session: Session, publication: Publication, buckets: Collection[
     of_buckets = {name: paths.bucket_path(name) for name in buckets}
     single = [paths.STRATEGY, paths.SIGNED, paths.ORDER]
     wanted = [*paths.SKELETON, *single, *known, *of_documents, *of_buckets.values()]
-    listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS]
-    nodes, (role_locks, history, kinds) = session.look(wanted, listed)
+    listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS, paths.STOPS]
+    nodes, (role_locks, history, kinds, stops) = session.look(wanted, listed)
     if None in nodes[: len(paths.SKELETON)]:
         make_skeleton(session)
-        nodes, (role_locks, history, kinds) = session.look(wanted, listed)
+        nodes, (role_locks, history, kinds, stops) = session.look(wanted, listed)
     nodes_by_path = dict(zip(wanted, nodes, strict=True))
     if touched is None:
         known = [f"{paths.TARGETS}/{name}" for name in session.children(paths.TARGETS) or ()]
         nodes_by_path |= dict(zip(known, session.get_many(known), strict=True))
-    hosts, targets, managed = (
-        nodes_by_path[paths.HOSTS],
-        nodes_by_path[paths.TARGETS],
-        nodes_by_path[paths.MANAGED],
+    hosts, targets, managed, above_stops = (
+        nodes_by_path[path] for path in (paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.STOPS)
     )
-    if hosts is None or targets is None or managed is None:
+    if hosts is None or targets is None or managed is None or above_stops is None:
         raise ConflictError(
             "nodes of zkdeployment were removed right after they were created; check what removes them"
         )
@@ -124,7 +122,7 @@ def read_stored(session: Session, publication: Publication, buckets: Collection[
         else {path: node for path in of_documents if (node := nodes_by_path[path]) is not None},
         document_kinds=frozenset(kinds or ()),
         role_locks=frozenset(role_locks or ()),
-        stops=few_stops(session, hosts.version),
+        stops=few_stops(session, hosts.version, RecordedStops(tuple(stops or ()), above_stops.version)),
         recorded=tuple(paths.sequences(history or ())),
         strategy=nodes_by_path[paths.STRATEGY],
         signed=nodes_by_path[paths.SIGNED],

@@ -18,7 +18,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.history import HostResult, PublicationRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -54,19 +54,30 @@ def write_result(session: Session, revision: Revision, result: HostResult) -> No
     session.commit(Create(mine, data) if node is None else Set(mine, data, node.version))
 
 
-def tidy(session: Session, sequences: Sequence[int], *, limit: int = LIMIT) -> None:
-    """Fold the results of these older publications into their nodes, and drop the oldest publications.
+def recent_publications(sequences: Sequence[int]) -> list[str]:
+    """Return the nodes of those of the older publications, given by sequence, to which hosts may still write."""
+    return [paths.history_path(sequence) for sequence in sequences[-_RECENT:]]
 
-    Errors are logged; the next call tries again.
+
+def tidy(
+    session: Session,
+    sequences: Sequence[int],
+    recent: Mapping[str, Collection[str] | None],
+    *,
+    limit: int = LIMIT,
+) -> None:
+    """Fold the results of the ``recent`` publications into their nodes, and drop the oldest publications.
+
+    ``sequences`` are those of all older publications, ``recent`` the names of the results by the publication's
+    node. Errors are logged; the next call tries again.
     """
     older = [paths.history_path(sequence) for sequence in sequences]
+    surplus = max(0, len(older) + 1 - limit)
     try:
-        surplus = max(0, len(older) + 1 - limit)
         for path in older[:surplus][:_DROPPED]:
             _drop(session, path)
-        recent = older[surplus:][-_RECENT:]
-        for path, names in zip(recent, session.look((), recent)[1], strict=True):
-            if names:
+        for path, names in recent.items():
+            if names and path not in older[:surplus]:
                 _fold(session, path, names)
     except ZkdeploymentError as error:
         get_logger().warning("history-not-tidied", reason=str(error))
@@ -148,7 +159,7 @@ def _sequences(session: Session) -> list[int]:
     return paths.sequences(session.children(paths.HISTORY) or ())
 
 
-def _fold(session: Session, path: str, names: Sequence[str]) -> None:
+def _fold(session: Session, path: str, names: Collection[str]) -> None:
     node = session.get(path)
     if node is None:
         return
@@ -169,7 +180,7 @@ def _drop(session: Session, path: str) -> None:
     session.commit(Delete(path))
 
 
-def _results(session: Session, path: str, names: Sequence[str]) -> tuple[dict[str, HostResult], dict[str, Node]]:
+def _results(session: Session, path: str, names: Collection[str]) -> tuple[dict[str, HostResult], dict[str, Node]]:
     nodes = session.get_many(f"{path}/{name}" for name in names)
     existing = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
     results = {name: HostResult.from_json(node.properties) for name, node in existing.items()}

@@ -17,7 +17,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.publication import OrderEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -60,10 +60,12 @@ def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
     return OrderEntry(), True
 
 
-def read_unfinished(session: Session, sequence: int) -> dict[str, frozenset[str]]:
-    """Return the hosts that were to gain a service in a publication and have not got it, by the service's path."""
+def read_unfinished(session: Session, sequence: int, names: Collection[str]) -> dict[str, frozenset[str]]:
+    """Return the hosts that were to gain a service in a publication and have not got it, by the service's path.
+
+    ``names`` are those of the nodes of the publication's order.
+    """
     directory = paths.order_path(sequence)
-    names = session.children(directory) or ()
     nodes, children = session.look(
         [f"{directory}/{name}" for name in names], [f"{directory}/{name}" for name in names]
     )

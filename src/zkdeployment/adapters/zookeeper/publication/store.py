@@ -12,7 +12,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.failure_outputs import remove_outputs
 from zkdeployment.adapters.zookeeper.host_reports import read_reports
-from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
+from zkdeployment.adapters.zookeeper.inventories import read_inventories
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.locks.unused_locks import remove_unused_locks
 from zkdeployment.adapters.zookeeper.operator.stops import read_stops
@@ -26,7 +26,7 @@ from zkdeployment.adapters.zookeeper.publication.builder import (
 )
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
-from zkdeployment.adapters.zookeeper.publication.history import LIMIT, tidy
+from zkdeployment.adapters.zookeeper.publication.history import LIMIT, recent_publications, tidy
 from zkdeployment.adapters.zookeeper.publication.intents import (
     intent_operations,
     read_awaiting_records,
@@ -58,7 +58,7 @@ from zkdeployment.intents.instances import InstanceChange
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
-from zkdeployment.planning.published_state import PublishedState
+from zkdeployment.planning.published_state import FleetHosts, PublishedState
 from zkdeployment.signing.digests import digest_of
 from zkdeployment.signing.sequences import implausible
 from zkdeployment.signing.standing import coming_publication
@@ -122,12 +122,13 @@ class ZooKeeperPublications:
             buckets=0 if signed is None else signed.children,
         )
 
-    def hosts(self) -> Sequence[Host]:
-        return read_hosts(self._session)
-
-    def absent(self, hosts: Collection[Host]) -> Sequence[KnownHost]:
-        ids = known_ids(self._session) - {host.identity.id for host in hosts}
-        return absent_hosts(read_inventories(self._session, ids), hosts)
+    def hosts(self, sequence: int) -> FleetHosts:
+        listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence)]
+        names, known, awaited = (names or () for names in self._session.look((), listed)[1])
+        hosts = read_hosts(self._session, names)
+        absent = read_inventories(self._session, set(known) - {host.identity.id for host in hosts})
+        unfinished = read_unfinished(self._session, sequence, awaited)
+        return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished)
 
     def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
         return read_inventories(self._session, host_ids)
@@ -143,9 +144,6 @@ class ZooKeeperPublications:
 
     def rollout(self, sequence: int) -> RolloutState | None:
         return read_rollout(self._session, sequence)
-
-    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
-        return read_unfinished(self._session, sequence)
 
     def is_held_by_operator(self) -> bool:
         return any(stop.is_hold for stop in read_stops(self._session))
@@ -194,14 +192,21 @@ class ZooKeeperPublications:
         if others:
             self._commit(others[:-1])
             self._commit(others[-1:])
-        tidy(self._session, snapshot.recorded, limit=self._history)
+        self._clean_up(publication, snapshot)
+        return sequences_of(publication, snapshot)[1]
+
+    def _clean_up(self, publication: Publication, snapshot: StoredPublication) -> None:
+        """Remove what earlier publications left and nobody needs any more."""
+        recent = recent_publications(snapshot.recorded)
+        _, (*results, outputs, locks) = self._session.look((), [*recent, paths.OUTPUTS, paths.AGENT_LOCKS])
+        tidy(self._session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
         if publication.order or snapshot.order is not None:
             remove_old_orders(self._session, decode_published(self._session.get(paths.TARGETS)).effective_since)
-        outputs, locks = self._session.look((), [paths.OUTPUTS, paths.AGENT_LOCKS])[1]
         remove_outputs(self._session, outputs or ())
-        deployed = {assignment.path for assignments in publication.targets.values() for assignment in assignments}
-        remove_unused_locks(self._session, locks or (), deployed)
-        return sequences_of(publication, snapshot)[1]
+        if locks:
+            targets = publication.targets.values()
+            deployed = {assignment.path for assignments in targets for assignment in assignments}
+            remove_unused_locks(self._session, locks, deployed)
 
     def start_signing(self, coming: StandingPublication) -> None:
         if self._signing is not None:
@@ -300,9 +305,8 @@ def _intent_operations(
     return intent_operations(records, nodes, publication.withheld)
 
 
-def read_hosts(session: Session) -> tuple[Host, ...]:
-    """Return all registered hosts; read in one pipelined round."""
-    names = session.children(paths.HOSTS) or ()
+def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:
+    """Return the registered hosts with these names of nodes; read in one pipelined round."""
     nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
     return tuple(
         Host.from_properties(name, node.properties)

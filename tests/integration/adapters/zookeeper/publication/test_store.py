@@ -543,7 +543,7 @@ def test_only_one_syncer_has_the_lock(store, other):
 def test_registered_hosts_are_read(store, session):
     host = Host(Identity("1", "w"), version="r1")
     ZooKeeperFleet(session).register(host)
-    assert store.hosts() == (host,)
+    assert store.hosts(0).registered == (host,)
 
 
 @pytest.mark.parametrize("version", [None, False])
