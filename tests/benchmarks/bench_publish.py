@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 
 from benchmarks.baseline import create_in_transactions, delete_in_transactions, deployments_of, import_tree
 from benchmarks.fleets import FleetRepository, fleet_text, host_name, make_syncer
-from benchmarks.results import Result, Scale, best, interleaved, seconds
+from benchmarks.results import Result, Scale, best, interleaved, middle, seconds
 from support.zookeeper import connected
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -176,12 +176,14 @@ def discard(side: Side, tree: Tree) -> None:
 def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count: int) -> Iterator[Result]:
     work = "one property changed"
     floors: list[float] = []
+    requests: list[float] = []
     warm: list[float] = []
     cold: list[float] = []
     fetched: list[float] = []
 
     def change_all() -> None:
         floors.append(seconds(lambda: _two_writes(client)))
+        requests.append(seconds(lambda: _bare_requests(client)))
         warm.append(side.change(side.syncer))
         cold.append(side.change(side.fresh()))
         side.change(side.syncer)  # refreshes the cache of the running syncer before the next measurement
@@ -197,16 +199,34 @@ def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count:
         yield Result(
             work=change, size=size, value=value, against="node by node", reference=old_change, at_least=100
         )
-    yield Result(
-        work=work,
-        size=size,
-        value=best(warm),
-        against="bare transaction of two writes",
-        reference=best(floors),
-    )
+    for against, references, at_most in (
+        ("bare transaction of two writes", floors, 8),
+        ("its requests to ZooKeeper, bare", requests, None),
+    ):
+        yield Result(
+            work=f"{work}, syncer running: median",
+            size=size,
+            value=middle(warm),
+            against=against,
+            reference=middle(references),
+            at_most=at_most,
+        )
     sizes = side.operations()
     yield Result(work=f"{work}: transactions", size=size, value=len(sizes), unit="")
     yield Result(work=f"{work}: nodes written", size=size, value=sum(sizes), unit="")
+
+
+def _bare_requests(client: KazooClient) -> None:
+    """Do what a publication cannot do without: read, take the lock, read what changes, write, look, release."""
+    client.get("/hosts")
+    client.get_children("/hosts")
+    client.get_children("/hosts-lock")
+    contender = client.create("/hosts-lock/bare", ephemeral=True, sequence=True)
+    client.get_children("/hosts-lock")
+    client.get("/databases/customer0")
+    client.get("/zkdeployment/targets")
+    _two_writes(client)
+    client.delete(contender)
 
 
 def _two_writes(client: KazooClient) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from support.rollout_states import active_rollout, begun_rollout
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -31,6 +32,10 @@ def session(zookeeper):
 @pytest.fixture
 def orders(session):
     return ZooKeeperFleet(session)
+
+
+def unfinished(session):
+    return read_unfinished(session, SEQUENCE, session.children(paths.order_path(SEQUENCE)) or ())
 
 
 def expect(client, *hosts, gaining=()):
@@ -110,16 +115,16 @@ def test_a_publication_without_an_order_or_with_a_damaged_one_holds_nobody_back(
     assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
     client.create(PATH, b"\x00damaged", makepath=True)
     assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
-    assert read_unfinished(session, SEQUENCE) == {}
+    assert unfinished(session) == {}
 
 
 def test_the_next_publication_knows_which_hosts_have_not_got_a_service_yet(client, orders, session):
     expect(client, "h1", "h2", "h3", gaining=["h2", "h3"])
     register(client, "h2")
     finish(orders, "h3")
-    assert read_unfinished(session, SEQUENCE) == {"/shop/db": {"h2"}}
+    assert unfinished(session) == {"/shop/db": {"h2"}}
     finish(orders, "h2")
-    assert read_unfinished(session, SEQUENCE) == {}
+    assert unfinished(session) == {}
 
 
 def test_hosts_that_failed_in_the_rollout_are_known_with_their_errors(client, orders):

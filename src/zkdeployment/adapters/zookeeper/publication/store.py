@@ -188,17 +188,28 @@ class ZooKeeperPublications:
             snapshot = replace(snapshot, intents=_intent_operations(self._session, publication, intents, snapshot))
         snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started))
         first, *others = transactions_for(publication, snapshot, self._session.acl_size)
-        self._commit([first])
+        recent = recent_publications(snapshot.recorded)
         if others:
+            self._commit([first])
             self._commit(others[:-1])
-            self._commit(others[-1:])
-        self._clean_up(publication, snapshot)
+        finish = self._begin(others[-1] if others else first)
+        leftovers = self._session.look((), [*recent, paths.OUTPUTS, paths.AGENT_LOCKS])[1]  # sent meanwhile
+        finish()
+        self._clean_up(publication, snapshot, recent, leftovers)
         return sequences_of(publication, snapshot)[1]
 
-    def _clean_up(self, publication: Publication, snapshot: StoredPublication) -> None:
-        """Remove what earlier publications left and nobody needs any more."""
-        recent = recent_publications(snapshot.recorded)
-        _, (*results, outputs, locks) = self._session.look((), [*recent, paths.OUTPUTS, paths.AGENT_LOCKS])
+    def _clean_up(
+        self,
+        publication: Publication,
+        snapshot: StoredPublication,
+        recent: Sequence[str],
+        leftovers: Sequence[Collection[str] | None],
+    ) -> None:
+        """Remove what earlier publications left and nobody needs any more.
+
+        ``leftovers`` are the children of the ``recent`` records, and of the nodes of outputs and of agents' locks.
+        """
+        *results, outputs, locks = leftovers
         tidy(self._session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
         if publication.order or snapshot.order is not None:
             remove_old_orders(self._session, decode_published(self._session.get(paths.TARGETS)).effective_since)
@@ -257,20 +268,27 @@ class ZooKeeperPublications:
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
         """Commit transactions in order, each under the lock; send the next while the previous one is executed."""
-        contender = None if self._lock is None else self._lock.path
-        held = [] if contender is None else [Check(contender, 0)]
         pending: deque[Callable[[], None]] = deque()
         for operations in transactions:
             if len(pending) == _PENDING:
-                self._finish(pending)
-            self._reach("before:commit")
-            pending.append(self._session.begin(*held, *operations))
+                pending.popleft()()
+            pending.append(self._begin(operations))
         while pending:
-            self._finish(pending)
+            pending.popleft()()
 
-    def _finish(self, pending: deque[Callable[[], None]]) -> None:
-        pending.popleft()()
-        self._reach("after:commit")
+    def _begin(self, operations: Sequence[Operation]) -> Callable[[], None]:
+        """Send a transaction that is executed only under the lock; return a function that waits for its end."""
+        contender = None if self._lock is None else self._lock.path
+        held = [] if contender is None else [Check(contender, 0)]
+        self._reach("before:commit")
+        wait = self._session.begin(*held, *operations)
+
+        def finish() -> None:
+            """Wait for the end of the transaction."""
+            wait()
+            self._reach("after:commit")
+
+        return finish
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
         self._session.watch(paths.REQUEST, changed)
