@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.strategies.changes import StrategyChange
+from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.planning.forecast import forecast
 from zkdeployment.planning.order import order
 from zkdeployment.planning.published_state import PublicationSnapshot
@@ -13,7 +14,7 @@ from zkdeployment.planning.publishing import Baseline, draft
 from zkdeployment.planning.targets.governance import published_intents
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.cluster import Cluster, Revision
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class PredictionBasis:
     """The fleet before the publication: its version, its registered and known hosts, its tree and its documents.
 
-    ``since`` is as in ``FleetSnapshot``; 0 if no revision is completely published.
+    ``since`` is as in ``FleetSnapshot``; 0 if no revision is completely published. ``unfinished`` is as in
+    ``PublicationSnapshot``.
     """
 
     cluster: Cluster | None
@@ -39,6 +41,7 @@ class PredictionBasis:
     strategy: Strategy | None
     documents: PublishedDocuments
     since: int = 0
+    unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ def predict(
     published intents stay. Raises ``TreeError``.
     """
     baseline = Baseline.of_live_tree(basis.live, basis.strategy, basis.documents)
-    snapshot = PublicationSnapshot(basis.cluster, hosts=basis.hosts)
+    absent = absent_hosts(basis.known, basis.hosts)
+    snapshot = PublicationSnapshot(basis.cluster, hosts=basis.hosts, absent=absent, unfinished=basis.unfinished)
     intents = published_intents(basis.documents) if keeps_strategy else None
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title, intents=intents)
     predicted = forecast(

@@ -19,6 +19,7 @@ from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.model.tree import top_path
 from zkdeployment.planning.convergence import count_excluded, is_completed
 from zkdeployment.planning.precedence.entries import ServiceOrder
+from zkdeployment.planning.precedence.moves import move_warnings
 from zkdeployment.planning.precedence.placement import order_of_known_hosts, placement_problems
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.review import Review, place
@@ -218,6 +219,7 @@ def draft(
         between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
     problems = _problems(compilation, reviewed, baseline, snapshot, between_services)
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
+    moves = move_warnings(baseline.had, targets, between_services, snapshot) if compilation.ordered else ()
     change = diff(live.tree, tree)
     affected = tuple(sorted(compilation.changed_since(baseline.targets)))
     return Draft(
@@ -236,6 +238,7 @@ def draft(
         order=between_services,
         warnings=(
             *_review_warnings(reviewed),
+            *(place(warning, reviewed.linted) for warning in moves),
             *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
             *_repeated_revision_warning(revision, affected, snapshot),
         ),

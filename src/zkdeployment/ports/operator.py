@@ -69,6 +69,9 @@ class FleetReader(Protocol):
     def syncer_report(self) -> SyncerReport | None:
         """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
 
+    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
+        """Read which hosts were to gain a service in a publication and have not got it, by the service's path."""
+
     def failure_output(self, host_id: str) -> FailureOutput | None:
         """Return the end of the output of the script with which a host failed last, if it is kept."""
 
@@ -214,4 +217,5 @@ class OperatorAdapters:
             strategy,
             self.fleet.documents(),
             since=0 if snapshot.published is None else snapshot.since,
+            unfinished=self.fleet.unfinished_gains(snapshot.since),
         )

@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.publication.last_publication import decode_
 from zkdeployment.adapters.zookeeper.publication.refusals import current_refusal, read_refusals
 from zkdeployment.adapters.zookeeper.publication.reports import read_report
 from zkdeployment.adapters.zookeeper.publication.requests import request_of
+from zkdeployment.adapters.zookeeper.publication.service_order import read_unfinished
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader, read_rollout
 from zkdeployment.fleet.snapshot import FleetSnapshot
@@ -26,7 +27,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.published import PublishedDocuments
@@ -116,6 +117,9 @@ class ZooKeeperFleetReader:
 
     def syncer_report(self) -> SyncerReport | None:
         return read_report(self._session)
+
+    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
+        return read_unfinished(self._session, sequence)
 
     def failure_output(self, host_id: str) -> FailureOutput | None:
         return read_output(self._session, host_id)

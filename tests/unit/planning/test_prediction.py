@@ -1,0 +1,51 @@
+from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.model.cluster import Cluster
+from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.model.plan import Undeploy
+from zkdeployment.model.publication import LiveTree
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.prediction import PredictionBasis, predict
+from zkdeployment.planning.review import review
+
+TREE = "/who\n  /db : foo\n    version = '1.0'\n    undeploy = 'last'\n    /deploy\n      /{}\n"
+A, B = Identity("a", "a.example"), Identity("b", "b.example")
+HAS_IT = Inventory(
+    packages={"foo": (Package("foo", 0, "1.0", "1", "noarch"),)},
+    managed={"foo": "foo"},
+    scripts={"foo": "/opt/foo/bin/zookeeper-deploy"},
+    markers=(Marker(Deployment("/who/db", 0), "foo", "foo", version="1.0"),),
+)
+
+
+def read(text):
+    return review([SourceFile("a.zk", text.encode())])
+
+
+def undeployments(live, text, *, registered=(A, B), unfinished=None):
+    """Return whether host ``a`` undeploys the service last, for each undeployment, and the warnings."""
+    basis = PredictionBasis(
+        Cluster("r1"),
+        [Host(identity, version="r1") for identity in registered],
+        [KnownHost(A, HAS_IT), KnownHost(B, Inventory())],
+        LiveTree(read(live).linted.tree),
+        None,
+        PublishedDocuments(),
+        unfinished=unfinished or {},
+    )
+    predicted = predict(read(text), basis, revision="r2", title="")
+    (host,) = [host for host in predicted.forecast.hosts if host.identity == A]
+    return [step.last for step in host.plan.steps if isinstance(step, Undeploy)], predicted.warnings
+
+
+def test_a_plan_knows_which_hosts_have_not_got_a_service_of_the_publication_before():
+    moved = TREE.format("b")
+    assert undeployments(moved, moved, unfinished={"/who/db": frozenset({"b"})}) == ([True], ())
+    assert undeployments(moved, moved) == ([False], ())
+
+
+def test_a_plan_says_that_a_host_keeps_what_only_absent_hosts_gain():
+    last, warnings = undeployments(TREE.format("a"), TREE.format("b"), registered=(A,))
+    assert last == [True]
+    assert "a.example (a) keeps it, and waits, until one of them has it" in warnings[-1]
