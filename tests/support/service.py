@@ -20,6 +20,7 @@ from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.model.user import NewUser, Role
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
+from zkdeployment.wiring.host_repositories import syncer_repositories
 from zkdeployment.wiring.server import server_adapters
 from zkdeployment.wiring.syncer import read_revision
 
@@ -83,7 +84,11 @@ def running_service(
     with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
         adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
-            adapters = replace(adapters, read_revision=partial(read_revision, repository))
+            adapters = replace(
+                adapters,
+                read_revision=partial(read_revision, repository),
+                repositories=syncer_repositories(repository.require_sync()),
+            )
         if clock is not None:
             adapters = replace(adapters, pools=replace(adapters.pools, clock=clock))
         listener = open_listener("127.0.0.1", 0)

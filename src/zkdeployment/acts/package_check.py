@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import PackageError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Targets
     from zkdeployment.planning.availability.demands import Demand
     from zkdeployment.planning.availability.host_software import HostSoftware
+    from zkdeployment.planning.prediction import Prediction, PredictionBasis
     from zkdeployment.ports.host_repositories import HostRepositories
 
 
@@ -58,6 +60,26 @@ def check_packages(
         problem for arch, needed in unmet.items() for problem in _problems(repositories, arch, needed, hosts)
     )
     return PackageFindings(tuple(problems), sum(map(len, unmet.values())))
+
+
+def with_package_check(
+    predicted: Prediction, basis: PredictionBasis, repositories: HostRepositories
+) -> Prediction:
+    """Return a prediction with the findings about its packages, or with a warning why they were not checked.
+
+    All known hosts are considered, whether or not they were selected: the syncer refuses a publication for all.
+    """
+
+    def read_hosts(targets: Collection[str]) -> Iterable[KnownHost]:
+        return [host for host in basis.known if not set(host.identity.published_names).isdisjoint(targets)]
+
+    absent = {host.identity.id for host in basis.known} - {host.identity.id for host in basis.hosts}
+    try:
+        findings = check_packages(repositories, predicted.targets, predicted.targets_before, read_hosts, absent)
+    except PackageError as error:
+        reason = f"warning: the packages are not checked: {error}"
+        return replace(predicted, warnings=(*predicted.warnings, reason))
+    return replace(predicted, packages=findings)
 
 
 def _problems(

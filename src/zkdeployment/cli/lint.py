@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zkdeployment.acts.package_check import check_packages
 from zkdeployment.cli.shared.files import read_trees
 from zkdeployment.cli.shared.package_options import (
     MISSING,
     chosen_repositories,
-    findings_of,
+    open_repositories,
     repositories_option,
 )
 from zkdeployment.cli.shared.terminal import echo
@@ -171,7 +172,7 @@ def _check(
     advice = reviewed.documents.advice if rules.strict else ()
     changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
     if rules.repositories and not reviewed.errors:
-        findings = findings_of(rules.repositories, reviewed.targets, review(before).targets)
+        findings = check_packages(open_repositories(rules.repositories), reviewed.targets, review(before).targets)
         changes += tuple(place(problem, reviewed.linted) for problem in findings.problems)
     problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
     for problem in problems:

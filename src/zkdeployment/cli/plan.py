@@ -9,34 +9,34 @@ import click
 from rich.console import Group
 from rich.padding import Padding
 
+from zkdeployment.acts.package_check import with_package_check
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.package_options import (
     MISSING,
     chosen_repositories,
-    findings_of,
+    open_repositories,
     repositories_option,
 )
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.errors import PackageError
 from zkdeployment.intents.publication import expected_refusals
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.cluster import short as shortened
 from zkdeployment.model.listing import listing
+from zkdeployment.planning.availability.findings import PackageFindings
 from zkdeployment.planning.forecast import Forecast, Outlook
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import Review, review
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.forecast import HostForecast
@@ -119,10 +119,11 @@ def command(  # noqa: PLR0917  options are arguments
         selected=hosts,
         keeps_strategy=keeps_strategy,
     )
+    predicted = _checked(predicted, basis, repositories)
     for warning in predicted.warnings:
         echo(warning, err=True)
-    refused = bool(refusals) or not _can_install(predicted, basis, repositories)
-    _print(predicted.forecast, output, short=short, every=bool(hosts))
+    refused = bool(refusals) or not _can_install(predicted)
+    _print(predicted, output, short=short, every=bool(hosts))
     if refused or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
     raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes else 0)
@@ -134,28 +135,22 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
     return configured_revision(_config(), name)
 
 
-def _can_install(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> bool:
-    """Print the findings about packages; return whether the syncer would accept them.
+def _checked(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> Prediction:
+    """Return the prediction with the findings about packages, if there are repositories.
 
-    All known hosts are considered, selected or not: the syncer refuses a publication for all. A person at a
-    terminal learns that there are no repositories; comments on merge requests need not repeat it.
+    A person at a terminal learns that there are none; comments on merge requests need not repeat it.
     """
     repositories = chosen_repositories(given, _config())
-    if not repositories:
-        if sys.stderr is not None and sys.stderr.isatty():
-            echo(f"the packages are not checked: {MISSING}", err=True)
-        return True
+    if repositories:
+        return with_package_check(predicted, basis, open_repositories(repositories))
+    if sys.stderr is not None and sys.stderr.isatty():
+        echo(f"the packages are not checked: {MISSING}", err=True)
+    return predicted
 
-    def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:
-        return [host for host in basis.known if not set(host.identity.published_names).isdisjoint(targets)]
 
-    registered = {host.identity.id for host in basis.hosts}
-    absent = {host.identity.id for host in basis.known} - registered
-    try:
-        findings = findings_of(repositories, predicted.targets, predicted.targets_before, read_hosts, absent)
-    except PackageError as error:
-        echo(f"warning: the packages are not checked: {error}", err=True)
-        return True
+def _can_install(predicted: Prediction) -> bool:
+    """Print the findings about packages; return whether the syncer would accept them."""
+    findings = predicted.packages or PackageFindings()
     for problem in findings.warnings:
         echo(str(problem), err=True)
     for problem in findings.errors:
@@ -176,14 +171,14 @@ def _refuse(reviewed: Review) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _print(prediction: Forecast, output: str, *, short: bool, every: bool) -> None:
+def _print(predicted: Prediction, output: str, *, short: bool, every: bool) -> None:
     if output != "table":
-        emit(prediction.to_json(), output, schema="plan")
+        emit(predicted.to_json(), output, schema="plan")
     elif short:
-        for line in short_lines(prediction):
+        for line in short_lines(predicted.forecast):
             echo(line)
     else:
-        console_for(stderr=False).print(_render(prediction, every=every), soft_wrap=True)
+        console_for(stderr=False).print(_render(predicted.forecast, every=every), soft_wrap=True)
 
 
 def _render(prediction: Forecast, *, every: bool) -> RenderableType:

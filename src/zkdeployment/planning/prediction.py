@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveTree, Targets
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.model.tree import Value
+    from zkdeployment.planning.availability.findings import PackageFindings
     from zkdeployment.planning.forecast import Forecast
     from zkdeployment.planning.review import Review
 
@@ -48,13 +50,20 @@ class PredictionBasis:
 class Prediction:
     """The forecast with the strategy, the warnings of the draft and of the strategy, and the targets.
 
-    ``targets_before`` are those before the publication.
+    ``targets_before`` are those before the publication. ``packages`` are the findings about the packages that it
+    newly wants; ``None`` if they were not checked.
     """
 
     forecast: Forecast
     warnings: tuple[str, ...]
     targets: Targets
     targets_before: Targets
+    packages: PackageFindings | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the JSON form, as ``plan -o json`` prints it."""
+        packages = None if self.packages is None else self.packages.to_json()
+        return self.forecast.to_json() | {"warnings": [*self.warnings], "packages": packages}
 
 
 def predict(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.checks import CheckAdapters, CheckInstances, MonitoringSystems
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
+    from zkdeployment.ports.host_repositories import HostRepositories
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.ports.pools import PoolAdapters
@@ -29,7 +30,8 @@ class ServerAdapters:
     ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
     present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
     files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
-    configured repository. ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in
+    configured repository. ``repositories`` are those that hosts install packages from, if they are configured.
+    ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in
     Prometheus' text format.
     """
 
@@ -47,3 +49,4 @@ class ServerAdapters:
     render_metrics: Callable[[Iterable[Metric]], bytes]
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
     commits: TreeCommits | None = None
+    repositories: HostRepositories | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
+from zkdeployment.acts.package_check import with_package_check
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
@@ -38,7 +39,7 @@ class RevisionPlanner:
         self._free = threading.BoundedSemaphore(_AT_ONCE)
 
     def plan(self, adapters: ServerAdapters, revision: str | None) -> Prediction:
-        """Return the plan of a branch or a commit of the configured repository.
+        """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
 
         Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
         the repository does not have, ``SourceError`` if that cannot be read, and ``RefusedError`` without one.
@@ -52,7 +53,11 @@ class RevisionPlanner:
             reviewed = review(files)
             if reviewed.errors:
                 raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
-            return predict(reviewed, adapters.operator.prediction_basis(), revision=found, title="")
+            basis = adapters.operator.prediction_basis()
+            predicted = predict(reviewed, basis, revision=found, title="")
+            if adapters.repositories is None:
+                return predicted
+            return with_package_check(predicted, basis, adapters.repositories)
 
     def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
         """Return what a revision changed in the tree of another one, a line for each effect.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
 from zkdeployment.adapters.packages.repositories import NamedRepositories
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zkdeployment.config.settings import SyncSettings
     from zkdeployment.ports.host_repositories import HostRepositories
@@ -23,6 +25,19 @@ def syncer_repositories(sync: SyncSettings) -> HostRepositories | None:
         return None
     mirror = sync.tree_directory
     return DnfHostRepositories(mirror.with_name(f".{mirror.name}.packages"), NamedRepositories(sync.repositories))
+
+
+@contextlib.contextmanager
+def temporary_repositories(sync: SyncSettings) -> Iterator[HostRepositories | None]:
+    """Yield the configured repositories, cached in a temporary directory; ``None`` if none are configured.
+
+    The service has no other directory of its own.
+    """
+    if not sync.repositories:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-packages-") as cache:
+        yield DnfHostRepositories(Path(cache), NamedRepositories(sync.repositories))
 
 
 def own_repositories(configured: Sequence[str]) -> HostRepositories:

@@ -38,6 +38,7 @@ from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
 from zkdeployment.wiring.checks import check_adapters
 from zkdeployment.wiring.commits import open_commits
+from zkdeployment.wiring.host_repositories import temporary_repositories
 from zkdeployment.wiring.leasing import pool_adapters
 from zkdeployment.wiring.operator import operator_adapters
 from zkdeployment.wiring.syncer import read_revision
@@ -66,7 +67,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
     """
     encryption = _encryption(settings.server)
     listener = open_listener(settings.server.host, settings.server.port)
-    with contextlib.closing(listener), _commits(settings) as commits:
+    with contextlib.closing(listener), _commits(settings) as commits, contextlib.ExitStack() as stack:
         session = Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
         try:
             control = Control(SystemClock())
@@ -76,7 +77,11 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             )
             adapters = server_adapters(session, feed, settings.server, commits)
             if settings.sync is not None:
-                adapters = replace(adapters, read_revision=partial(read_revision, settings))
+                adapters = replace(
+                    adapters,
+                    read_revision=partial(read_revision, settings),
+                    repositories=stack.enter_context(temporary_repositories(settings.sync)),
+                )
             application = build_application(adapters, public_site(settings.server))
             server = HttpServer(application, listener, encryption)
             warnings = SessionWarnings(feed, adapters.pools.store, adapters.pools.clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,11 @@ def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
     code, out, err = run("plan", "--config", str(config))
     assert (code, f"the syncer would refuse this: /who/web: {conflict}" in err) == (1, True)
     assert "shop" in out, "the plan is shown nevertheless"
+    plan = json.loads(run("plan", "--config", str(config), "-o", "json")[1])
+    (problem,) = plan["packages"]["problems"]
+    assert (plan["packages"]["checked"], problem["severity"], problem["path"]) == (1, "error", "/who/web")
+    assert problem["message"].startswith(conflict)
+    assert plan["warnings"] == []
     code, _, err = run("sync", "--dry-run", str(config))
     assert (code, f"{tip} is not published: hosts could not install its packages" in err) == (3, True)
     assert conflict in err
@@ -137,6 +143,7 @@ def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
     assert run("plan", "--config", str(config))[::2] == (4, "")
     config.write_text(config.read_text().replace("repositories = ", "# "))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert json.loads(run("plan", "--config", str(config), "-o", "json")[1])["packages"] is None
     assert run("plan", "--config", str(config))[::2] == (4, f"the packages are not checked: {NO_REPOSITORIES}\n")
     config.write_text(config.read_text().replace("# ", "repositories = "))
     paper_repository.leave()

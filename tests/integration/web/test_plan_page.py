@@ -9,9 +9,10 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.config.load import load
 from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost
+from zkdeployment.model.inventory import Inventory, KnownHost, Package
 from zkdeployment.model.user import Role
 
+INVENTORY = Inventory(packages={"glibc": (Package("glibc", 0, "2.34", "1", "noarch"),)})
 TREE = "/demo\n  /hello : hello\n    version = '1.0'\n    note = '<b>'\n    /deploy\n      /h1\n"
 
 
@@ -23,7 +24,7 @@ def publishing(tmp_path, zookeeper, client) -> Publishing:
     made.sync()
     made.register("h1", first, "h1.example.com")
     with Session(zookeeper) as session:
-        write_inventory(session, KnownHost(Identity("h1", "h1.example.com"), Inventory(), 5.0))
+        write_inventory(session, KnownHost(Identity("h1", "h1.example.com"), INVENTORY, 5.0))
     second = made.push(TREE.replace("1.0", "1.1"))
     made.sync()
     client.set("/hosts/h1", f'{{"name": "h1.example.com", "version": "{second}"}}'.encode())
@@ -31,9 +32,10 @@ def publishing(tmp_path, zookeeper, client) -> Publishing:
 
 
 @pytest.fixture
-def browser(tmp_path, zookeeper, publishing):
+def browser(tmp_path, zookeeper, publishing, paper_repository):
     config = tmp_path / "service.cfg"
     repository = f"url = {publishing.repository.url}\ntree-directory = {tmp_path}/mirror\n"
+    repository += f"repositories = {paper_repository.url}\n"
     config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\n{repository}")
     with running_service(zookeeper, repository=load(config, host=False)) as service:
         wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
@@ -52,6 +54,9 @@ def test_the_plan_of_a_branch_is_shown_before_it_is_merged(browser, publishing):
     assert "1 host would change" in page.text
     assert "deploy /demo/hello 0 (hello 1.2)" in page.text
     assert "~ /demo/hello" in page.text
+    assert "This would not be published" in page.text
+    assert "1 newly wanted package looked up in the repositories of hosts." in page.text
+    assert "no repository has the package hello 1.2" in page.text
     assert (unknown.status_code, "no-such-branch" in unknown.text) == (404, True)
     assert "This would not be published" in refused.text
     assert "a.zk:2" in refused.text

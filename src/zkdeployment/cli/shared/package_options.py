@@ -1,4 +1,4 @@
-"""The option ``--repositories``, and the check of packages that ``plan`` and ``lint`` share."""
+"""The option ``--repositories`` of ``plan`` and ``lint``, and the repositories that it names."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from zkdeployment.acts.package_check import check_packages
 from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION
 from zkdeployment.config.load import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import Targets
-    from zkdeployment.planning.availability.findings import PackageFindings
+    from zkdeployment.ports.host_repositories import HostRepositories
 
 R = TypeVar("R")
 
@@ -46,14 +43,8 @@ def chosen_repositories(given: Sequence[str], config: Path | None) -> tuple[str,
     return () if sync is None else sync.repositories
 
 
-def findings_of(
-    repositories: Sequence[str],
-    targets: Targets,
-    before: Targets,
-    read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
-    absent: Collection[str] = (),
-) -> PackageFindings:
-    """Return the findings about packages, as ``check_packages`` does."""
+def open_repositories(repositories: Sequence[str]) -> HostRepositories:
+    """Return the repositories, as ``check_packages`` reads them."""
     from zkdeployment.wiring.host_repositories import own_repositories  # noqa: PLC0415  for quick commands without
 
-    return check_packages(own_repositories(repositories), targets, before, read_hosts, absent)
+    return own_repositories(repositories)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Packages
+    from zkdeployment.model.tree import Value
     from zkdeployment.planning.availability.demands import Demand
     from zkdeployment.planning.availability.host_software import HostSoftware
     from zkdeployment.planning.availability.paper_transactions import PaperTransaction
@@ -44,6 +45,13 @@ class PackageFindings:
 
     def __bool__(self) -> bool:
         return bool(self.problems)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the JSON form, as ``plan -o json`` prints it."""
+        problems: list[Value] = [
+            {"severity": one.severity.value, "path": one.path, "message": one.message} for one in self.problems
+        ]
+        return {"checked": self.checked, "problems": problems}
 
     @property
     def errors(self) -> tuple[Problem, ...]:

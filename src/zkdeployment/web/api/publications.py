@@ -88,7 +88,7 @@ def read_plan(
     """
     del user
     prediction = planner_of(request).plan(adapters, revision)
-    return JSONResponse(with_schema("plan", prediction.forecast.to_json()))
+    return JSONResponse(with_schema("plan", prediction.to_json()))
 
 
 @router.get("/tree", responses=_MISSING)

@@ -141,6 +141,21 @@ class PlannedDocumentBody(Described):
     subject: list[str]
 
 
+class PackageProblemBody(Described):
+    """A finding about the packages that a publication newly wants: ``error`` or ``warning``."""
+
+    severity: str
+    path: str | None
+    message: str
+
+
+class PackageCheckBody(Described):
+    """The check of packages: how many newly wanted ones were looked up, and what was found."""
+
+    checked: int
+    problems: list[PackageProblemBody]
+
+
 class PlanBody(Described):
     """The forecast of a publication."""
 
@@ -153,3 +168,5 @@ class PlanBody(Described):
     strategy: dict[str, Any] | None
     documents: list[PlannedDocumentBody]
     order: dict[str, Any] | None
+    warnings: list[str]
+    packages: PackageCheckBody | None

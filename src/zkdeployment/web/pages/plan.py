@@ -32,7 +32,7 @@ def show_plan(
     elif revision:
         try:
             prediction = planner_of(request).plan(adapters, revision)
-            view = plan_view(prediction.forecast, prediction.warnings)
+            view = plan_view(prediction.forecast, prediction.warnings, prediction.packages)
         except TreeError as error:
             view = refused_plan(str(error))
         except SourceError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
+from zkdeployment.planning.availability.findings import PackageFindings
 from zkdeployment.planning.forecast import Outlook
 from zkdeployment.web.views.fleet_verdict import Tone
 from zkdeployment.web.views.links import host_page
@@ -51,6 +52,7 @@ class PlanView:
     headline: str
     sentence: str
     problems: tuple[str, ...] = ()
+    packages: str = ""
     warnings: tuple[str, ...] = ()
     groups: tuple[PlanGroup, ...] = ()
     strategy: tuple[str, ...] = ()
@@ -64,8 +66,11 @@ def refused_plan(problems: str) -> PlanView:
     return PlanView(Tone.BAD, "This would not be published", sentence, problems=(problems,))
 
 
-def plan_view(prediction: Forecast, warnings: Iterable[str] = ()) -> PlanView:
-    """Return the page of a plan."""
+def plan_view(
+    prediction: Forecast, warnings: Iterable[str] = (), packages: PackageFindings | None = None
+) -> PlanView:
+    """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check."""
+    findings = packages or PackageFindings()
     failing = len(prediction.with_outlook(Outlook.FAILS))
     changing = len(prediction.with_outlook(Outlook.CHANGES))
     tone, headline = Tone.GOOD, "No host would change"
@@ -73,18 +78,30 @@ def plan_view(prediction: Forecast, warnings: Iterable[str] = ()) -> PlanView:
         tone, headline = Tone.BAD, f"{count_text(failing, 'host')} would fail"
     elif changing:
         tone, headline = Tone.BUSY, f"{count_text(changing, 'host')} would change"
+    if findings.errors:
+        tone, headline = Tone.BAD, "This would not be published"
     name = "" if prediction.revision is None else f"Revision {short(prediction.revision)}. "
     summary = prediction.summary
     return PlanView(
         tone=tone,
         headline=headline,
         sentence=f"{name}{summary[:1].upper()}{summary[1:]}.",
-        warnings=tuple(warnings),
+        problems=tuple(map(str, findings.errors)),
+        packages=_packages(packages),
+        warnings=(*warnings, *map(str, findings.warnings)),
         groups=tuple(_group(outlook, hosts) for outlook in _HEADINGS for hosts in prediction.groups(outlook)),
         strategy=tuple(prediction.strategy.describe()) if prediction.strategy else (),
         order=tuple(_order(prediction)),
         nodes=tuple(_nodes(prediction)),
     )
+
+
+def _packages(findings: PackageFindings | None) -> str:
+    if findings is None:
+        return "The packages were not checked."
+    if not findings.checked:
+        return "No package had to be looked up."
+    return f"{count_text(findings.checked, 'newly wanted package')} looked up in the repositories of hosts."
 
 
 def _group(outlook: Outlook, hosts: Sequence[HostForecast]) -> PlanGroup:

@@ -5,14 +5,17 @@ from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost
+from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import TreeChange
 from zkdeployment.model.tree import Tree
+from zkdeployment.planning.availability.findings import PackageFindings
 from zkdeployment.planning.forecast import forecast
 from zkdeployment.planning.order import order
 from zkdeployment.web.views.fleet_verdict import Tone
 from zkdeployment.web.views.plan import plan_view, refused_plan
 
 REVISION = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"
+UNREACHABLE = Problem("away", severity=Severity.WARNING)
 WEB = (Assignment("/shop/web", 1, "shop-web", "shop-web", version="1.3"),)
 
 
@@ -41,6 +44,17 @@ def test_hosts_that_would_do_the_same_share_a_group_with_their_steps():
         "",
         "no host with this id, name or role is known",
     )
+
+
+def test_a_package_that_hosts_could_not_install_forbids_the_publication():
+    findings = PackageFindings((Problem("no such package", path="/shop/web"), UNREACHABLE), checked=2)
+    found = plan_view(prediction("h1"), ["a warning"], findings)
+    assert (found.tone, found.headline) == (Tone.BAD, "This would not be published")
+    assert found.problems == ("/shop/web: no such package",)
+    assert found.warnings == ("a warning", "warning: away")
+    assert found.packages == "2 newly wanted packages looked up in the repositories of hosts."
+    assert plan_view(prediction("h1"), (), PackageFindings()).packages == "No package had to be looked up."
+    assert plan_view(prediction("h1")).packages == "The packages were not checked."
 
 
 def test_a_host_that_would_refuse_the_tree_stands_out():
