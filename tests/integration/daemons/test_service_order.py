@@ -1,11 +1,18 @@
 """The order between services: a real syncer, real agents, real scripts, and a real ZooKeeper."""
 
+import contextlib
+import threading
+
 import pytest
 
 from support.agents import Fleet, called, put_script, wait_for_versions
+from support.coordinated_fleet import CoordinatedFleet
 from support.publishing import Publishing
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.rollout.state import Ending
 
 TREE = """
 /shop
@@ -32,6 +39,19 @@ def tree(**hosts: str) -> str:
     return TREE.format(**{name: "\n".join(f"      /{host}" for host in listed) for name, listed in lists.items()})
 
 
+STRATEGY = """
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  groups:
+    - name: all
+      critical: true
+      depends_on: []
+      selectors: []
+      success_criteria: {minimum_successful_nodes: 1}
+"""
+
+
 class Shop:
     """A fleet and its repository."""
 
@@ -39,9 +59,10 @@ class Shop:
         self.fleet = fleet
         self.publishing = publishing
 
-    def publish(self, **hosts: str) -> str:
+    def publish(self, strategy: str | None = None, **hosts: str) -> str:
         """Publish services on these hosts, whatever the fleet is doing; return the revision."""
-        revision = self.publishing.push(tree(**hosts))
+        more = {} if strategy is None else {"strategy_yaml": strategy}
+        revision = self.publishing.push(tree(**hosts), **more)
         self.publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
         return revision
 
@@ -161,3 +182,32 @@ def test_a_host_keeps_a_service_until_the_host_that_gains_it_has_it(shop):
         assert shop.fleet.client.get_children("/zkdeployment/order") == []
         wait_for_versions([h1, h2, h3], shop.publish())
     assert h3.markers == []
+
+
+def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_their_group_decide(shop, zookeeper):
+    hosts = [shop.fleet.host(name) for name in ("h1", "h2", "h3", "h4")]
+    with contextlib.ExitStack() as stack:
+        for host in hosts:
+            stack.enter_context(host.agent())
+        wait_until(lambda: all(host.node for host in hosts), "all are registered")
+        wait_for_versions(hosts, shop.publish(db="h4"))
+        session = stack.enter_context(Session(zookeeper))
+        coordinator = stack.enter_context(CoordinatedFleet(zookeeper, session).coordinator(live=True))
+        thread = threading.Thread(target=coordinator.coordinator.run)
+        stack.callback(thread.join, 30)
+        stack.callback(coordinator.control.stop)
+        thread.start()
+        hosts[0].fail("/shop/db 0")
+        revision = shop.publish(strategy=STRATEGY, db="h1", web="h2", mail="h3")
+        rollouts = ZooKeeperFleetReader(session)
+        wait_until(lambda: (state := rollouts.snapshot().rollout) and state.ended, "the rollout has ended")
+        rollout = rollouts.snapshot().rollout
+        assert rollout is not None
+        assert (rollout.ending, shop.fleet.version) == (Ending.COMPLETED, revision), "the criteria are met"
+        progress = {name: state.value for name, state in rollout.rollout.hosts.items()}
+        assert progress == {"h1": "failure", "h2": "failure", "h3": "success", "h4": "failure"}
+        reason = "/shop/db is not deployed on h1.example.com, which this host waits for: "
+        assert all(rollout.errors[name].startswith(reason) for name in ("h2", "h4"))
+        assert hosts[1].node["error"].startswith(reason)
+        assert "shop:db.0.deployed" in hosts[3].markers, "the host that loses the service keeps it"
+        assert not any(call.startswith("h2 start /shop/web") for call in shop.fleet.calls())
