@@ -31,8 +31,8 @@ def no_lock_check() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.multiple(_LOCK, begin=lambda _self, _step: None, check_lease=lambda _self: None)
 
 
-def _check_control(supervision: Any, *, midway: bool = False) -> None:
-    del midway
+def _check_control(supervision: Any, changed: object = None, *, midway: bool = False) -> None:
+    del changed, midway
     supervision._control.check()
 
 
