@@ -35,6 +35,12 @@ class SimulatedKey:
     def __init__(self, world: World) -> None:
         self._world = world
 
+    def expect(self) -> None:
+        """Prepare nothing: a simulated signature takes no time."""
+
+    def abandon(self) -> None:
+        """End no preparation."""
+
     def start(self, text: str) -> Callable[[], str]:
         """Begin to sign a text."""
 
