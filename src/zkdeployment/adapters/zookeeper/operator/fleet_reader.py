@@ -119,7 +119,8 @@ class ZooKeeperFleetReader:
         return read_report(self._session)
 
     def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
-        return read_unfinished(self._session, sequence)
+        names = self._session.children(paths.order_path(sequence)) or ()
+        return read_unfinished(self._session, sequence, names)
 
     def failure_output(self, host_id: str) -> FailureOutput | None:
         return read_output(self._session, host_id)
