@@ -72,6 +72,16 @@ def is_converged(snapshot: PublicationSnapshot) -> bool:
     return is_completed(snapshot.rollout)
 
 
+def has_unfinished_hosts(snapshot: PublicationSnapshot) -> bool:
+    """Whether registered hosts of a rollout's groups have not got the publication: they failed or never began."""
+    return snapshot.rollout is not None and any(
+        not host.is_leasable
+        and not is_excluded(snapshot.rollout, host.identity.id, host.facts)
+        and not host.has_reached(snapshot.published.effective_since)
+        for host in snapshot.hosts
+    )
+
+
 def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
     """Return the message that a tip must wait: for which hosts, or for which state of the rollout."""
     ordered = snapshot.published.governs(snapshot.cluster)

@@ -11,6 +11,7 @@ from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.daemons.agent.steps import ordered_steps
 from zkdeployment.model.publication import GuardOverrides
 from zkdeployment.rollout.state import Ending
 
@@ -184,7 +185,10 @@ def test_a_host_keeps_a_service_until_the_host_that_gains_it_has_it(shop):
     assert h3.markers == []
 
 
-def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_their_group_decide(shop, zookeeper):
+def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_their_group_decide(
+    shop, zookeeper, monkeypatch
+):
+    monkeypatch.setattr(ordered_steps, "reading_interval", lambda _hosts: 0.2)
     hosts = [shop.fleet.host(name) for name in ("h1", "h2", "h3", "h4")]
     with contextlib.ExitStack() as stack:
         for host in hosts:
@@ -197,7 +201,7 @@ def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_thei
         stack.callback(thread.join, 30)
         stack.callback(coordinator.control.stop)
         thread.start()
-        hosts[0].fail("/shop/db 0")
+        failing = hosts[0].fail("/shop/db 0")
         revision = shop.publish(strategy=STRATEGY, db="h1", web="h2", mail="h3")
         rollouts = ZooKeeperFleetReader(session)
         wait_until(lambda: (state := rollouts.snapshot().rollout) and state.ended, "the rollout has ended")
@@ -211,3 +215,12 @@ def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_thei
         assert hosts[1].node["error"].startswith(reason)
         assert "shop:db.0.deployed" in hosts[3].markers, "the host that loses the service keeps it"
         assert not any(call.startswith("h2 start /shop/web") for call in shop.fleet.calls())
+
+        # A publication of the same revision that somebody asks for lets them try again.
+        failing.unlink()
+        shop.publishing.sync(force=True)
+        wait_for_versions(hosts, revision)
+        calls = shop.fleet.calls()
+        assert calls.index("h1 end /shop/db 0") < calls.index("h2 start /shop/web 0")
+        assert calls.index("h1 end /shop/db 0") < calls.index("h4 start -u /shop/db 0")
+        assert calls.count("h3 start /shop/mail 0") == 1, "a host that has the revision does not deploy it again"

@@ -12,7 +12,13 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.publication import Published
-from zkdeployment.planning.convergence import behind, count_excluded, is_converged, refusal
+from zkdeployment.planning.convergence import (
+    behind,
+    count_excluded,
+    has_unfinished_hosts,
+    is_converged,
+    refusal,
+)
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, judge
 from zkdeployment.rollout.state import Ending
@@ -22,6 +28,7 @@ AT_R2, AT_R1, NEW = (
     for name, version in (("a", "r2"), ("b", "r1"), ("c", None))
 )
 ORDERED = Published("r2", sequence=7, strategy="deployment-strategy", ordered="r2")
+HAS_IT = replace(AT_R2, sequence=7)
 STRATEGY = strategy(group("one", hosts="ab", critical=True), group("two", "one", hosts="c", minimum_successful=1))
 BEGUN = begun_rollout(STRATEGY, plain_hosts("abc"))
 
@@ -41,6 +48,22 @@ def test_no_publication_waits_for_a_host_that_can_be_leased():
     late = Host(Identity("d", "d.example.com", "ci"), version="r1", idle_role="spare")
     assert is_converged(snapshot(hosts=(AT_R2, late), published=Published("r2")))
     assert count_excluded(STRATEGY, [late]) == 0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "unfinished"),
+    [
+        ((HAS_IT,), False),
+        ((HAS_IT, replace(AT_R1, sequence=6)), True),
+        ((HAS_IT, NEW), True),
+        ((HAS_IT, Host(Identity("d", "d.example.com"))), False),
+        ((HAS_IT, Host(Identity("c", "c.example.com", "ci"), idle_role="spare")), False),
+    ],
+    ids=["all have it", "one has another", "one has none", "in no group", "can be leased"],
+)
+def test_hosts_of_the_groups_that_have_not_got_the_publication_may_try_again(hosts, unfinished):
+    assert has_unfinished_hosts(snapshot(BEGUN, hosts)) is unfinished
+    assert not has_unfinished_hosts(snapshot(None, hosts))
 
 
 def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():

@@ -24,7 +24,7 @@ from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotC
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published, SyncOptions, next_sequence
-from zkdeployment.planning.convergence import refusal
+from zkdeployment.planning.convergence import has_unfinished_hosts, refusal
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
 from zkdeployment.signing.sequences import is_plausible, sequence_to_sign
@@ -69,7 +69,8 @@ class _Candidate:
 
     ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
     above all that ZooKeeper or this syncer know. ``may_repeat``: the last publication is known to be the
-    one that ZooKeeper names, so hosts that have it need not do anything if the tip does not differ.
+    one that ZooKeeper names, so hosts that have it need not do anything if the tip does not differ; and no host is
+    to try it again.
     """
 
     tip: Revision
@@ -219,7 +220,9 @@ class Syncer:
         origin = self._source.origin(tip)
         if not options.overrides.rewind:
             self._guards.check_history(snapshot, tip, origin)
-        may_repeat = self._signer is None or self._sequences.known.covers(snapshot.published)
+        is_known = self._signer is None or self._sequences.known.covers(snapshot.published)
+        # Only another rollout lets the hosts try again that failed within the criteria of their group.
+        may_repeat = is_known and not (options.force and has_unfinished_hosts(snapshot))
         optional = published and not options.force
         return _Candidate(tip, origin, snapshot, optional, self._next_sequence(snapshot), may_repeat)
 
