@@ -285,7 +285,7 @@ def test_no_number_of_zookeeper_is_signed_and_each_is_recorded_before(signing: P
         near = int(time.time()) + 60  # as by another syncer whose clock is fast
         signing.put("/zkdeployment/targets", properties | {"sequence": near, "since": near})
         with (
-            mock.patch.object(ZooKeeperPublications, "_commit", side_effect=UnreachableError("gone")),
+            mock.patch.object(ZooKeeperPublications, "_begin", side_effect=UnreachableError("gone")),
             pytest.raises(UnreachableError),
         ):
             syncer.sync()
