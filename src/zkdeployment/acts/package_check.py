@@ -13,6 +13,7 @@ from zkdeployment.planning.availability.findings import (
     of_absent_hosts,
     transaction_problems,
     unreachable_warnings,
+    unread_warning,
     unresolved_warning,
 )
 from zkdeployment.planning.availability.host_software import (
@@ -45,8 +46,9 @@ def check_packages(
 
     ``read_hosts`` returns the known hosts of targets by the names of these. What only hosts of the ids ``absent``
     could not install is a warning: their inventories are old, and they may be gone for good. So are transactions
-    that cannot be resolved in time. If nothing is newly wanted, neither hosts nor repositories are read. Raises
-    ``PackageError`` if the repositories cannot be read at all.
+    that cannot be resolved in time, and packages of another architecture whose repositories cannot be read. If
+    nothing is newly wanted, neither hosts nor repositories are read. Raises ``PackageError`` if the repositories
+    cannot be read at all.
     """
     demands = new_demands(targets, before)
     if not demands:
@@ -56,9 +58,14 @@ def check_packages(
     )
     hosts = [host for host in known if host is not None]
     unmet = unmet_demands(demands, hosts)
-    problems = dict.fromkeys(
-        problem for arch, needed in unmet.items() for problem in _problems(repositories, arch, needed, hosts)
-    )
+    problems: dict[Problem, None] = {}
+    for arch, needed in unmet.items():
+        try:
+            problems.update(dict.fromkeys(_problems(repositories, arch, needed, hosts)))
+        except PackageError as error:
+            if not problems:
+                raise
+            problems[unread_warning(error, arch)] = None  # what is known already stays a problem
     return PackageFindings(tuple(problems), sum(map(len, unmet.values())))
 
 

@@ -177,6 +177,8 @@ def _check(
     problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
     for problem in problems:
         echo(str(problem))
+    if rules.repositories and reviewed.errors:
+        echo("the packages are not checked: no repository is asked while the tree has errors", err=True)
     echo(_summary(reviewed, problems, len(files)), err=True)
     return not (problems if rules.strict else any(problem.severity is Severity.ERROR for problem in problems))
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class HostRepositories(Protocol):
     """Repositories that hosts install packages from. Raises ``PackageError`` if they cannot be read at all."""
 
+    def within(self, seconds: float) -> HostRepositories:
+        """Return the same repositories, whose calls raise ``PackageError`` from ``seconds`` after now."""
+
     def offers(self, names: Collection[str], arch: str) -> Offers:
         """Return the available packages of these names, for hosts of the architecture ``arch``.
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from zkdeployment.planning.availability.findings import Offers
     from zkdeployment.planning.availability.paper_transactions import PaperTransaction
 
 
@@ -72,3 +73,29 @@ def test_what_only_absent_hosts_could_not_install_is_a_warning(paper_repository:
     (error,), warnings = problems("9.9", "9.9")
     assert "shop 9.9" in error
     assert warnings == []
+
+
+def test_a_check_that_takes_too_long_keeps_the_problems_that_it_found(
+    paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    repositories = reader(tmp_path, paper_repository.url)
+    offers = repositories.offers
+
+    def slow(names: Collection[str], arch: str) -> Offers:
+        return (repositories.within(-1).offers if arch == "x86_64" else offers)(names, arch)
+
+    monkeypatch.setattr(repositories, "offers", slow)
+    hosts = [
+        known("h1", Package("lib", 0, "1.0", "1", "noarch")),
+        known("h2", Package("lib", 0, "1.0", "1", "x86_64")),
+    ]
+    findings = check_packages(
+        repositories, {"hnoarch": wanting("9.9"), "hx86_64": wanting("9.9")}, {}, lambda _: hosts
+    )
+    assert ["no repository has the package shop 9.9" in problem.message for problem in findings.errors] == [True]
+    assert [problem.message for problem in findings.warnings] == [
+        (
+            "the packages of hosts of the architecture x86_64 are not checked: the repositories and the solver"
+            " took longer than -1 s"
+        )
+    ]

@@ -75,6 +75,11 @@ def test_lint_asks_for_versions_and_patches_with_their_places(
     file.write_text(TREE.format("1.0", ["fix 7"]))
     assert run("lint", *given, str(file))[:2] == (0, "")
 
+    file.write_text(TREE.format("9.9", ["fix 7"]) + "/who\n")
+    code, out, err = run("lint", *given, str(file))
+    assert (code, "no repository has" in out) == (1, False)
+    assert "the packages are not checked: no repository is asked while the tree has errors" in err
+
 
 def test_lint_without_repositories_says_where_to_name_them(run, tmp_path: Path):
     (tmp_path / "a.zk").write_text(TREE.format("1.0", []))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,9 @@ class DnfHostRepositories:
         tick: Callable[[], None] = lambda: None,
     ) -> None:
         self._directory = directory.absolute()
+        self._repositories = repositories
+        self._patience = patience
+        self._tick = tick
         self._dnf = DnfCommand(
             self._directory / "root",
             repositories,
@@ -59,6 +63,17 @@ class DnfHostRepositories:
             plugins=_PLUGIN,
             limit=_LIMIT,
         )
+
+    def within(self, seconds: float) -> DnfHostRepositories:
+        end = time.monotonic() + seconds
+
+        def tick() -> None:
+            self._tick()
+            if time.monotonic() > end:
+                raise PackageError(f"the repositories and the solver took longer than {seconds:g} s")
+
+        patience = min(self._patience, seconds)
+        return DnfHostRepositories(self._directory, self._repositories, patience=patience, tick=tick)
 
     @report_disk_errors()
     def offers(self, names: Collection[str], arch: str) -> Offers:
@@ -82,6 +97,7 @@ class DnfHostRepositories:
 
     def _ask(self, request: Mapping[str, object], arch: str, freshness: str) -> Any:
         """Return the plugin's answer to a request."""
+        self._tick()
         for name in ("root", "log"):
             (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._directory, prefix="request-") as scratch:

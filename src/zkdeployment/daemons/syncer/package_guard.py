@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from zkdeployment.ports.host_repositories import HostRepositories
     from zkdeployment.ports.publication import PublicationStore
 
+#: The seconds that one check may take: the syncer holds the lock of publications meanwhile.
+_BUDGET = 60.0
+
 
 class PackageGuard:
     """Checks publications to ``store`` against the ``repositories`` of hosts.
@@ -45,7 +48,8 @@ class PackageGuard:
         before = baseline.targets if baseline.completed is None else baseline.completed
         absent = {host.identity.id for host in snapshot.absent}
         try:
-            findings = check_packages(self._repositories, draft.targets, before, read_hosts, absent)
+            repositories = self._repositories.within(_BUDGET)
+            findings = check_packages(repositories, draft.targets, before, read_hosts, absent)
         except PackageError as error:
             self._warn([f"the packages of publications are not checked: {error}"])
             return

@@ -123,6 +123,12 @@ def unresolved_warning(reason: PackageError, groups: Mapping[PaperTransaction, S
     return Problem(message, severity=Severity.WARNING)
 
 
+def unread_warning(reason: PackageError, arch: str) -> Problem:
+    """Return a warning that the packages for an architecture (empty: unknown) were not looked up."""
+    hosts = f"hosts of the architecture {arch}" if arch else "hosts of unknown architecture"
+    return Problem(f"the packages of {hosts} are not checked: {reason}", severity=Severity.WARNING)
+
+
 def refusal_of(tip: Revision, findings: PackageFindings) -> str | None:
     """Return why a tip is refused, one problem on each line after the first; ``None`` if there are no problems."""
     if not findings.errors:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from support.host_repositories import PaperRepository, reader
@@ -172,3 +174,12 @@ def test_a_package_that_no_repository_has_may_provide_whatever_else_is_required(
     for one, words in bad.items():
         assert words in reasons[one]
         assert "zkdeployment-assumed" not in reasons[one]
+
+
+def test_a_repository_that_does_not_answer_in_time_ends_the_check(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        repositories = reader(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        with pytest.raises(PackageError, match=r"the repositories and the solver took longer than 0\.5 s"):
+            repositories.within(0.5).offers({"shop"}, "")
+    running = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
+    assert not [line for line in running if any(str(tmp_path) in argument for argument in line)]
