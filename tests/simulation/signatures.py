@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from simulation.memory_files import MemoryPath
@@ -55,6 +56,22 @@ class SimulatedKey:
         return statement.signature == sign(PUBLISHER, statement.text)
 
 
+class InlineExecutor:
+    """Runs what is submitted at once, in the green thread that submits it, which may be killed by that."""
+
+    def __init__(self, *_: object) -> None:
+        """Do without threads."""
+
+    def submit(self, action: Callable[..., object], *arguments: object) -> Future[object]:
+        """Return the outcome of an action."""
+        future: Future[object] = Future()
+        try:
+            future.set_result(action(*arguments))
+        except Exception as error:  # noqa: BLE001  as an executor does
+            future.set_exception(error)
+        return future
+
+
 class SimulatedPublishers:
     """The keys of publishers on a host (implements ``ports.PublisherKeys``)."""
 
@@ -99,6 +116,7 @@ def signed_fleet(world: World) -> dict[str, Any]:
 
     return {
         "wiring.syncer.publication_signer": lambda _settings: SimulatedKey(world) if world.theme.signed else None,
+        "daemons.syncer.signed_sequences.ThreadPoolExecutor": InlineExecutor,
         "wiring.trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
         "wiring.trust.PublishedFile": memory,
         "wiring.trust.VerifiedPropertiesFiles": VerifiedOnMachine,
