@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import httpx
 import trustme
 from cryptography.hazmat.primitives import serialization
 
@@ -12,6 +13,10 @@ from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, f
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+#: The usual authorities, for clients of httpx: each one reads them for 25 ms otherwise, also for plain HTTP.
+CERTIFICATES = httpx.create_ssl_context()
 
 
 class Authority:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
+from support.certificates import CERTIFICATES
 from support.clocks import ManualClock
 from zkdeployment.adapters.pokes import HttpPokeSender
 from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
@@ -151,7 +152,8 @@ class ScriptedMonitor:
 
     def request(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """Send a request to a path below ``/deployments``."""
-        return httpx.request(method, f"{self.service}/deployments/{path}", auth=self.login, json=body, timeout=20)
+        url = f"{self.service}/deployments/{path}"
+        return httpx.request(method, url, auth=self.login, json=body, timeout=20, verify=CERTIFICATES)
 
     def list(self, kind: str = "") -> list[str]:
         """Return a list of instances: the flagged ones, ``/all`` or ``/active``."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
+from support.certificates import CERTIFICATES
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ class EventClient:
         self.headers: Mapping[str, str] = {}
         self.ended = threading.Event()
         self._socket: socket.socket | None = None
-        self._client = client or httpx.Client(base_url=url, auth=login, timeout=httpx.Timeout(20.0, read=None))
+        self._client = client or httpx.Client(
+            base_url=url, auth=login, timeout=httpx.Timeout(20.0, read=None), verify=CERTIFICATES
+        )
         self._path = f"/api/v1/events{query}"
         self._resume = {} if resume is None else {"Last-Event-ID": resume}
         self._thread = threading.Thread(target=self._read, name="event-client", daemon=True)

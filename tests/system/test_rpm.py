@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from support.built_rpms import interpreter
+from support.certificates import CERTIFICATES
 from support.waiting import wait_until
 from zkdeployment.sandbox.rpms import RpmRepository
 from zkdeployment.sandbox.zookeeper import free_port
@@ -266,7 +267,7 @@ def serving(root, place):
     def answers():
         assert process.poll() is None, log.read_text()
         with suppress(httpx.TransportError):
-            return httpx.get(f"http://127.0.0.1:{port}/healthz").status_code
+            return httpx.get(f"http://127.0.0.1:{port}/healthz", verify=CERTIFICATES).status_code
         return None
 
     try:

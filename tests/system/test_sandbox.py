@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from support.certificates import CERTIFICATES
 from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox import samples
@@ -78,7 +79,7 @@ def test_the_service_answers_its_admin_and_is_stopped_and_started_by_name_like_t
 
 def is_healthy(url):
     try:
-        return httpx.get(f"{url}/healthz").status_code == 200
+        return httpx.get(f"{url}/healthz", verify=CERTIFICATES).status_code == 200
     except httpx.TransportError:
         return False
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI
+from starlette.datastructures import State
 from starlette.middleware.gzip import GZipMiddleware
 
 from zkdeployment.web.access.body_limit import BodyLimit
@@ -80,15 +83,8 @@ _WAITING = 200
 
 def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     """Return the ASGI application of the service."""
-    application = FastAPI(
-        title="zkdeployment",
-        description=_DESCRIPTION,
-        version=version("zkdeployment"),
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        dependencies=[Depends(forbid_cross_site)],
-    )
+    application = copy(_routed_application())
+    application.state = State()
     application.state.adapters = adapters
     application.state.site = site
     application.state.known_sessions = KnownSessions()
@@ -100,13 +96,28 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
     application.state.session_requests = CapacityLimiter(_WAITING)
+    counted = CountedRequests(BodyLimit(application), application.state.request_counts)
+    compressed = GZipMiddleware(counted, minimum_size=1000, compresslevel=5)
+    guarded = SecurityHeaders(HostCheck(compressed, site), site)
+    return ProxyClients(AccessLog(guarded), site)
+
+
+@cache
+def _routed_application() -> FastAPI:
+    """Return the application without its state: FastAPI analyses the routes once in a process."""
+    application = FastAPI(
+        title="zkdeployment",
+        description=_DESCRIPTION,
+        version=version("zkdeployment"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(forbid_cross_site)],
+    )
     install_error_handlers(application)
     application.include_router(health.router)
     for router in _API_ROUTERS:
         application.include_router(router, responses=ERRORS)
     for router in PAGE_ROUTERS:
         application.include_router(router)
-    counted = CountedRequests(BodyLimit(application), application.state.request_counts)
-    compressed = GZipMiddleware(counted, minimum_size=1000, compresslevel=5)
-    guarded = SecurityHeaders(HostCheck(compressed, site), site)
-    return ProxyClients(AccessLog(guarded), site)
+    return application

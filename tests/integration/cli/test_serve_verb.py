@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from support.certificates import Authority
+from support.certificates import CERTIFICATES, Authority
 from support.service import form_token
 from support.waiting import wait_until
 from zkdeployment.model.act import Act
@@ -44,7 +44,7 @@ def serve(tmp_path):
         process.wait()
 
 
-def health(url, verify=True):
+def health(url, verify=CERTIFICATES):
     try:
         return httpx.get(f"{url}/healthz", verify=verify).status_code
     except httpx.TransportError:
