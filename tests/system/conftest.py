@@ -12,6 +12,17 @@ from support.sandboxes import SandboxCommands, ended_with_the_tests
 from zkdeployment.errors import RefusedError
 from zkdeployment.sandbox.fleet import Sandbox
 
+#: The tests that start all programs of a sandbox; what others add to the coverage is not worth its processor time.
+MEASURED = {"test_demo.py", "test_sandbox.py"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unmeasured_programs(request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name not in MEASURED:
+            patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        yield
+
 
 @pytest.fixture(scope="module")
 def place():

@@ -27,6 +27,17 @@ def host(fleet: Fleet) -> AgentHost:
     return fleet.host("h1")
 
 
+@pytest.fixture
+def web_host(fleet: Fleet) -> AgentHost:
+    """A host whose role has a controller, with one service that is run again only when it changed."""
+    fleet.controller("web", "ctl", "1.0")
+    fleet.service("/foo", "foo", "1.0", web=1)
+    fleet.write("/foo", FOO)
+    fleet.write("/ports", {"foo": 1})
+    fleet.set_version("r1")
+    return fleet.host("h1", role="web")
+
+
 def marker(host):
     return json.loads((host.root / "etc/foo/foo.0.deployed").read_text())
 
@@ -85,40 +96,28 @@ def test_software_that_lost_its_script_is_run_again(fleet, host):
     assert fleet.calls()[-2:] == called("/foo 0")
 
 
-def test_the_scripts_of_a_role_controller_run_only_if_something_runs_between_them(fleet):
-    fleet.controller("web", "ctl", "1.0")
-    fleet.service("/foo", "foo", "1.0", web=1)
-    fleet.write("/foo", FOO)
-    fleet.write("/ports", {"foo": 1})
-    fleet.set_version("r1")
-    host = fleet.host("h1", role="web")
-    with host.agent():
-        host.wait_for_version("r1")
+def test_the_scripts_of_a_role_controller_run_only_if_something_runs_between_them(fleet, web_host):
+    with web_host.agent():
+        web_host.wait_for_version("r1")
         assert fleet.calls() == called(START, "/foo 0", END)
         fleet.set_version("r2")
-        host.wait_for_version("r2")
+        web_host.wait_for_version("r2")
         assert fleet.calls() == called(START, "/foo 0", END)
         fleet.write("/ports", {"foo": 2})
         fleet.set_version("r3")
-        host.wait_for_version("r3")
+        web_host.wait_for_version("r3")
         assert fleet.calls() == called(START, "/foo 0", END) * 2
 
 
-def test_a_host_is_not_done_before_ending_deployments_has_succeeded(fleet):
-    fleet.controller("web", "ctl", "1.0")
-    fleet.service("/foo", "foo", "1.0", web=1)
-    fleet.write("/foo", FOO)
-    fleet.write("/ports", {"foo": 1})
-    fleet.set_version("r1")
-    host = fleet.host("h1", role="web")
-    record = host.root / "var/lib/zkdeployment/starting-deployments"
-    with host.agent():
-        failing = host.fail(END)
+def test_a_host_is_not_done_before_ending_deployments_has_succeeded(fleet, web_host):
+    record = web_host.root / "var/lib/zkdeployment/starting-deployments"
+    with web_host.agent():
+        failing = web_host.fail(END)
         wait_until(lambda: fleet.version is None, "the stop")
         assert record.read_text() == "/roles/web\n"
         failing.unlink()
         fleet.set_version("r1")
-        host.wait_for_version("r1")
+        web_host.wait_for_version("r1")
         assert fleet.calls()[-4:] == called(START, END)
         assert not record.exists()
 
@@ -200,27 +199,23 @@ BRACKET_CRASHES = (
 )
 
 
-def test_after_a_kill_between_the_controllers_scripts_both_run_at_the_former_revision_too(fleet):
-    host = fleet.host("h1", role="web")
-    put_script(host.root, "foo")
-    put_controller(host.root, "ctl")
-    fleet.controller("web", "ctl", "1.0")
-    fleet.service("/foo", "foo", "1.0", web=1)
-    fleet.write("/foo", FOO)
+def test_after_a_kill_between_the_controllers_scripts_both_run_at_the_former_revision_too(fleet, web_host):
+    put_script(web_host.root, "foo")
+    put_controller(web_host.root, "ctl")
     for number, point in enumerate(BRACKET_CRASHES):
         fleet.write("/ports", {"foo": 1})
         fleet.set_version(f"old{number}")
-        assert host.command("--run-once").returncode == 0
+        assert web_host.command("--run-once").returncode == 0
         fleet.write("/ports", {"foo": 2})
         fleet.set_version(f"new{number}")
-        with host.process("--run-once", failpoints=f"{point}=kill") as agent:
+        with web_host.process("--run-once", failpoints=f"{point}=kill") as agent:
             assert agent.wait(60) < 0, point
         before = len(fleet.calls())
         fleet.set_version(f"same{number}")
-        assert host.command("--run-once").returncode == 0
+        assert web_host.command("--run-once").returncode == 0
         calls = fleet.calls()[before:]
         assert (calls[:2], calls[-2:]) == (called(START), called(END)), point
         after = len(fleet.calls())
         fleet.set_version(f"later{number}")
-        assert host.command("--run-once").returncode == 0
+        assert web_host.command("--run-once").returncode == 0
         assert len(fleet.calls()) == after, point
