@@ -116,7 +116,13 @@ def syncer_daemon(world: World, name: str) -> Daemon:
     """Return a syncer, whose memory is on a disk of its own."""
     disk = Disk(lambda _point: world.syncer_point())
     sync = SyncSettings(url="simulated", tree_directory=MemoryPath(disk, "tree"), history=20)  # type: ignore[arg-type]
-    settings = Settings(source=Path("sync.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), sync=sync)
+    settings = Settings(
+        source=Path("sync.cfg"),
+        zookeeper=_SERVERS,
+        root=Path("/simulated"),
+        sync=sync,
+        publishers=Path("publishers") if world.theme.signed else None,
+    )
 
     def main(daemon: Daemon) -> None:
         with syncer_wiring.build_follower(settings) as (follower, daemon.control):

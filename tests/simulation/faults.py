@@ -107,6 +107,9 @@ class Faults:
         for server in self._follower():
             self._network.take_down(server, self._chance.uniform(5, 60))
 
+    def _election(self, _daemon: Daemon, _process: Process) -> None:
+        self._network.elect(self._chance.choice([0.2, 2.0, 20.0]))
+
     def _clock_step(self, _daemon: Daemon, process: Process) -> None:
         process.clock_offset += self._chance.choice([-86_400.0, -60.0, 60.0, 86_400.0])
 

@@ -38,6 +38,8 @@ class Network:
         self.crashes = 0.0
         self.unreachable: dict[Process, float] = {}
         self.slowness: dict[Server, float] = {}
+        self.elections = 0
+        self._elected_at = 0.0
         self.slow_until: dict[Server, float] = {}
 
     @contextlib.contextmanager
@@ -70,11 +72,11 @@ class Network:
         clients = self._clients_of(process)
         blocked = [client.blocked_until for client in clients]
         slow = [self.slow_until.get(client.connected_to, 0.0) for client in clients if client.connected_to]
-        return max(process.frozen_until, self.unreachable.get(process, 0.0), *blocked, *slow)
+        return max(process.frozen_until, self._elected_at, self.unreachable.get(process, 0.0), *blocked, *slow)
 
     def reachable(self, process: Process) -> bool:
         """Whether a process can reach the servers."""
-        return self.unreachable.get(process, 0.0) <= self.scheduler.now
+        return max(self._elected_at, self.unreachable.get(process, 0.0)) <= self.scheduler.now
 
     def choose_server(self, process: Process) -> Server | None:
         """Return the server to which a process connects; ``None`` if it can reach none."""
@@ -137,6 +139,26 @@ class Network:
             server.down = False
 
         self.scheduler.after(seconds, start)
+
+    def elect(self, seconds: float) -> None:
+        """Let the servers elect a leader for some time.
+
+        All connections break, and writes on their way are lost with the former leader, which has not committed them.
+        The time of each session begins anew with the leader that is elected.
+        """
+        self.elections += 1
+        self._elected_at = max(self._elected_at, self.scheduler.now + seconds)
+        for client in list(self.clients):
+            client.lose_connection()
+        for session in self.ensemble.sessions.values():
+            self.ensemble.hear(session)
+
+        def lead() -> None:
+            if self._elected_at <= self.scheduler.now:
+                for session in self.ensemble.sessions.values():
+                    self.ensemble.miss(session)
+
+        self.scheduler.after(seconds, lead)
 
     def slow_down(self, server: Server, seconds: float, lag: float) -> None:
         """Let a server follow the leader late, and answer late, for some time."""

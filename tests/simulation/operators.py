@@ -164,6 +164,15 @@ class Operators:
         if len(self._world.present_machines()) > 2:
             self._world.remove_machine(self._world.chance.choice(self._world.present_machines()[1:]))
 
+    def _rotate_key(self) -> None:
+        """Take one step of a rotation of the publishers' keys; syncers start again to use another key."""
+        world = self._world
+        signed = world.network.ensemble.leader.nodes.get(paths.SIGNED)
+        done = world.keys.rotate(b"" if signed is None else signed.data)
+        world.trace(done or "the old key is still needed")
+        for name in ("syncer1", "syncer2"):
+            world.daemons[name].terminate()
+
     # What people do
 
     def _change(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.memory_files import MemoryPath
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.errors import UntrustedError
+from zkdeployment.signing.statement import SignedStatement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 
     from simulation.machine import Machine
     from simulation.world import World
-    from zkdeployment.signing.statement import SignedStatement
 
-#: The keys of the syncers, and of somebody else.
-PUBLISHER, STRANGER = "publisher", "stranger"
+#: The key of somebody else.
+STRANGER = "stranger"
 
 _PREFIX = "verified properties of "
 
@@ -30,11 +30,37 @@ def sign(key: str, text: str) -> str:
     return hashlib.sha256(f"{key}\0{text}".encode()).hexdigest()
 
 
+class RotatedKeys:
+    """The keys of publishers, which are rotated: the one of the syncers, and those that hosts trust."""
+
+    def __init__(self) -> None:
+        self.used = "publisher 1"
+        self.trusted = [self.used]
+
+    def rotate(self, standing: bytes) -> str | None:
+        """Take the next step of a rotation; return what was done, ``None`` if it is too early.
+
+        Hosts trust a new key before a syncer uses it, and the old one until a syncer has signed what is published,
+        which is ``standing``, with the new one.
+        """
+        if len(self.trusted) == 1:
+            self.trusted.append(f"publisher {int(self.used.split()[1]) + 1}")
+            return f"hosts trust {self.trusted[1]}, too"
+        if self.used != self.trusted[1]:
+            self.used = self.trusted[1]
+            return f"syncers sign with {self.used}"
+        statement = SignedStatement.from_data(standing) if standing else None
+        if statement is None or statement.signature != sign(self.used, statement.text):
+            return None
+        return f"hosts do not trust {self.trusted.pop(0)} any more"
+
+
 class SimulatedKey:
-    """The key of the syncers (implements ``ports.publication.PublicationSigner``)."""
+    """The key of a syncer (implements ``ports.publication.PublicationSigner``)."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._key = world.keys.used
 
     def expect(self) -> None:
         """Prepare nothing: a simulated signature takes no time."""
@@ -47,13 +73,13 @@ class SimulatedKey:
 
         def finish() -> str:
             self._world.take_time(0.005, 0.05)
-            return sign(PUBLISHER, text)
+            return sign(self._key, text)
 
         return finish
 
     def made(self, statement: SignedStatement) -> bool:
         """Return whether a statement is signed with this key."""
-        return statement.signature == sign(PUBLISHER, statement.text)
+        return statement.signature == sign(self._key, statement.text)
 
 
 class InlineExecutor:
@@ -81,7 +107,7 @@ class SimulatedPublishers:
     def verify(self, signed: SignedStatement) -> None:
         """Return if a publisher signed the statement."""
         self._world.take_time(0.005, 0.05)
-        if signed.signature != sign(PUBLISHER, signed.text):
+        if all(signed.signature != sign(key, signed.text) for key in self._world.keys.trusted):
             raise UntrustedError("the publication is not signed by one of the publishers of this host")
 
 
@@ -117,6 +143,7 @@ def signed_fleet(world: World) -> dict[str, Any]:
     return {
         "wiring.syncer.publication_signer": lambda _settings: SimulatedKey(world) if world.theme.signed else None,
         "daemons.syncer.signed_sequences.ThreadPoolExecutor": InlineExecutor,
+        "wiring.syncer.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
         "wiring.trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
         "wiring.trust.PublishedFile": memory,
         "wiring.trust.VerifiedPropertiesFiles": VerifiedOnMachine,

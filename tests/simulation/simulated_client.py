@@ -321,7 +321,7 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         number, server, session = self.number, self.connected_to, self.server_session
         due = max(self._last_arrival, self._scheduler.now + self._network.latency(server), self.blocked_until)
         self._last_arrival = due
-        fate = self._network.fate_of(self, request)
+        fate, elections = self._network.fate_of(self, request), self._network.elections
 
         def arrive() -> None:
             if self.number == number:
@@ -332,7 +332,13 @@ class SimulatedClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
                 self._work_off()
                 if fate == "lose-answer":
                     self.lose_connection()
-            elif fate == "outlive" and session is not None and session.alive and is_write(request):
+            elif (
+                fate == "outlive"
+                and elections == self._network.elections
+                and session is not None
+                and session.alive
+                and is_write(request)
+            ):
                 self._ensemble.write(writes_of(request), session)  # it was on its way when the connection broke
 
         self._scheduler.at(due, arrive)

@@ -22,6 +22,7 @@ FAULTS = {
     "freeze": 4,
     "slow server": 3,
     "server down": 2,
+    "election": 2,
     "clock step": 2,
     "lossy network": 3,
     "crashes": 4,
@@ -43,6 +44,7 @@ ACTS = {
     "by hand": 4,
     "join": 4,
     "leave": 3,
+    "rotate key": 0,
 }
 
 
@@ -90,8 +92,8 @@ THEMES = {
         failing=0.03,
     ),
     "attacks": Theme(
-        acts={"by hand": 0, "resume latest": 30, "push change": 60},
-        faults={"attack": 30, "clock step": 0},
+        acts={"by hand": 0, "resume latest": 30, "push change": 60, "rotate key": 15},
+        faults={"attack": 30},
         distances=(1.0, 20.0, 100.0),
         ordered=0.2,
         signed=True,

@@ -22,6 +22,7 @@ from simulation.machine import Machine
 from simulation.network import Network
 from simulation.operators import Operators
 from simulation.repository import SimulatedRepository
+from simulation.signatures import RotatedKeys
 from simulation.themes import THEMES
 from simulation.traces import trace_of_logs
 from zkdeployment.model.host import Identity
@@ -102,6 +103,7 @@ class World:
         self.operators = Operators(self)
         self.faults = Faults(self)
         self.attacker = Attacker(self)
+        self.keys = RotatedKeys()
 
     @property
     def now(self) -> float:
