@@ -148,8 +148,9 @@ class Network:
         """
         self.elections += 1
         self._elected_at = max(self._elected_at, self.scheduler.now + seconds)
-        for client in list(self.clients):
-            client.lose_connection()
+        for clients in list(self.clients.values()):
+            for client in list(clients):
+                client.lose_connection()
         for session in self.ensemble.sessions.values():
             self.ensemble.hear(session)
 
