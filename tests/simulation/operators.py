@@ -218,6 +218,11 @@ class Operators:
         tip = self._world.repository.tip
         return tip is None or MISSING_VERSION in tip.text or tip.revision in self._world.checks.imported
 
+    def _lacks_file(self) -> bool:
+        """Whether a service was published that no file of the tip names, which signed publications refuse."""
+        repository = self._world.repository
+        return repository.tip is not None and not repository.published_tops <= repository.tip.tops
+
     def _by_hand(self) -> None:
         """Set a version by hand, and import a change of the tree at about that time."""
         session, chance = self._session, self._world.chance
@@ -333,6 +338,8 @@ class Operators:
             return
         if not running:
             self._last_repair = world.now
+            if world.theme.signed and self._lacks_file():
+                self._push()
             self._resume_latest()
         elif over:  # a host whose failure was tolerated tries again with the next change
             self._last_repair = world.now

@@ -39,7 +39,13 @@ def test_the_invariants_see_what_is_broken(mutations, name):
     assert f"found: {name}: " in mutations, mutations
 
 
-@pytest.mark.parametrize("arguments", [("--seeds", "60", "--faults", "240", "--hosts", "4")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--seeds", "50", "--faults", "240", "--hosts", "4"),
+        ("--first", "1001", "--seeds", "150", "--faults", "60", "--hosts", "3", "--services", "3"),
+    ],
+)
 def test_small_fleets_keep_all_invariants_whatever_happens(arguments):
     done = simulate(*arguments)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
