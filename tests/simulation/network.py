@@ -143,7 +143,7 @@ class Network:
     def elect(self, seconds: float) -> None:
         """Let the servers elect a leader for some time.
 
-        All connections break, and writes on their way are lost with the former leader, which has not committed them.
+        All connections break, and writes on their way are lost with the former leader: it has not committed them.
         The time of each session begins anew with the leader that is elected.
         """
         self.elections += 1
