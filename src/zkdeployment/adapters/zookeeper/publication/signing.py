@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
+from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.signing.digests import BUCKETS
 from zkdeployment.signing.signed_targets import SignedTargets
 from zkdeployment.signing.statement import SignedStatement, Statement, strategy_digest
@@ -109,7 +110,7 @@ class PublicationSigning:
         for name, present in nodes.items():
             buckets += _bucket_operations(name, present, started.digests.data.get(name))
         text = started.statement.to_text()
-        data = SignedStatement(text, started.wait()).to_data()
+        data = SignedStatement(text, self._signature(started)).to_data()
         if (
             kept is not None
             and node is not None
@@ -121,6 +122,13 @@ class PublicationSigning:
         if node is not None and node.data == data:
             return SignedOperations(buckets)
         return SignedOperations(buckets, [Set(paths.SIGNED, data, 0 if node is None else node.version)])
+
+    def _signature(self, started: StartedSignature) -> str:
+        try:
+            return started.wait()
+        except ZkdeploymentError:
+            self._started = None  # the next call begins another signature
+            raise
 
     def _digests_of(self, targets: Targets) -> SignedTargets:
         """Return the digests of targets; those that are the same values as in the last call are kept."""

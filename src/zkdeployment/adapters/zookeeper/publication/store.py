@@ -6,7 +6,7 @@ import os
 import socket
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
@@ -53,8 +53,9 @@ from zkdeployment.adapters.zookeeper.publication.signing import (
 )
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
-from zkdeployment.errors import ConflictError
+from zkdeployment.errors import ConflictError, ZkdeploymentError
 from zkdeployment.intents.instances import InstanceChange
+from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.state import RolloutState
     from zkdeployment.signing.standing import StandingPublication
 
+T = TypeVar("T")
 
 #: How many transactions of a publication are sent before the first of them is answered.
 _PENDING = 2
@@ -193,9 +195,11 @@ class ZooKeeperPublications:
             self._commit([first])
             self._commit(others[:-1])
         finish = self._begin(others[-1] if others else first)
-        leftovers = self._session.look((), [*recent, paths.OUTPUTS, paths.AGENT_LOCKS])[1]  # sent meanwhile
+        listed = [*recent, paths.OUTPUTS, paths.AGENT_LOCKS]
+        leftovers = _logging_errors(lambda: self._session.look((), listed)[1])  # sent meanwhile
         finish()
-        self._clean_up(publication, snapshot, recent, leftovers)
+        if leftovers is not None:
+            _logging_errors(lambda: self._clean_up(publication, snapshot, recent, leftovers))
         return sequences_of(publication, snapshot)[1]
 
     def _clean_up(
@@ -309,6 +313,18 @@ class ZooKeeperPublications:
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
         write_report(self._session, self._identity, message, interval, fetched)
+
+
+def _logging_errors(clean_up: Callable[[], T]) -> T | None:
+    """Return the result of a part of the clean-up; ``None`` after an error, which is logged.
+
+    A publication does not fail because of its clean-up: the clean-up of the next publication tries again.
+    """
+    try:
+        return clean_up()
+    except ZkdeploymentError as error:
+        get_logger().warning("leftovers-not-removed", reason=str(error))
+        return None
 
 
 def _intent_operations(

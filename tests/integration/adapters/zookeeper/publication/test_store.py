@@ -21,6 +21,7 @@ from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLi
 from zkdeployment.adapters.zookeeper.publication import builder as publishing
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import (
+    ConfigurationError,
     ConflictError,
     RefusedError,
     TreeError,
@@ -36,6 +37,7 @@ from zkdeployment.model.stop import Stop
 from zkdeployment.model.strategy import ALL_HOSTS, Group, Selector, Strategy
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.signing.standing import StandingPublication
 from zkdeployment.tree.diff import diff
 
 RESUME = Act("me", "resume", "", 7.0)
@@ -402,6 +404,57 @@ def test_a_syncer_that_lost_its_lock_stops_writing(store, other, monkeypatch, li
         losing.publish(prepared)
     assert store.published_state().cluster == Cluster("r1", importing=None if limit == 2000 else "r2")
     assert store.live_tree().tree == shop(1)
+
+
+def test_a_publication_that_was_written_succeeds_although_its_clean_up_fails(store, session, other, monkeypatch):
+    store.publish(publication(store, shop(1), "r1"))
+    prepared, sent, look = publication(store, shop(2), "r2"), writes(session), session.look
+
+    def fail(nodes, children):
+        if sent:
+            raise UnreachableError("ZooKeeper went away")
+        return look(nodes, children)
+
+    monkeypatch.setattr(session, "look", fail)
+    store.publish(prepared)
+    monkeypatch.undo()
+    assert store.published_state().cluster == Cluster("r2")
+
+    prepared = publication(store, shop(3), "r3")
+    other.commit(Set("/shop", b"{}"))
+    sent.clear()
+    monkeypatch.setattr(session, "look", fail)
+    with pytest.raises(ConflictError):
+        store.publish(replace(prepared, change=replace(prepared.change, update={"/shop": {"owner": "them"}})))
+
+
+def test_a_signature_that_failed_is_made_again(session):
+    class Signer:
+        """A key that fails at first, as where no process can be started."""
+
+        def __init__(self) -> None:
+            self.texts = []
+
+        def start(self, text):
+            self.texts.append(text)
+            attempts = len(self.texts)
+
+            def wait():
+                if attempts == 1:
+                    raise ConfigurationError("cannot sign: cannot run ssh-keygen")
+                return "signature"
+
+            return wait
+
+    signer = Signer()
+    session.ensure("/zkdeployment")
+    store = ZooKeeperPublications(session, signer=signer)
+    standing = StandingPublication(INITIAL, 1, 1)
+    with pytest.raises(ConfigurationError):
+        store.renew_signature(standing)
+    assert store.renew_signature(standing)
+    assert signer.texts[0] == signer.texts[1]
+    assert session.get("/zkdeployment/signed").data == f"{signer.texts[0]}\nsignature".encode()
 
 
 def test_a_manual_import_without_a_change_keeps_the_published_revision(store, session):
