@@ -48,7 +48,10 @@ class RoleLock(QueuedLock, Protocol):
     """
 
     def withdraw(self) -> None:
-        """Leave the queue; an adopted request stays, because it may have been granted already. Never raises."""
+        """Leave the queue, or give back the lock before it was used. Never raises.
+
+        An adopted request stays: an earlier deployment may have begun under it.
+        """
 
 
 class ServiceLock(NodeLock, Protocol):

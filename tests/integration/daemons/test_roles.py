@@ -175,6 +175,20 @@ def test_a_waiting_host_leaves_the_queue_when_the_fleet_stops(fleet, host):
     assert fleet.calls() == []
 
 
+def test_a_host_whose_turn_comes_with_a_stop_begins_nothing_and_gives_the_lock_back(fleet, host):
+    held = fleet.client.create("/role-locks/web/lr-", b'{"requestor": "h9", "hostname": "h9"}', sequence=True)
+    with host.agent():
+        wait_until(lambda: "held by h9 (h9)" in host.node.get("step", ""), "it waits")
+        stop = fleet.client.transaction()
+        stop.set_data("/hosts", b'{"version": null}')
+        stop.delete(held)
+        stop.commit()
+        wait_until(lambda: "deploying" not in host.node, "it has seen the stop")
+        assert (fleet.calls(), fleet.requests("web")) == ([], [])
+        fleet.set_version("r1")
+        host.wait_for_version("r1")
+
+
 def test_a_missing_lock_node_of_a_role_stops_the_fleet_before_any_change(fleet, host):
     fleet.remove("/role-locks/web")
     with host.agent():

@@ -150,7 +150,6 @@ class RoleRequestLock:
         deadline = time.monotonic() + timeout
         while True:
             if not self._is_waiting and self._is_first():
-                self._joined = False
                 return True
             if self._is_waiting and not self._watch.wait(deadline - time.monotonic()):
                 return False

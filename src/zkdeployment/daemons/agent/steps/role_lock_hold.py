@@ -61,10 +61,11 @@ class RoleLockHold:
         try:
             for turn in count():
                 if self._acquire(turn):
-                    return
+                    # Nothing under the lock has begun: a stop since the last check prevents all of it.
+                    return self._supervisor.check()
                 self._supervisor.check_waiting()
         except BaseException:
-            self._lock.withdraw()  # the lock was never acquired
+            self._lock.withdraw()
             raise
 
     def _acquire(self, turn: int) -> bool:

@@ -151,14 +151,14 @@ def test_of_two_requests_of_a_host_the_older_is_kept(session):
     assert sorted(session.children(PLACE)) == ["lr-0000000000", "lr-0000000001"]
 
 
-def test_withdrawing_deletes_a_waiting_request_but_not_the_holders(session, other):
+def test_withdrawing_deletes_a_waiting_request_and_gives_an_unused_lock_back(session, other):
     first, second = lock(session, 1), lock(other, 2)
     assert first.acquire(0)
     assert not second.acquire(0)
     second.withdraw()
     assert session.children(PLACE) == ["lr-0000000000"]
     first.withdraw()
-    assert session.children(PLACE) == ["lr-0000000000"]
+    assert session.children(PLACE) == []
 
 
 def test_a_request_whose_creation_was_not_answered_is_adopted(session, other, monkeypatch):
