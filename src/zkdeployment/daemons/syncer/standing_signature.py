@@ -149,12 +149,17 @@ class StandingSignature:
         """Return the statement in ZooKeeper if its signature is valid, by this key or a publisher's."""
         if not state.signed:
             return None
-        if self._verified is not None and self._verified[0] == state.signed:
-            return self._verified[1]
+        verified = self._verified
+        if verified is not None and verified[0] != state.signed:
+            verified = None
+        if verified is not None and self._is_own:
+            return verified[1]
         try:
             signed = SignedStatement.from_data(state.signed)
-            is_own = self._store.has_signed(state.signed, state.buckets) or signer.made(signed)
-            if not is_own:
+            is_own = verified is None and (
+                self._store.has_signed(state.signed, state.buckets) or signer.made(signed)
+            )
+            if not is_own:  # the list of publishers may have changed
                 if self._publishers is None:
                     return None
                 self._publishers.verify(signed)

@@ -46,7 +46,7 @@ class Compilation:
 
     ``whole`` are those of the tree alone, ``withheld`` the services that their intents do not let be deployed, and
     ``targets`` the rest, which hosts deploy. ``problems`` are those of the tree, and conflicts among ``targets``.
-    ``ordered`` are the services that wait for others, or for which others wait.
+    ``ordered`` are the services that wait for other services, and those with ``undeploy = 'last'``.
     """
 
     whole: Targets

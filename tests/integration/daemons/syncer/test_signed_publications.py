@@ -136,7 +136,7 @@ def test_a_large_publication_a_fresh_syncer_and_documents_alone_are_signed(signi
     assert after.buckets == before.buckets
 
 
-def test_another_key_signs_the_standing_publication_again_without_a_new_one(signing: Publishing, keys):
+def test_another_key_signs_the_standing_publication_again_without_a_new_one(signing: Publishing, keys, tmp_path):
     revision = signing.push(TREE)
     signing.sync()
     before, buckets = standing(signing, keys), read_signed_nodes(signing.client)
@@ -148,7 +148,7 @@ def test_another_key_signs_the_standing_publication_again_without_a_new_one(sign
         data = signing.client.get(SIGNED)[0]
         other.sync()
         signing.key = keys[0]
-        signing.publishers = keys[2]
+        signing.publishers = make_publishers(tmp_path / "publishers", *keys[:2])
         with signing.syncer("second") as second:  # two syncers with two keys do not sign in turns
             second.sync()
             assert standing(signing, keys)[0] == "old"
@@ -158,6 +158,14 @@ def test_another_key_signs_the_standing_publication_again_without_a_new_one(sign
             other.sync()
             second.sync()
             assert signing.client.get(SIGNED)[0] == after
+            signing.key = keys[1]
+            signing.sync()
+            assert standing(signing, keys)[0] == "new"
+            second.sync()
+            assert standing(signing, keys)[0] == "new"
+            make_publishers(signing.publishers, keys[0])  # the other key is withdrawn while the syncer runs
+            second.sync()
+            assert standing(signing, keys)[0] == "old"
         assert signing.client.get(SIGNED)[0] != data
     assert len(signing.client.get_children("/zkdeployment/history")) == 1
 
