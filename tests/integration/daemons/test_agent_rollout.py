@@ -332,8 +332,8 @@ def test_a_publication_between_two_reads_is_never_deployed_without_its_strategy(
     rollouts = []
 
     def followed(read):
-        def read_and_publish():
-            state = read()
+        def read_and_publish(*arguments):
+            state = read(*arguments)
             if not rollouts:
                 rollouts.append(ScriptedRollout(fleet, "r1"))
             return state
