@@ -22,7 +22,7 @@ _PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
 _PATTERN = re.compile(r"[*?]")
 
 #: An option of a line in the list: the namespaces of the signatures that the key may make.
-_NAMESPACES = re.compile(r'\s(?:[^"\s]*,)?namespaces="[^"]+"', re.IGNORECASE)
+_NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="[^"]+"', re.IGNORECASE)
 
 #: An option of a line in the list: the key signs certificates of keys.
 _AUTHORITY = re.compile(r"\bcert-authority\b", re.IGNORECASE)
@@ -54,7 +54,7 @@ def unlimited_keys(file: Path) -> list[str]:
         listed = _listed_keys(file.read_bytes())
     except OSError:
         return []
-    return [each.names[0] for each in listed if not _NAMESPACES.search(each.key)]
+    return [each.names[0] for each in listed if not _NAMESPACES.match(each.key)]
 
 
 class PublisherKeysFile:

@@ -123,7 +123,9 @@ def test_keys_without_namespaces_may_sign_everything(tmp_path: Path):
         "# comment\n\none@example.com ssh-ed25519 AAAA\n"
         'two namespaces="zkdeployment-publication" ssh-ed25519 AAAA\n'
         'three cert-authority,NameSpaces="zkdeployment-lease" ssh-ed25519 AAAA\n'
+        'four valid-before="20300101",namespaces="zkdeployment-lease" ssh-ed25519 AAAA\n'
         '"the worker,w2" valid-after="20260101" ssh-ed25519 AAAA namespaces\n'
+        'five ssh-ed25519 AAAA namespaces="zkdeployment-lease"\n'
     )
-    assert unlimited_keys(file) == ["one@example.com", "the worker"]
+    assert unlimited_keys(file) == ["one@example.com", "the worker", "five"]
     assert unlimited_keys(tmp_path / "absent") == []
