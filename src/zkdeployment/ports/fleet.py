@@ -136,11 +136,11 @@ class HostLocks(Protocol):
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
 
-    def withdraw_role_requests(self, identity: Identity) -> bool:
-        """Remove this host's requests for its role's lock, and return whether there were any."""
+    def leave_role(self, identity: Identity) -> bool:
+        """Remove this host's requests for its role's lock, and its mark as out of service in that role.
 
-    def leave_role(self, identity: Identity) -> None:
-        """Remove this host's requests for its role's lock, and its mark as out of service: it leaves the role."""
+        Return whether there were any requests. Call this when the host has nothing left to do under the lock.
+        """
 
     def hand_on_role(self, identity: Identity) -> bool:
         """Remove this host's requests for its role's lock before the host has finished, so that others proceed.

@@ -252,11 +252,13 @@ def test_a_host_at_the_cluster_version_leaves_the_queue_that_its_last_deployment
 
 def test_a_host_whose_next_deployment_needs_no_lock_leaves_the_queue(fleet, host):
     fleet.client.create("/role-locks/web/lr-", json.dumps(REQUEST).encode(), sequence=True)
+    fleet.client.create("/zkdeployment/out-of-service/h1", b'{"role": "web"}', makepath=True)
     fleet.remove("/roles/web")
     fleet.remove("/who")
     with host.agent():
         host.wait_for_version("r1")
         wait_until(lambda: fleet.requests("web") == [], "it has left the queue")
+        wait_until(lambda: fleet.client.get_children("/zkdeployment/out-of-service") == [], "it is in service")
     assert fleet.calls() == []
 
 

@@ -15,7 +15,7 @@ from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
-from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave, withdraw
+from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave
 from zkdeployment.adapters.zookeeper.locks.service_locks import (
     LOCK_DELAY,
     LockDelay,
@@ -176,11 +176,8 @@ class ZooKeeperFleet:
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
         return RoleRequestLock(self._session, role, identity)
 
-    def withdraw_role_requests(self, identity: Identity) -> bool:
-        return withdraw(self._session, identity)
-
-    def leave_role(self, identity: Identity) -> None:
-        leave(self._session, identity)
+    def leave_role(self, identity: Identity) -> bool:
+        return leave(self._session, identity)
 
     def hand_on_role(self, identity: Identity) -> bool:
         return hand_on(self._session, identity)

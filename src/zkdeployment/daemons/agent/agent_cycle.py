@@ -144,7 +144,7 @@ class AgentCycle:
         if revision == self._reporting.host.version and is_leased:
             if published.revision == revision and not has_reached and not self._confirm_order(revision, published):
                 return CycleEvent.ORDER_UNREADABLE
-            self._withdraw_role_requests()
+            self._leave_role_lock()
             self._settle()
             if gate is not None:
                 gate.confirm()
@@ -180,7 +180,7 @@ class AgentCycle:
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""
-        self._withdraw_role_requests()
+        self._leave_role_lock()
         with failpoints("take-over"):
             try:
                 self._reporting.deployment.succeed(revision, sequence)
@@ -222,22 +222,21 @@ class AgentCycle:
         may_be_queued, self._may_be_queued = self._may_be_queued, True
         if run.run():
             self._may_be_queued = may_be_queued  # the deployment released the lock that it acquired
-            self._withdraw_role_requests()
+            self._leave_role_lock()
             return CycleEvent.STEPS_SUCCEEDED
         self.lease.fail(revision, is_gated=gate is not None)
         return CycleEvent.STEP_FAILED
 
-    def _withdraw_role_requests(self) -> None:
+    def _leave_role_lock(self) -> None:
         """Leave the queue for the lock of this host's role: a host that has the cluster version needs no lock.
 
-        A deployment that ended early may have left a request. The next deployment would adopt it, but there is
-        none if the cluster version returns to the host's version, and the next one may need no lock.
+        A deployment that ended early may have left a request, or the host out of service. The next deployment
+        would end that, but there is none if the cluster version returns to the host's version, and the next one
+        may need no lock.
         """
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
-        if self._may_be_queued and self._reporting.retry.retry_until_reachable(
-            lambda: fleet.withdraw_role_requests(identity)
-        ):
+        if self._may_be_queued and self._reporting.retry.retry_until_reachable(lambda: fleet.leave_role(identity)):
             get_logger().warning("role-requests-withdrawn", role=identity.role)
         self._may_be_queued = False
 

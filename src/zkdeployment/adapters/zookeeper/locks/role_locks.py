@@ -86,24 +86,21 @@ def hand_on(session: Session, identity: Identity) -> bool:
     return held
 
 
-def withdraw(session: Session, identity: Identity) -> bool:
-    """Remove a host's requests for the lock of its role; return whether there were any."""
-    queue = () if identity.role is None else requests(session, identity.role)
-    own = [request for request in queue if request.requestor == identity.id]
+def leave(session: Session, identity: Identity) -> bool:
+    """Remove a host's requests for the lock of its role, and its mark as out of service in that role.
+
+    Return whether there were any requests.
+    """
+    if identity.role is None:
+        return False
+    own = [request for request in requests(session, identity.role) if request.requestor == identity.id]
     for request in own:
         _delete(session, request.path)
-    return bool(own)
-
-
-def leave(session: Session, identity: Identity) -> None:
-    """Remove a host's requests for the lock of its role, and its mark as out of service in that role."""
-    if identity.role is None:
-        return
-    withdraw(session, identity)
     mark = paths.out_of_service_path(identity.id)
     node = session.get(mark)
     if node is not None and node.properties.get("role") == identity.role:
         _delete(session, mark)
+    return bool(own)
 
 
 def read_out_of_service(session: Session) -> dict[str, str]:
