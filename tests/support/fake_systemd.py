@@ -7,7 +7,7 @@ They behave as those of systemd 239 to 257 in this:
     its place: process id, working directory, open files and exit status are the program's, and so is the
     environment, to which it adds ``INVOCATION_ID``. A program that is not there is an exit status of 1, as is the
     name of a unit that there is. With ``--collect`` a unit is forgotten when its last process has ended. The
-    option is ``--property=Before=UNIT``, which matters only when the machine shuts down.
+    options are ``--property=SETTING``, which matter only when the machine shuts down.
 
 ``systemctl kill --signal=SIGNAL NAME.scope``
     sends the signal to every process in the unit's control group, whatever session or group it is in; it exits
@@ -52,7 +52,8 @@ options, program = words[:words.index("--")], words[words.index("--") + 1:]
 assert options[:3] == ["--scope", "--quiet", "--collect"], options
 unit, slice = (word.partition("=")[2] for word in options[3:5])
 assert options[3:5] == [f"--unit={unit}", f"--slice={slice}"] and unit.endswith(".scope"), options
-assert all(word.startswith("--property=Before=") for word in options[5:]), options
+settings = ("Before", "TimeoutStopSec")
+assert all(word.startswith(tuple(f"--property={name}=" for name in settings)) for word in options[5:]), options
 assert len(unit) < 256 and slice.endswith(".slice"), options
 if any(members(unit)):
     sys.exit(f"Failed to start transient scope unit: Unit {unit} already exists.")

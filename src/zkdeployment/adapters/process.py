@@ -236,8 +236,7 @@ class Conversation:
         try:
             return self._read_line(time.monotonic() + timeout, tick)
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._kill()
             self.close()
             raise
 
@@ -256,6 +255,10 @@ class Conversation:
                 line += part
         return line
 
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def send(self, line: bytes) -> None:
         """Send a line; a program that has ended does not get it."""
         with contextlib.suppress(OSError):
@@ -265,6 +268,15 @@ class Conversation:
         """Close the socket, wait until the program ends, and return its exit status (negative: a signal)."""
         self._connection.close()
         return self._process.wait()
+
+    def end(self, patience: float) -> None:
+        """Close the socket; kill the program's process group if the program runs for ``patience`` more seconds."""
+        self._connection.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._process.wait()
 
     def wait(self) -> int:
         """Do as ``close``, but let the program end with an open socket."""

@@ -49,6 +49,10 @@ _TIMEOUT = 3600.0
 
 _ATTEMPTS = 3
 
+#: The time that dnf has to end when the machine shuts down; systemd's default depends on the distribution. A
+#: dnf that is killed leaves packages half changed.
+_STOP = "TimeoutStopSec=90"
+
 
 class DnfCommand:
     """Runs dnf for ``root``.
@@ -114,7 +118,7 @@ class DnfCommand:
         process nor its death interrupts a transaction. Raises the ``PackageError`` of ``failures.explain``.
         """
         try:
-            argv = new_scope("packages").wrap(self._argv(*arguments, alone=alone))
+            argv = new_scope("packages", _STOP).wrap(self._argv(*arguments, alone=alone))
             status = process.run_apart(argv, output=output, env=self.env)
         except ProgramError as error:
             raise PackageError(f"{error}") from error
@@ -130,7 +134,7 @@ class DnfCommand:
         """
         argv = [*self._interpreter, str(program), *self._argv("-q", *arguments)[1:]]
         try:
-            return process.converse(new_scope("packages").wrap(argv), output=output, env=self.env)
+            return process.converse(new_scope("packages", _STOP).wrap(argv), output=output, env=self.env)
         except ProgramError as error:
             raise PackageError(f"{error}") from error
 

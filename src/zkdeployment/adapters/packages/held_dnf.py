@@ -31,6 +31,9 @@ _NOT_BEGUN = 75
 
 _ORDER = b"commit\n"
 
+#: Seconds that a dnf which is no longer needed has to end.
+_PATIENCE = 10.0
+
 _log = get_logger()
 
 
@@ -57,10 +60,14 @@ class HeldDnf:
         self._waiting: _Waiting | None = None
 
     def can_prepare(self, directory: Path) -> bool:
-        """Whether ``prepare`` is possible: the transaction of another directory may be waiting already."""
+        """Whether ``prepare`` is possible.
+
+        The transaction of another directory may be waiting already. An upgrade of zkdeployment during a deployment
+        may have moved the program.
+        """
         waiting = self._waiting
         is_free = waiting is None or waiting.directory == directory or not waiting.conversation.is_running
-        return is_free and self._dnf.has_interpreter
+        return is_free and self._dnf.has_interpreter and _PROGRAM.exists()
 
     def prepare(self, directory: Path, arguments: Sequence[str], specs: Sequence[str]) -> bool:
         """Resolve, download, check and test an installation, and keep dnf waiting.
@@ -127,7 +134,7 @@ class HeldDnf:
         """End the dnf that waits for the order, if there is one; with ``directory``, only if it belongs there."""
         waiting = self._waiting
         if waiting is not None and directory in {None, waiting.directory}:
-            waiting.conversation.close()
+            waiting.conversation.end(_PATIENCE)
             self._waiting = None
 
 

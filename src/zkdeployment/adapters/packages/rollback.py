@@ -63,7 +63,7 @@ class Rollback:
             arguments = process.info["cmdline"] or []
             if commands.isdisjoint(arguments):
                 continue
-            if any(f"{self._state}/" in argument for argument in arguments):
+            if any(f"={self._state}/" in f"={argument}" for argument in arguments):
                 _log.warning("packages-dnf-awaited", pid=process.pid)
                 process.wait()
 

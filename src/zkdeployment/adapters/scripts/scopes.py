@@ -44,9 +44,13 @@ _SERVICE = re.compile(r"^(?:0:|\d+:name=systemd):/(?:\S+/)?([^/\s]+\.service)(?:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A scope, by the name of its ``unit``; ``None`` on a machine without systemd."""
+    """A scope, by the name of its ``unit``; ``None`` on a machine without systemd.
+
+    ``properties`` are further settings of the unit, as in unit files.
+    """
 
     unit: str | None = None
+    properties: tuple[str, ...] = ()
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs ``argv`` in this scope.
@@ -58,7 +62,8 @@ class Scope:
         options = ["--scope", "--quiet", "--collect", f"--unit={self.unit}", f"--slice={_SLICE}"]
         # systemd stops units in the reverse order of their start.
         order = [] if (service := _own_service()) is None else [f"--property=Before={service}"]
-        return ["systemd-run", *options, *order, "--", *argv]
+        properties = [f"--property={setting}" for setting in self.properties]
+        return ["systemd-run", *options, *order, *properties, "--", *argv]
 
     def signal(self, group: int, number: Signals) -> None:
         """Send a signal to all processes of this scope; without one, to the process group ``group``."""
@@ -73,15 +78,15 @@ class Scope:
             os.killpg(group, number)
 
 
-def new_scope(name: str) -> Scope:
-    """Return a new scope for one program, with a unique unit name that contains ``name``.
+def new_scope(name: str, *properties: str) -> Scope:
+    """Return a new scope with ``properties`` for one program; its unique unit name contains ``name``.
 
     Only root may create scopes of the system's systemd; for other users the scope has no unit.
     """
     if os.geteuid() != 0 or not BOOTED.is_dir() or shutil.which("systemd-run") is None:
         return Scope()
     label = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:100]
-    return Scope(f"zkdeployment-{label}-{uuid4().hex}.scope")
+    return Scope(f"zkdeployment-{label}-{uuid4().hex}.scope", properties)
 
 
 def _own_service() -> str | None:

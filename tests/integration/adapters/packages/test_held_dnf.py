@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 
 import psutil
@@ -134,6 +135,12 @@ def test_a_dnf_with_other_interfaces_works_as_before(host, replays, monkeypatch,
     assert replays == ["zkdeployment-prepared"]
 
 
+def test_an_upgrade_of_zkdeployment_during_a_deployment_may_move_the_program(host, replays, monkeypatch, tmp_path):
+    monkeypatch.setattr(held_dnf, "_PROGRAM", tmp_path / "moved.py")
+    upgrade(host)
+    assert replays == ["zkdeployment-prepared"]
+
+
 @pytest.mark.parametrize("with_journal", [False, True])
 def test_dnf_ends_with_its_agent_and_changes_nothing(host, tmp_path, with_journal):
     argv = [sys.executable, "-c", AGENT, str(host.root), *host.repositories, json.dumps({"foo": "1.1"})]
@@ -156,6 +163,23 @@ def test_recovery_and_a_failed_commit_end_a_waiting_dnf(host):
     with pytest.raises(Exception, match="another program changed packages"):
         host.manager.commit(transaction)
     assert waiting_dnf(host) is None
+
+
+def test_recovery_ends_even_a_waiting_dnf_that_was_stopped(host, monkeypatch):
+    monkeypatch.setattr(held_dnf, "_PATIENCE", 0.1)
+    host.manager.prepare(change({"foo": "1.1"}))
+    waiting_dnf(host).suspend()
+    host.manager.recover()
+    assert waiting_dnf(host) is None
+
+
+def test_recovery_does_not_wait_for_the_dnf_of_a_root_whose_name_ends_like_this_one(host):
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    argv = [sys.executable, "-c", "input()", "replay", f"/elsewhere{transaction.directory}/plan.json"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as other:
+        host.manager.recover()
+        assert other.poll() is None
+        other.kill()
 
 
 def test_of_two_transactions_the_first_is_held(host, replays):

@@ -156,6 +156,7 @@ def test_a_dnf_that_may_change_packages_runs_in_a_scope(tmp_path, machine, rpm_r
         assert program == "systemd-run"
         unit = r"--unit=zkdeployment-packages-[0-9a-f]{32}\.scope"
         assert any(re.fullmatch(unit, argument) for argument in arguments)
+        assert "--property=TimeoutStopSec=90" in arguments
 
 
 @pytest.mark.parametrize("lacking", ["systemd", "systemd-run", "root"])
