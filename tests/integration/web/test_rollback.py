@@ -138,7 +138,7 @@ def test_the_page_of_a_publication_offers_the_way_back(
     branch: Branch, zookeeper: str, revisions: tuple[str, str]
 ) -> None:
     with running_service(zookeeper, commits=branch.commits()) as service:
-        wait_until(lambda: len(service.adapters.feed.history(9)) == 2, "the history is read")
+        wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
         sequence = service.adapters.feed.history(9)[-1].sequence
         victor = service.add_user(Role.VIEWER, "victor")
         with service.browser(victor) as page:
