@@ -172,7 +172,7 @@ class Mutation:
 
 
 MUTATIONS = {
-    "no lock check": Mutation(no_lock_check, "outages", first=23),
+    "no lock check": Mutation(no_lock_check, "order", first=8),
     "no stop check": Mutation(no_stop_check, "mixed"),
     "no compare-and-set": Mutation(no_compare_and_set, "stops", first=4),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
