@@ -9,12 +9,12 @@ from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEve
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
 from zkdeployment.daemons.agent.lease_follower import LEASE_ERRORS, LeaseFollower
 from zkdeployment.daemons.agent.plans import confirm_order
+from zkdeployment.daemons.agent.publication_reader import VERIFICATION, PublicationReader
 from zkdeployment.daemons.agent.reporting.failure_reporter import reason
 from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
 from zkdeployment.daemons.agent.rollout_gate import RolloutGate
 from zkdeployment.daemons.agent.supervision import Supervision
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import (
     ConflictError,
     HostFilesError,
@@ -26,7 +26,6 @@ from zkdeployment.errors import (
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.deployment import DeploymentFailure
-from zkdeployment.model.publication import Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,13 +34,10 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_waits import AgentWaits
     from zkdeployment.daemons.agent.deployment_run import HostCommands
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
-    from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.publication import Published
 
-
-#: The step in which a host fails that does not trust a publication.
-VERIFICATION = "verify the publication"
 
 #: The events of cycles in which a host that runs has nothing to do.
 _IDLE = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.HOST_EXCLUDED})
@@ -50,9 +46,9 @@ _IDLE = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.HOST_EXCLUDED})
 class AgentCycle:
     """Runs the cycles of one host's agent, one at a time.
 
-    ``commands`` are those to run after a deployment. ``is_disturbed`` returns whether a deployment
-    that waits is to be abandoned. ``start_spread`` is the ``start_spread`` of the last cluster version. ``lease``
-    gives the host its role if it can be leased.
+    ``commands`` run after a deployment. ``is_disturbed`` returns whether a waiting deployment is to be abandoned.
+    ``start_spread`` is the ``start_spread`` of the last cluster version. ``lease`` gives the host its role if the
+    host can be leased.
     """
 
     def __init__(
@@ -73,7 +69,7 @@ class AgentCycle:
         self._is_disturbed = is_disturbed
         self._inventory = InventoryReporter(adapters, reporting.local)
         self.lease = LeaseFollower(adapters, reporting)
-        self._watermark = Watermark(adapters.files)
+        self._publications = PublicationReader(adapters, reporting)
         self._held: ClusterState | None = None
         self._confirmed = 0
         self._may_be_queued = True  # by an earlier process of this host
@@ -114,8 +110,10 @@ class AgentCycle:
         if not self._read_lease():
             return
         cluster = self._reporting.retry.read_cluster()
-        published = self._read_published(cluster)  # after the cluster version: a version never lacks its strategy
-        if published is None:
+        # Read after the cluster version, so that a version never lacks its strategy.
+        published = self._publications.read(cluster)
+        if isinstance(published, CycleEvent):
+            self._advance(published)
             return
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
         if cluster is None or cluster.revision is None:
@@ -249,43 +247,6 @@ class AgentCycle:
             revision=revision,
             spread=self.start_spread,
         )
-
-    def _read_published(self, cluster: Cluster | None) -> Published | None:
-        """Return the last publication and remember it before the host changes anything.
-
-        Returns ``None`` if the host must not act on it; the reason is reported then. Raises
-        ``StalePublicationError`` if ZooKeeper has lost a publication that this host knows of.
-        """
-        if self._adapters.trusted is None:
-            published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
-            self._watermark.check(published)
-            self._watermark.note(published)
-        elif cluster is None or cluster.revision is None:
-            return Published()  # nothing may start
-        else:
-            verified = self._read_trusted(self._adapters.trusted, cluster.revision)
-            if verified is None:
-                return None
-            published = verified
-        self._reporting.refusal.clear_refusal()
-        return published
-
-    def _read_trusted(self, trusted: TrustedPublications, revision: Revision) -> Published | None:
-        """Return the signed publication; stop the fleet if ZooKeeper does not hold what a publisher signed."""
-        identity = self._reporting.host.identity
-        try:
-            published = self._reporting.retry.retry_until_reachable(lambda: trusted.published(identity, revision))
-            with failpoints("remember-publication"):
-                trusted.remember(published)
-        except UntrustedError as error:
-            self._reporting.failures.fail(revision, DeploymentFailure(0, VERIFICATION), error)
-            self._advance(CycleEvent.PUBLICATION_UNTRUSTED)
-            return None
-        except HostFilesError as error:
-            self._reporting.refusal.refuse(reason(error))
-            self._advance(CycleEvent.DEFECT_MET)
-            return None
-        return published
 
     def _settle(self) -> None:
         try:

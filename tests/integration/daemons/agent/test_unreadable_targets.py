@@ -9,9 +9,10 @@ import pytest
 
 from support.signed_fleet import TARGETS, SignedFleet
 from support.waiting import wait_until
-from zkdeployment.daemons.agent import agent_cycle
+from zkdeployment.daemons.agent.rollout_gate import RolloutGate
 from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.errors import TreeError
+from zkdeployment.model.publication import Published
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +95,8 @@ def test_an_error_of_damaged_nodes_is_shown_and_the_agent_tries_again(
     with host.agent() as agent:
         host.wait_for_version("r1")
         with monkeypatch.context() as broken:
-            broken.setattr(agent_cycle.RolloutGate, "__init__", damaged)
-            broken.setattr(agent_cycle.Published, "governs", lambda *_: True)
+            broken.setattr(RolloutGate, "__init__", damaged)
+            broken.setattr(Published, "governs", lambda *_: True)
             fleet.set_version("r2")
             wait_until(lambda: host.node.get("error") == "the rollout is damaged", "the error is shown")
         assert not agent.ended
