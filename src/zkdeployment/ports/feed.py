@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.reading import CheckReading
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.fleet.cached_fleet import CachedFleet
-    from zkdeployment.fleet.events import EventLog
+    from zkdeployment.fleet.events.event_log import EventLog
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act

@@ -14,7 +14,7 @@ from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.checks.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.ordering import WantedConfiguration, want
-from zkdeployment.fleet.events import EventKind
+from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import UnreachableError
-from zkdeployment.fleet.events import EventKind
+from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.intents.edits import find_intent
 from zkdeployment.model.commits import Author
 from zkdeployment.model.host import Host, Identity

@@ -13,7 +13,7 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.errors import UnreachableError
-from zkdeployment.fleet import events
+from zkdeployment.fleet.events import event_log
 from zkdeployment.model.user import Role, User
 from zkdeployment.web.streams import event_stream
 from zkdeployment.web.streams.audience import audience_of
@@ -55,7 +55,7 @@ def test_a_client_that_takes_nothing_is_disconnected(feed: ZooKeeperFeed, monkey
 def test_a_client_that_is_too_slow_for_the_log_gets_a_reset_instead_of_a_queue(
     feed: ZooKeeperFeed, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(events, "KEPT", 3)
+    monkeypatch.setattr(event_log, "KEPT", 3)
     hub = EventHub(feed)
     sent: list[bytes] = []
 

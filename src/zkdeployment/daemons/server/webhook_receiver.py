@@ -13,7 +13,7 @@ from zkdeployment.ports.webhooks import WebhookOutcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zkdeployment.fleet.events import EventBatch
+    from zkdeployment.fleet.events.event_log import EventBatch
     from zkdeployment.fleet.webhooks.outbox import WebhookEvent
     from zkdeployment.fleet.webhooks.webhook import Webhook
     from zkdeployment.ports.process import Clock

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.events import RESET_EVENT, EventBatch, EventKind
+from zkdeployment.fleet.events.event import RESET_EVENT, EventKind
+from zkdeployment.fleet.events.event_log import EventBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.fleet.events import EventLog, FleetEvent
+    from zkdeployment.fleet.events.event import FleetEvent
+    from zkdeployment.fleet.events.event_log import EventLog
     from zkdeployment.fleet.webhooks.webhook import Webhook
 
 #: The most events that wait for a receiver. If there are more, the oldest are dropped.

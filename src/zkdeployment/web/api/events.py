@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.exceptions import HTTPException
 
-from zkdeployment.fleet.events import EventKind
+from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.web.access.rights import PoolReader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.error_responses import ERRORS, RETRY_AFTER

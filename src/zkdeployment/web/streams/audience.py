@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.events import EventKind
+from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.model.user import Right
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.fleet.events import FleetEvent
+    from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.model.user import User
 
 #: The kinds that concern the stream itself.

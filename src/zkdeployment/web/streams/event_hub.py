@@ -20,7 +20,8 @@ from zkdeployment.web.streams.event_text import encode_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
-    from zkdeployment.fleet.events import EventBatch, EventKind
+    from zkdeployment.fleet.events.event import EventKind
+    from zkdeployment.fleet.events.event_log import EventBatch
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.web.streams.audience import Audience
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from zkdeployment.fleet.events import RESET_EVENT, connection_event
+from zkdeployment.fleet.events.event import RESET_EVENT, connection_event
 from zkdeployment.web.streams.event_text import encode_event, heartbeat, introduction
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from zkdeployment.fleet.events import EventBatch, EventKind
+    from zkdeployment.fleet.events.event import EventKind
+    from zkdeployment.fleet.events.event_log import EventBatch
     from zkdeployment.web.streams.event_hub import EventHub, Subscriber
 
 #: Seconds without an event after which a comment keeps the connection open.

@@ -10,7 +10,7 @@ from fastapi.sse import format_sse_event
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from zkdeployment.fleet.events import EventKind, FleetEvent
+    from zkdeployment.fleet.events.event import EventKind, FleetEvent
     from zkdeployment.web.streams.audience import Audience
 
 #: Milliseconds after which a browser that lost its connection connects again.

@@ -2,7 +2,7 @@ import importlib.util
 import json
 
 from support.manual import HERE
-from zkdeployment.fleet.events import EventKind, FleetEvent
+from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.webhooks.cloud_event import signed_request
 from zkdeployment.fleet.webhooks.outbox import WebhookEvent
 

@@ -1,6 +1,7 @@
 import pytest
 
-from zkdeployment.fleet.events import RESET_EVENT, EventBatch, EventKind, EventLog, FleetEvent
+from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent
+from zkdeployment.fleet.events.event_log import EventBatch, EventLog
 from zkdeployment.fleet.webhooks.outbox import (
     GIVEN_UP,
     MOST_WAITING,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.fleet.events import RESET_EVENT, EventKind, FleetEvent, connection_event
+from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent, connection_event
 from zkdeployment.model.user import Role, User
 from zkdeployment.web.streams.audience import audience_of
 

@@ -25,7 +25,9 @@ from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
 from zkdeployment.checks.reading import CheckReading
 from zkdeployment.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.fleet.cached_fleet import CachedFleet, FleetReading
-from zkdeployment.fleet.events import RESET_EVENT, EventLog, connection_event, events_between
+from zkdeployment.fleet.events.differences import events_between
+from zkdeployment.fleet.events.event import RESET_EVENT, connection_event
+from zkdeployment.fleet.events.event_log import EventLog
 from zkdeployment.intents.fleet_reports import fleet_reports
 from zkdeployment.log import get_logger
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.fleet.events import FleetEvent
+    from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act

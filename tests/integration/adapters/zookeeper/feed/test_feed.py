@@ -17,7 +17,8 @@ from zkdeployment.adapters.zookeeper.inventories import write_inventory
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.refusals import write_refusal
 from zkdeployment.errors import UnreachableError
-from zkdeployment.fleet.events import EventBatch, EventKind
+from zkdeployment.fleet.events.event import EventKind
+from zkdeployment.fleet.events.event_log import EventBatch
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.history import Refusal

@@ -3,16 +3,8 @@ import pytest
 from zkdeployment.checks.changes import CheckChange, LastCheckChanges
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState
 from zkdeployment.fleet.cached_fleet import FleetReading
-from zkdeployment.fleet.events import (
-    KEPT,
-    MOST_AT_ONCE,
-    RESET_EVENT,
-    EventKind,
-    EventLog,
-    FleetEvent,
-    connection_event,
-    events_between,
-)
+from zkdeployment.fleet.events.differences import events_between
+from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.intents.instances import IntentInstance, IntentRecord
 from zkdeployment.model.cluster import Cluster
@@ -22,7 +14,6 @@ from zkdeployment.model.stop import Stop
 
 A, B = Identity("a", "a.example"), Identity("b", "b.example")
 STOP = Stop("?", "?", "?", "stop", "smoke", 5.0, by="jim@desk")
-EVENT = FleetEvent(EventKind.HOST, "a", {"state": "converged"})
 
 
 def reading(cluster: Cluster | None = None, sequence: int = 7, **fields: object) -> FleetReading:
@@ -139,54 +130,6 @@ def test_a_resume_is_a_stop_event_without_a_stop():
 def test_a_coordinator_that_begins_to_lead_is_an_event_of_the_rollout():
     (event,) = events_between(reading(), reading(coordinator="c1"))
     assert (event.kind, event.subject) == (EventKind.ROLLOUT, "none")
-
-
-def test_the_connection_event_has_the_age_of_the_data():
-    assert connection_event(connected=False, read_at=9.5).to_json() == {
-        "id": "zookeeper",
-        "connected": False,
-        "read_at": 9.5,
-    }
-
-
-def test_a_client_resumes_after_the_last_transaction_that_it_knows():
-    log = EventLog(base=10).appended(12, 13, (EVENT,)).appended(20, 25, (EVENT,))
-    assert [[batch.id for batch in log.since(id_) or ()] for id_ in (10, 12, 13, 20, 24, 25)] == [
-        [12, 20],
-        [12, 20],  # the batch may have a change of transaction 13
-        [20],
-        [20],
-        [20],
-        [],
-    ]
-
-
-def test_events_older_than_the_log_cannot_be_resumed():
-    assert EventLog(base=10).appended(12, 13, (EVENT,)).since(9) is None
-
-
-def test_old_batches_are_dropped_and_can_no_longer_be_resumed_from():
-    log = EventLog(base=1)
-    batches = KEPT // MOST_AT_ONCE + 2
-    for number in range(batches):
-        log = log.appended(10 * number, 10 * number + 5, (EVENT,) * MOST_AT_ONCE)
-    assert sum(len(batch.events) for batch in log.batches) == KEPT
-    assert log.base == 15
-    assert log.since(14) is None
-    assert log.since(15) == log.batches
-    assert log.after(1) is None
-    assert log.after(2) == log.batches
-
-
-def test_too_many_events_at_once_are_replaced_by_a_reset():
-    log = EventLog().appended(1, 2, (EVENT,) * (MOST_AT_ONCE + 1))
-    assert log.batches[0].events == (RESET_EVENT,)
-
-
-@pytest.mark.parametrize(("number", "expected"), [(0, [1, 2]), (1, [2]), (2, []), (3, [])])
-def test_a_connected_client_gets_the_batches_after_its_last_one(number: int, expected: list[int]):
-    log = EventLog().appended(1, 2, (EVENT,)).appended(3, 4, (EVENT,))
-    assert [batch.number for batch in log.after(number) or ()] == expected
 
 
 DOWN = CheckChange("id-1", "tcp", "/shop/web", 0, "h1", "nagios1", "active", "awaiting_deprovision")

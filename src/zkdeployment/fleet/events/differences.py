@@ -1,16 +1,14 @@
-"""Events: the differences of two readings of the fleet, and the recent events that a client can resume from.
+"""The events between two readings of the fleet.
 
-An event names what changed, with a few facts for displays; clients read the details themselves. To add a kind, add
-it to ``EventKind``, and to ``_DIFFERENCES`` the function that compares two readings.
+To add a kind of event, add it to ``EventKind``, and to ``_DIFFERENCES`` the function that compares two readings.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
 from zkdeployment.fleet.rollout_states import rollout_state
 from zkdeployment.fleet.rollout_text import describe_rollout
 from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
@@ -18,127 +16,19 @@ from zkdeployment.model.cluster import ClusterState
 from zkdeployment.pools.changes import level_changes, node_changes, session_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.fleet.cached_fleet import FleetReading
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
-    from zkdeployment.model.tree import Value
-
-#: The most events of one reading that are passed on. After more changes at once, clients load everything again.
-MOST_AT_ONCE = 500
-
-#: How many events are kept for clients that resume.
-KEPT = 5000
-
-#: The subject of an event that stands for changes of many check instances: load them again.
-MANY_CHECKS = "many"
 
 #: The most characters of a text in an event.
 _LONGEST = 300
 
 
-class EventKind(Enum):
-    """The subject of an event."""
-
-    HOST = "host"  # a host registered, left, or wrote to its node
-    PUBLICATION = "publication"  # the cluster version or the published revision changed, or a tip was refused
-    ROLLOUT = "rollout"  # the rollout of the published revision changed
-    STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
-    INTENT = "intent"  # the state, the document or the newest instance of an intent changed
-    CHECK = "check"  # a check instance came into another state
-    SESSION = "session"  # a tenant's session was requested, began, changed, is about to expire, or ended
-    POOL = "pool"  # the level of a pool or the numbers of its nodes changed
-    NODE = "node"  # a node of a pool came into another state
-    FEED = "feed"  # the service lost or regained its connection to ZooKeeper
-    RESET = "reset"  # events were lost, or were too many: load everything again
-
-
-@dataclass(frozen=True, slots=True)
-class FleetEvent:
-    """One event: its kind, the id of its subject, and a small body.
-
-    Subjects are host ids, sequences, ids of rollouts, subjects of intents, ids of check instances, sessions and
-    nodes, and names of pools. An event of a session has the id of the tenant as ``tenant`` in its body.
-    """
-
-    kind: EventKind
-    subject: str
-    body: Mapping[str, Value] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the data of the event as ``GET /api/v1/events`` sends them."""
-        return {"id": self.subject, **self.body}
-
-
-RESET_EVENT = FleetEvent(EventKind.RESET, "all")
-
-
-@dataclass(frozen=True, slots=True)
-class EventBatch:
-    """The events of one reading, in order.
-
-    ``id`` is the last transaction that the reading certainly contains; clients resume from it. ``upto`` is the
-    last transaction that the reading can contain. ``number`` counts the batches of this service. ``time`` is that
-    of the reading, in seconds since the epoch.
-    """
-
-    number: int
-    id: int
-    upto: int
-    events: tuple[FleetEvent, ...]
-    time: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class EventLog:
-    """The recent batches of events, oldest first: at most ``KEPT`` events, however fast the fleet changes.
-
-    Changes up to transaction ``base`` can be missing in ``batches``, later ones cannot. ``last`` is the number of
-    the newest batch.
-    """
-
-    base: int = 0
-    batches: tuple[EventBatch, ...] = ()
-    last: int = 0
-
-    def appended(self, id_: int, upto: int, events: Sequence[FleetEvent], time: float = 0.0) -> EventLog:
-        """Return the log with a batch of these events; the oldest batches are dropped when there are too many."""
-        shown = tuple(events) if len(events) <= MOST_AT_ONCE else (RESET_EVENT,)
-        batches = (*self.batches, EventBatch(self.last + 1, id_, upto, shown, time))
-        base, kept = self.base, sum(len(batch.events) for batch in batches)
-        start = 0
-        while kept > KEPT and start < len(batches) - 1:
-            base, kept = max(base, batches[start].upto), kept - len(batches[start].events)
-            start += 1
-        return EventLog(base, batches[start:], self.last + 1)
-
-    def after(self, number: int) -> tuple[EventBatch, ...] | None:
-        """Return the batches after the one with this number; ``None`` if some of them were dropped."""
-        if number >= self.last:
-            return ()
-        if not self.batches or self.batches[0].number > number + 1:
-            return None
-        return self.batches[number + 1 - self.batches[0].number :]
-
-    def since(self, id_: int) -> tuple[EventBatch, ...] | None:
-        """Return the batches that can contain a change after transaction ``id_``, wherever a client received it.
-
-        ``None`` means that older changes are no longer known. A batch may repeat what the client knows already.
-        """
-        if id_ < self.base:
-            return None
-        return tuple(batch for batch in self.batches if batch.upto > id_)
-
-
 def events_between(before: FleetReading, after: FleetReading) -> tuple[FleetEvent, ...]:
     """Return the events that lead from one reading to the next."""
     return tuple(event for difference in _DIFFERENCES for event in difference(before, after))
-
-
-def connection_event(*, connected: bool, read_at: float) -> FleetEvent:
-    """Return the event for a lost or regained connection to ZooKeeper; ``read_at`` as in ``CachedFleet``."""
-    return FleetEvent(EventKind.FEED, "zookeeper", {"connected": connected, "read_at": read_at})
 
 
 def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:

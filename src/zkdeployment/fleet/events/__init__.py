@@ -1,0 +1,1 @@
+"""Events: what changed in the fleet, for clients that follow the service."""
