@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from zkdeployment.cli.shared.console import console_for, styled
+from zkdeployment.cli.shared.interruption import interrupted_by_signals
 from zkdeployment.cli.shared.optional_libraries import service_libraries
 from zkdeployment.cli.shared.options import emit, output_option
 from zkdeployment.cli.shared.terminal import echo
@@ -24,7 +24,6 @@ from zkdeployment.sandbox.process_cleanup import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
 directory_option = click.option(
     "-d",
@@ -97,7 +96,7 @@ def up(
     requested = read_hosts(hosts)
     if nagios:
         find_nagios()  # before anything is started
-    with _progress() as report, _interrupted_by_signals(), service_libraries():
+    with _progress() as report, interrupted_by_signals(), service_libraries():
         sandbox.up(
             requested,
             servers=int(servers),
@@ -241,18 +240,3 @@ def _progress() -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True)
     with console.status("") as spinner:
         yield lambda text: spinner.update(f"{text} ...")
-
-
-@contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP like Ctrl-C, so that a partly started fleet is ended."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.interruption import interrupted_by_signals
 from zkdeployment.cli.shared.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
@@ -118,7 +119,7 @@ def command(
             if not acquired:
                 _give_way(settings, options)
             elif interval is None:
-                with build_syncer(settings) as syncer:
+                with interrupted_by_signals(), build_syncer(settings) as syncer:
                     echo(syncer.sync(options).sentence)
             else:
                 _follow(settings)
@@ -171,7 +172,7 @@ def _forced(reason: str, *, force: bool) -> ForcedBy | None:
 
 
 def _preview(settings: Settings, options: SyncOptions) -> None:
-    with build_preview(settings) as syncer:
+    with interrupted_by_signals(), build_preview(settings) as syncer:
         report = syncer.preview(options)
     if report.draft is None:
         echo(report.sentence, err=True)

@@ -13,18 +13,22 @@ from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
 from zkdeployment.adapters.packages.repositories import NamedRepositories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.config.settings import SyncSettings
     from zkdeployment.ports.host_repositories import HostRepositories
 
 
-def syncer_repositories(sync: SyncSettings) -> HostRepositories | None:
-    """Return the configured repositories, cached beside the mirror; ``None`` if none are configured."""
+def syncer_repositories(sync: SyncSettings, *, tick: Callable[[], None] = lambda: None) -> HostRepositories | None:
+    """Return the configured repositories, cached beside the mirror; ``None`` if none are configured.
+
+    ``tick`` is called a few times a second while they are read; when it raises, the reading ends.
+    """
     if not sync.repositories:
         return None
     mirror = sync.tree_directory
-    return DnfHostRepositories(mirror.with_name(f".{mirror.name}.packages"), NamedRepositories(sync.repositories))
+    cache = mirror.with_name(f".{mirror.name}.packages")
+    return DnfHostRepositories(cache, NamedRepositories(sync.repositories), tick=tick)
 
 
 @contextlib.contextmanager

@@ -102,14 +102,20 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     try:
         signer = publication_signer(settings)
         store = _publications(settings, session, signer)
-        control = Control(SystemClock())
+        control, notifier = Control(SystemClock()), SystemdNotifier()
         sync = settings.require_sync()
+
+        def tick() -> None:
+            control.check()
+            notifier.watchdog()  # this thread is alive, and the check of packages has a time limit
+
+        repositories = syncer_repositories(sync, tick=tick)
         follower = Follower(
-            _syncer(settings, store, _source(settings), signer, syncer_repositories(sync)),
+            _syncer(settings, store, _source(settings), signer, repositories),
             store,
             control,
             connect=session.open,
-            notifier=SystemdNotifier(),
+            notifier=notifier,
             probe=build_probe(sync.metrics, session),
             unfinished=partial(unfinished, sync.tree_directory),
         )

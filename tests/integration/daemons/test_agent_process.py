@@ -6,11 +6,7 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +17,7 @@ import pytest
 import zkdeployment
 from support.agents import SCRIPT, AgentHost, Fleet, called, put_script, wait_for_versions
 from support.proxy import Proxy
+from support.supervisor import heard
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.config.load import load
@@ -541,27 +538,6 @@ def wait_for_script(host: AgentHost) -> psutil.Process:
     script = psutil.Process(json.loads(record.read_text())["pid"])
     assert os.getsid(script.pid) == script.pid
     return script
-
-
-@contextmanager
-def heard(address: Path) -> Iterator[list[str]]:
-    """Yield the messages that agents send to the supervisor at ``NOTIFY_SOCKET``."""
-    messages: list[str] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
-        supervisor.bind(str(address))
-
-        def listen() -> None:
-            while message := supervisor.recv(1000):
-                messages.append(message.decode())
-
-        listening = threading.Thread(target=listen)
-        listening.start()
-        try:
-            yield messages
-        finally:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
-                end.sendto(b"", str(address))
-            listening.join()
 
 
 @pytest.fixture

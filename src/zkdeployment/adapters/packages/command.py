@@ -9,6 +9,7 @@ import functools
 import os
 import platform
 import shutil
+import time
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -49,6 +50,9 @@ _TIMEOUT = 3600.0
 
 _ATTEMPTS = 3
 
+#: Seconds between two calls of ``tick`` while another program holds a lock.
+_POLL = 0.2
+
 #: The time that dnf has to end when the machine shuts down; systemd's default depends on the distribution. A
 #: dnf that is killed leaves packages half changed.
 _STOP = "TimeoutStopSec=90"
@@ -60,8 +64,9 @@ class DnfCommand:
     For ``/``, the system's dnf uses its own configuration. For any other root, dnf ignores the configuration of
     this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is for how many
     seconds ``retry_while_locked`` retries, ``gap`` the seconds between two attempts to reach a repository.
-    ``tick`` is called a few times a second during calls that change nothing; when ``tick`` raises, dnf is killed.
-    Such a call may take ``limit`` seconds. ``plugins`` is a directory of plugins for a root that is not ``/``.
+    ``tick`` is called a few times a second during calls that change nothing, and during waits; when ``tick``
+    raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``plugins`` is a directory of
+    plugins for a root that is not ``/``.
     """
 
     def __init__(  # noqa: PLR0913  one for each limit
@@ -159,9 +164,16 @@ class DnfCommand:
             retry=tenacity.retry_if_exception_type(LockedError),
             wait=tenacity.wait_random_exponential(multiplier=0.2, max=10),
             stop=tenacity.stop_after_delay(self._patience),
+            sleep=self._sleep,
             reraise=True,
         )
         return retrying(attempt, *args, **keywords)
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._tick()
+            time.sleep(min(left, _POLL))
 
     @property
     def version(self) -> str:

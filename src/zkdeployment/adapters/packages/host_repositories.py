@@ -105,7 +105,11 @@ class DnfHostRepositories:
             # By default, the caches of other users than root have names that change.
             places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
             arguments = [*_PATIENCE, *places, freshness, *_forced(arch), "zkdeployment-paper", scratch]
-            self._dnf.retry_while_locked(self._dnf.run, *arguments)
+            try:
+                self._dnf.retry_while_locked(self._dnf.run, *arguments)
+            except PackageError:
+                self._tick()  # a supervisor that ends this process may have ended dnf, too
+                raise
             answer = Path(scratch) / "answer.json"
             if not answer.exists():
                 raise PackageError("dnf gave no answer about the repositories; run it by hand to see why")

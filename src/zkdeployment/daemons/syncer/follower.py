@@ -17,6 +17,7 @@ from zkdeployment.errors import (
     NotConvergedError,
     RefusedError,
     RestartError,
+    ShutdownError,
     SourceError,
     StalePublicationError,
     TreeError,
@@ -98,9 +99,16 @@ class Follower:
             self._notifier.watchdog()
             pause = min(interval, _LOCKED_RETRY) if self._request_waits else max(interval, self._backoff.seconds)
             # The jitter keeps several syncers from polling the repository at the same moment.
-            self._control.wait(jittered(pause, 0.1))
+            self._wait(jittered(pause, 0.1))
         self._notifier.stopping()
         self._telemetry.write(interval, up=False)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for a wake-up, and serve the watchdog meanwhile."""
+        pace = self._notifier.pace
+        while not self._control.wait(min(seconds, pace)) and seconds > pace:
+            self._notifier.watchdog()
+            seconds -= pace
 
     def _cycle(self, interval: float) -> None:
         self._telemetry.begin()
@@ -110,6 +118,8 @@ class Follower:
                 report = self._sync()
         except RestartError:
             raise
+        except ShutdownError as error:
+            get_logger().info("publication-abandoned", reason=str(error))
         except ZkdeploymentError as error:
             self._backoff.reset()
             self._fail(error, interval)
@@ -134,8 +144,8 @@ class Follower:
     def _serve(self, request: PublicationRequest) -> SyncReport:
         """Publish on an operator's request, or answer the request with the error.
 
-        A request stays open if ZooKeeper is unreachable or another syncer holds the lock: that syncer may have
-        been killed, and its lock lasts as long as its session.
+        A request stays open if ZooKeeper is unreachable, if this syncer is asked to end, or if another syncer
+        holds the lock: that syncer may have been killed, and its lock lasts as long as its session.
         """
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
         forced = ForcedBy(request.by, request.reason)
@@ -143,7 +153,7 @@ class Follower:
             return self._syncer.sync(
                 SyncOptions(force=True, overrides=request.overrides, forced=forced, request=request)
             )
-        except (UnreachableError, RestartError):
+        except (UnreachableError, RestartError, ShutdownError):
             raise
         except LockHeldError:
             self._request_waits = True

@@ -391,6 +391,22 @@ def test_a_shutdown_of_the_agent_ends_a_preparation(host, tmp_path):
     assert leftovers(host) == set()
 
 
+def test_a_shutdown_of_the_agent_ends_the_wait_for_another_program(host):
+    attempts = []
+
+    def attempt():
+        attempts.append("refused")
+        raise failures.LockedError("locked")
+
+    def tick():
+        if attempts:
+            raise ShutdownError("stopping")
+
+    with pytest.raises(ShutdownError):
+        Dnf(host.root, host.repositories, patience=300, tick=tick)._dnf.retry_while_locked(attempt)
+    assert attempts == ["refused"]
+
+
 def test_a_repository_without_a_known_key_is_refused(host):
     with pytest.raises(PackageError, match=r"rpm has no key for the repository: .*; import its key"):
         Dnf(host.root, ("http://127.0.0.1:9/",)).prepare(change({"foo": "1.0"}))

@@ -97,13 +97,15 @@ class StepEffects:
                 assert_never(step)
 
     def _change_controller(self, step: ChangeController) -> None:
-        transaction = self._adapters.packages.prepare(step.change)
-        self._adapters.files.add_managed(packages_to_register(step.registered, transaction.after, step.removed))
-        with failpoints("commit-controller"):
-            self._commit(step.change, transaction)
-        with failpoints("clear-controller"):
-            self._adapters.files.clear_software(step.removed, ())
-        self._adapters.files.drop_managed(step.removed)
+        with self._adapters.notifier.uninterrupted():
+            transaction = self._adapters.packages.prepare(step.change)
+            managed = packages_to_register(step.registered, transaction.after, step.removed)
+            self._adapters.files.add_managed(managed)
+            with failpoints("commit-controller"):
+                self._commit(step.change, transaction)
+            with failpoints("clear-controller"):
+                self._adapters.files.clear_software(step.removed, ())
+            self._adapters.files.drop_managed(step.removed)
 
     def _run_controller(self, step: StartDeployments | EndDeployments) -> None:
         script = self._adapters.files.controller_script(step.controller.package, step.kind)

@@ -1,0 +1,139 @@
+"""A syncer that is asked to end while it checks packages: an endless answer of a server, real dnf and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, ClassVar
+
+import psutil
+import pytest
+
+from support.supervisor import heard
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.publishing import Publishing
+
+TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
+
+
+DAEMON = ("--interval", "3600")
+
+
+class EndlessMetadata(BaseHTTPRequestHandler):
+    """Answers go on for hours, fast enough for dnf; ``clients`` are the threads that write one."""
+
+    url: ClassVar[str]
+    clients: ClassVar[set[int]] = set()
+    ended: ClassVar[threading.Event]
+
+    def do_GET(self) -> None:
+        """Write spaces until the client or the server ends."""
+        self.clients.add(threading.get_ident())
+        try:
+            self.send_response(200)
+            self.send_header("Content-Length", "9999999999")
+            self.end_headers()
+            while not self.ended.wait(0.05):
+                self.wfile.write(b" " * 4000)
+        except OSError:
+            pass
+        finally:
+            self.clients.discard(threading.get_ident())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def metadata() -> Iterator[type[EndlessMetadata]]:
+    EndlessMetadata.ended = threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), EndlessMetadata) as server:
+        EndlessMetadata.url = f"http://127.0.0.1:{server.server_port}/"
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield EndlessMetadata
+        EndlessMetadata.ended.set()
+        server.shutdown()
+        serving.join()
+
+
+@pytest.fixture
+def config(publishing: Publishing, metadata, tmp_path: Path) -> Path:
+    file = tmp_path / "x.cfg"
+    file.write_text(
+        f"[zkdeployment]\nzookeeper = {publishing.zookeeper}\n[sync]\nurl = {publishing.repository.url}\n"
+        f"tree-directory = {tmp_path}/var/tree\nrepositories = {metadata.url}\n"
+    )
+    return file
+
+
+def solvers(directory: Path) -> list[psutil.Process]:
+    """Return the running dnf that have their cache below a directory."""
+    return [
+        found
+        for found in psutil.process_iter(["cmdline"])
+        if any(f"{directory}/var/.tree.packages/" in word for word in found.info["cmdline"] or [])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "with_dnf", "status"),
+    [(DAEMON, False, 0), (DAEMON, True, 0), ((), False, 128 + signal.SIGINT)],
+    ids=["the daemon", "the daemon and dnf", "one run"],
+)
+def test_a_check_of_packages_serves_the_watchdog_and_ends_at_sigterm_with_nothing_published(
+    publishing: Publishing, metadata, config: Path, tmp_path: Path, options, with_dnf: bool, status: int
+):
+    """systemd sends its signal to all processes of a unit: a check that ends because of that proves nothing."""
+    publishing.push(TREE)
+    environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "600000"}
+    argv = [sys.executable, "-m", "zkdeployment", "sync", str(config), *options]
+    with (
+        heard(tmp_path / "notify") as messages,
+        subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True) as syncer,
+    ):
+        try:
+            wait_until(lambda: metadata.clients, "dnf reads the metadata")
+            if options:
+                signs = messages.count("WATCHDOG=1")
+                wait_until(lambda: messages.count("WATCHDOG=1") > signs + 3, "signs of life during the check")
+            assert metadata.clients
+            for process in [psutil.Process(syncer.pid), *(solvers(tmp_path) if with_dnf else [])]:
+                process.terminate()
+            assert syncer.wait(10) == status
+        finally:
+            syncer.kill()
+        assert syncer.stderr is not None
+        log = syncer.stderr.read()
+    assert ("publication-abandoned" if options else "interrupted") in log
+    assert "packages-not-checked" not in log
+    assert solvers(tmp_path) == []
+    wait_until(lambda: not metadata.clients, "the connection has ended")
+    assert publishing.version == "none"
+    assert publishing.client.get_children("/hosts-lock") == []
+    assert (tmp_path / "var/.tree.unfinished").exists()
+
+
+def test_an_idle_syncer_serves_the_watchdog(publishing: Publishing, config: Path, tmp_path: Path):
+    config.write_text(config.read_text().partition("repositories")[0])
+    revision = publishing.push(TREE)
+    environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+    argv = [sys.executable, "-m", "zkdeployment", "sync", str(config), "--interval", "3600"]
+    with heard(tmp_path / "notify") as messages, subprocess.Popen(argv, env=environment) as syncer:
+        try:
+            wait_until(lambda: publishing.version == revision, "the revision is published")
+            signs = messages.count("WATCHDOG=1")
+            wait_until(lambda: messages.count("WATCHDOG=1") > signs + 3, "signs of life while the syncer waits")
+            syncer.terminate()
+            assert syncer.wait(10) == 0
+        finally:
+            syncer.kill()
