@@ -278,11 +278,19 @@ class Conversation:
             self._kill()
             self._process.wait()
 
-    def wait(self) -> int:
-        """Do as ``close``, but let the program end with an open socket."""
+    def wait(self) -> tuple[int, bytes]:
+        """Wait until the program ends by itself; return its exit status, and what it wrote that was not read."""
         status = self._process.wait()
-        self._connection.close()
-        return status
+        return status, self._rest()
+
+    def _rest(self) -> bytes:
+        """Return what a program that has ended wrote, and close the socket."""
+        self._connection.settimeout(0)
+        rest = b""
+        with self._connection, contextlib.suppress(OSError):  # it ended without reading all that was sent
+            while part := self._connection.recv(65536):
+                rest += part
+        return rest
 
 
 def converse(argv: Sequence[str], *, output: Path, env: Mapping[str, str]) -> Conversation:

@@ -31,6 +31,9 @@ _NOT_BEGUN = 75
 
 _ORDER = b"commit\n"
 
+#: The program's answer to the order, before it changes anything.
+_BEGUN = b"begun\n"
+
 #: Seconds that a dnf which is no longer needed has to end.
 _PATIENCE = 10.0
 
@@ -108,23 +111,19 @@ class HeldDnf:
     def commit(self, directory: Path) -> str | None:
         """Order the transaction and return all output of dnf when the transaction has been made.
 
-        Return ``None`` if no dnf waits for this order, or if dnf ended before it began. Raises the
-        ``PackageError`` of ``failures.explain``.
+        Return ``None`` if no dnf waits for this order, or if dnf certainly changed nothing: because its time was
+        over, because it was killed before it began, or because it failed early. Raises the ``PackageError`` of
+        ``failures.explain``.
         """
         waiting = self._waiting
         if waiting is None or waiting.directory != directory:
             return None
         self._waiting = None
-        if not waiting.conversation.is_running:
-            waiting.conversation.close()
-            return None
         waiting.conversation.send(_ORDER)
-        status = waiting.conversation.wait()
+        status, answer = waiting.conversation.wait()
         printed = waiting.output
-        if status == _NOT_BEGUN:
-            return None
-        if status > 0 and not failures.has_begun(printed):
-            _log.info("packages-dnf-not-begun", reason=str(failures.explain(status, printed)))
+        if answer != _BEGUN or (status > 0 and not failures.has_begun(printed)):
+            _log.info("packages-dnf-not-begun", reason=_reason(status, printed))
             return None
         if status:
             raise failures.explain(status, printed)
@@ -136,6 +135,13 @@ class HeldDnf:
         if waiting is not None and directory in {None, waiting.directory}:
             waiting.conversation.end(_PATIENCE)
             self._waiting = None
+
+
+def _reason(status: int, printed: str) -> str:
+    """Return why a dnf ended before it began."""
+    if status == _NOT_BEGUN:
+        return printed.strip().rpartition("\n")[2]
+    return str(failures.explain(status, printed))
 
 
 def _output(directory: Path) -> Path:

@@ -8,13 +8,14 @@ import sys
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.packages import held_dnf, local_repository
 from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.errors import ShutdownError
+from zkdeployment.errors import PackageError, ShutdownError
 
 #: An agent that prepares a change and is killed while dnf waits: ROOT REPOSITORIES {package: version}.
 AGENT = """\
@@ -100,9 +101,9 @@ def kill(host):
     waiting_dnf(host).kill()
 
 
-def expire(host):
-    """End the program as its time limit does."""
-    host.manager._held._waiting.conversation.send(b"expired\n")
+def withdraw(host):
+    """End the program by another line than the order."""
+    host.manager._held._waiting.conversation.send(b"withdrawn\n")
     wait_until(lambda: waiting_dnf(host) is None, "dnf has ended")
 
 
@@ -115,22 +116,93 @@ def lose_repository(host):
     host.lose_repository()
 
 
-@pytest.mark.parametrize("event", [kill, expire, reinstall, lose_repository])
-def test_another_dnf_makes_the_transaction_if_the_waiting_one_cannot(host, replays, event):
+def kill_before_the_order(host):
+    """Kill the program after the last look at it, and before the order."""
+
+    def late(conversation, line):
+        kill(host)
+        send(conversation, line)
+
+    send, process.Conversation.send = process.Conversation.send, late
+
+
+def kill_before_it_reads_the_order(host):
+    def early(conversation, line):
+        waiting_dnf(host).suspend()
+        send(conversation, line)
+        kill(host)
+
+    send, process.Conversation.send = process.Conversation.send, early
+
+
+EVENTS = {
+    kill: "was killed by signal 9",
+    kill_before_the_order: "was killed by signal 9",
+    kill_before_it_reads_the_order: "was killed by signal 9",
+    withdraw: "the order was withdrawn",
+    reinstall: "another program changed packages",
+    lose_repository: "repositor",
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_another_dnf_makes_the_transaction_if_the_waiting_one_cannot(host, replays, monkeypatch, event):
+    monkeypatch.setattr(process.Conversation, "send", process.Conversation.send)
     transaction = host.manager.prepare(change({"foo": "1.1"}))
     event(host)
-    host.manager.commit(transaction)
+    with capture_logs() as logs:
+        host.manager.commit(transaction)
     assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
     assert replays == ["zkdeployment-prepared"]
+    (reason,) = [entry["reason"] for entry in logs if entry["event"] == "packages-dnf-not-begun"]
+    assert EVENTS[event] in reason
     if event is lose_repository:
         host.find_repository()
 
 
-def test_a_dnf_with_other_interfaces_works_as_before(host, replays, monkeypatch, tmp_path):
-    source = held_dnf._PROGRAM.read_text()
-    strange = tmp_path / "strange.py"
-    strange.write_text(source.replace("dbCookie()", "nameOfAnotherVersion()"))
-    monkeypatch.setattr(held_dnf, "_PROGRAM", strange)
+@pytest.fixture
+def program(monkeypatch, tmp_path):
+    """Replace text in the program."""
+
+    def alter(old, new):
+        source = held_dnf._PROGRAM.read_text()
+        assert source.count(old) == 1
+        altered = tmp_path / "altered.py"
+        altered.write_text(source.replace(old, new))
+        monkeypatch.setattr(held_dnf, "_PROGRAM", altered)
+
+    return alter
+
+
+def test_a_dnf_that_waited_too_long_is_replaced_and_the_log_says_so(host, replays, program):
+    program("LIMIT = 60.0", "LIMIT = 0.1")
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    wait_until(lambda: waiting_dnf(host) is None, "dnf has ended")
+    with capture_logs() as logs:
+        host.manager.commit(transaction)
+    assert host.installed == {"foo-1.1-1.noarch", "bar-1.0-1.noarch"}
+    assert replays == ["zkdeployment-prepared"]
+    (event,) = [entry for entry in logs if entry["event"] == "packages-dnf-not-begun"]
+    assert event["reason"] == "no order came within 0.1 s"
+
+
+def test_the_change_fails_if_dnf_was_killed_after_it_took_the_order(host, replays, program):
+    """Scriptlets may have run, although rpm's database shows no change."""
+    accepted = "self.cli.order.accept()"
+    program(accepted, f"{accepted}; import signal; os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(PackageError, match="was killed by signal 9"):
+        upgrade(host)
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
+    assert replays == []
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown"),
+    [("dbCookie()", "nameOfAnotherVersion()"), ("conf.cacheonly = True", "conf.nameOfAnotherVersion()")],
+    ids=["before the order", "after the order"],
+)
+def test_a_dnf_with_other_interfaces_works_as_before(host, replays, program, known, unknown):
+    program(known, unknown)
     upgrade(host)
     assert replays == ["zkdeployment-prepared"]
 

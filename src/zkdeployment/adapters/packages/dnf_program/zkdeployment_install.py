@@ -6,10 +6,12 @@ zkdeployment. Its standard input is a socket to that process:
 1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
    does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket.
 2. The program waits for the line ``commit``. It holds no lock meanwhile.
-3. At the line, the program makes the transaction as dnf does.
+3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. If the
+   program ends before that, for whatever reason, it has changed no package.
 
 If the line does not come in time, if the socket is closed, or if a program changed packages after the first step,
-the program changes nothing and ends with the status ``NOT_BEGUN``. All other statuses are dnf's.
+the program prints the reason, changes nothing and ends with the status ``NOT_BEGUN``. All other statuses are
+dnf's.
 """
 
 import json
@@ -29,8 +31,9 @@ NOT_BEGUN = 75
 #: For how many seconds the program waits. It keeps the metadata of all repositories in memory meanwhile.
 LIMIT = 60.0
 
-#: The order to make the transaction.
+#: The order to make the transaction, and the answer to it.
 ORDER = b"commit\n"
+BEGUN = b"begun\n"
 
 
 class OrderSocket:
@@ -47,9 +50,16 @@ class OrderSocket:
         self._connection.sendall(json.dumps(content).encode("utf-8") + b"\n")
 
     def wait(self):
-        """Wait for the order; return whether it came in time."""
+        """Wait for the order; return why there is none, or an empty string."""
         readable, _, _ = select.select([self._connection], [], [], LIMIT)
-        return bool(readable) and self._connection.recv(64) == ORDER
+        if not readable:
+            return f"no order came within {LIMIT:g} s"
+        return "" if self._connection.recv(64) == ORDER else "the order was withdrawn"
+
+    def accept(self):
+        """Report that the transaction begins."""
+        self.is_given = True
+        self._connection.sendall(BEGUN)
 
 
 class OrderedInstall(InstallCommand):
@@ -74,9 +84,13 @@ class OrderedInstall(InstallCommand):
                 "removed": [_identity(package) for package in self.base.transaction.remove_set],
             }
         )
-        if not self.cli.order.wait() or self._state_of_database() != self._state:
+        obstacle = self.cli.order.wait()
+        if not obstacle and self._state_of_database() != self._state:
+            obstacle = "another program changed packages"
+        if obstacle:
+            sys.stdout.write(obstacle + "\n")
             sys.exit(NOT_BEGUN)
-        self.cli.order.is_given = True
+        self.cli.order.accept()
         self.base.conf.tsflags = self._flags
         self.base.conf.cacheonly = True
         self.base.conf.debuglevel = 2  # the progress shows whether the transaction began
@@ -112,9 +126,14 @@ def main():
     order = OrderSocket()
     try:
         return dnf.cli.main.main(sys.argv[1:], cli_class=lambda base: InstallCli(base, order))
-    except Exception:  # noqa: BLE001  any error of an unknown version of dnf
+    except Exception:
+        # dnf turns its own errors into exit statuses. Any other comes from an interface that this version of dnf
+        # lacks or has changed, in whatever way that shows. Before the order, nothing was changed, and another dnf
+        # can do without these interfaces. After it, Python prints the error and ends with the status 1.
+        if order.is_given:
+            raise
         traceback.print_exc()
-        return 1 if order.is_given else NOT_BEGUN
+        return NOT_BEGUN
 
 
 if __name__ == "__main__":
