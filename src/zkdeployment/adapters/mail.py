@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from zkdeployment.adapters.late_imports import late_import
+from zkdeployment.errors import RestartError
 from zkdeployment.log import get_logger
 
 _TIMEOUT = 10.0
@@ -25,18 +27,22 @@ class SmtpMailer:
     def send(self, subject: str, text: str) -> None:
         if self._address is None:
             return
-        import smtplib  # noqa: PLC0415  a megabyte that most agents never need
-        from email.message import EmailMessage  # noqa: PLC0415
-
-        message = EmailMessage()
-        message["From"] = self._address.partition(",")[0]
-        message["To"] = self._address
-        message["Subject"] = " ".join(subject.split())[:200]
-        message.set_content(text)
         try:
-            with smtplib.SMTP(self._host, self._port, timeout=_TIMEOUT) as connection:
-                connection.send_message(message)
-        except (OSError, smtplib.SMTPException) as error:
+            self._send(self._address, subject, text)
+        except (OSError, RestartError) as error:  # an error of smtplib is an OSError
             get_logger().warning(
                 "mail-failed", to=self._address, server=f"{self._host}:{self._port}", error=str(error)
             )
+
+    def _send(self, address: str, subject: str, text: str) -> None:
+        with late_import():
+            import smtplib  # noqa: PLC0415  a megabyte that most agents never need
+            from email.message import EmailMessage  # noqa: PLC0415
+
+            message = EmailMessage()  # it imports more
+            message["From"] = address.partition(",")[0]
+            message["To"] = address
+            message["Subject"] = " ".join(subject.split())[:200]
+            message.set_content(text)
+        with smtplib.SMTP(self._host, self._port, timeout=_TIMEOUT) as connection:
+            connection.send_message(message)

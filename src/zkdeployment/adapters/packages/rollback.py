@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
+from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.packages import held_dnf, local_repository, replay
 from zkdeployment.adapters.packages.failures import report_disk_errors
 from zkdeployment.errors import PackageError
@@ -56,7 +57,8 @@ class Rollback:
 
         A dnf that waited for the order got it only if there is an entry in the journal; otherwise it ends alone.
         """
-        import psutil  # noqa: PLC0415  a megabyte that most agents never need
+        with late_import():
+            import psutil  # noqa: PLC0415  a megabyte that most agents never need
 
         commands = {"replay", held_dnf.COMMAND} if self._journal.is_open else {"replay"}
         for process in psutil.process_iter(["cmdline"]):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters import durable
+from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.scripts.scopes import Scope
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def _search(argv: Sequence[str], begun: float, scope: Scope) -> OrphanedScript |
 
     An interpreter and its options may come first.
     """
-    import psutil  # noqa: PLC0415  a megabyte that most agents never need
+    with late_import():
+        import psutil  # noqa: PLC0415  a megabyte that most agents never need
 
     for process in psutil.process_iter(["cmdline"]):
         if (process.info["cmdline"] or [])[-len(argv) :] == argv and _leads_session(process.pid):

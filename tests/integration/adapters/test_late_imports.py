@@ -1,0 +1,65 @@
+"""Libraries that an upgrade removed under a running process: nothing crashes, and the messages say what to do."""
+
+import json
+import sys
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from zkdeployment.adapters.late_imports import late_import
+from zkdeployment.adapters.mail import SmtpMailer
+from zkdeployment.adapters.metrics_file import MetricsFile
+from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.errors import RestartError
+
+MESSAGE = (
+    "a library cannot be imported: import of {} halted; None in sys.modules; if an upgrade has just replaced it, a"
+    " restart of this process helps, otherwise install zkdeployment again"
+)
+
+
+@pytest.fixture
+def gone(monkeypatch):
+    """Make the import of a library fail as it does when its files have gone."""
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.parametrize("library", ["smtplib", "email.policy", "email.message"])
+def test_mail_that_cannot_be_sent_is_logged(gone, library):
+    gone(library)
+    with capture_logs() as logs:
+        SmtpMailer("ops@example.com", server="127.0.0.1:1").send("subject", "text")
+    assert [(entry["event"], entry["error"]) for entry in logs] == [("mail-failed", MESSAGE.format(library))]
+
+
+@pytest.mark.parametrize("library", ["prometheus_client", "prometheus_client.core"])
+def test_metrics_that_cannot_be_written_are_logged_once(gone, tmp_path, library):
+    gone(library)
+    sink = MetricsFile(tmp_path / "x.prom")
+    with capture_logs() as logs:
+        sink.write([])
+        sink.write([])
+    assert [(entry["event"], entry["reason"]) for entry in logs] == [
+        ("metrics-not-written", MESSAGE.format(library))
+    ]
+
+
+def test_an_agent_that_cannot_look_for_a_running_dnf_or_script_asks_for_a_restart(gone, tmp_path):
+    """The next process imports the libraries that are there then, and looks for both before it does anything."""
+    gone("psutil")
+    state = tmp_path / "root/var/lib/zkdeployment/packages"
+    (state / "prepared-1").mkdir(parents=True)
+    with pytest.raises(RestartError) as raised:
+        Dnf(tmp_path / "root").recover()
+    assert str(raised.value) == MESSAGE.format("psutil")
+    assert (state / "prepared-1").exists()
+    (tmp_path / "script").write_text(json.dumps({"unit": "", "argv": ["/a"], "begun": time.time()}))
+    with pytest.raises(RestartError):
+        ScriptRecord(tmp_path / "script").orphan()
+
+
+def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():
+    with pytest.raises(RestartError, match="has no attribute 'added_in_another_version'"), late_import():
+        _ = json.added_in_another_version
