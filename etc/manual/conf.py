@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from docutils import nodes
 
-from zkdeployment.cli.main import program
+from zkdeployment.cli.program import program
 
 project = "zkdeployment"
 release = version = importlib.metadata.version("zkdeployment")

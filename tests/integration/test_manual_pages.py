@@ -7,7 +7,7 @@ import click
 import pytest
 
 from support.manual import HERE, PAGES
-from zkdeployment.cli.main import program
+from zkdeployment.cli.program import program
 
 
 @pytest.fixture(scope="module")

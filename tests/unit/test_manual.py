@@ -13,7 +13,7 @@ from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.source_messages import SOURCE, is_phrase, messages, parsed_modules, refusals
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.cli.main import program
+from zkdeployment.cli.program import program
 from zkdeployment.config.load import KEYS
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.tree.lint import lint

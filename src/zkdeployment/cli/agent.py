@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment import log
+from zkdeployment.cli.agent_process import read_settings, run_daemon, signalled_control
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.config.load import load
 from zkdeployment.daemons.agent.cycle_machine import CycleState
 from zkdeployment.planning.plan_text import removed_files, sentence, unchanged_sentence
-from zkdeployment.wiring.agent import build_agent, check_zookeeper, preview_plan, run_agent
-from zkdeployment.wiring.process import build_control
+from zkdeployment.wiring.agent import build_agent, preview_plan
+
+if TYPE_CHECKING:
+    from zkdeployment.config.settings import Settings
 
 #: The exit codes of --run-once; an agent that ends on SIGTERM has not failed.
 _EXIT = {CycleState.DONE: 0, CycleState.FAILED: 1, CycleState.HELD: 3, CycleState.MOVED: 0}
@@ -51,27 +51,23 @@ def command(config: Path, run_once: bool, dry_run: bool, verbose: bool, addresse
       zkdeployment agent /etc/zkdeployment/zkdeployment.cfg
       zkdeployment agent --dry-run /etc/zkdeployment/zkdeployment.cfg
     """
-    log.configure(verbose=verbose)
-    check_zookeeper(load(config, host=False), addresses)  # before a file or a server is asked for the host's id
-    os.umask(0o022)  # all users may read what packages and scripts write
-    settings = load(config)
-    log.bind_process(host=str(settings.require_identity()))
+    if not run_once and not dry_run:
+        run_daemon(config, verbose=verbose, addresses=addresses)
+        return
+    settings = read_settings(config, verbose=verbose, addresses=addresses)
     if dry_run:
-        revision, plan = preview_plan(settings)
-        for number, step in enumerate(plan.steps, 1):
-            echo(f"{number}. {sentence(step)}")
-            if files := removed_files(step):
-                echo(f"   removes {', '.join(files)}")
-        if unchanged := unchanged_sentence(plan):
-            echo(unchanged)
-        echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)
+        _print_plan(settings)
         return
-    control = build_control()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: control.stop())
-    signal.signal(signal.SIGHUP, lambda *_: control.reload())
-    if not run_once:
-        run_agent(settings, control, verbose=verbose, accept=lambda reloaded: check_zookeeper(reloaded, addresses))
-        return
-    with build_agent(settings, verbose=verbose, control=control) as (agent, _):
+    with build_agent(settings, verbose=verbose, control=signalled_control()) as (agent, _):
         raise click.exceptions.Exit(_EXIT[agent.run_once()])
+
+
+def _print_plan(settings: Settings) -> None:
+    revision, plan = preview_plan(settings)
+    for number, step in enumerate(plan.steps, 1):
+        echo(f"{number}. {sentence(step)}")
+        if files := removed_files(step):
+            echo(f"   removes {', '.join(files)}")
+    if unchanged := unchanged_sentence(plan):
+        echo(unchanged)
+    echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)

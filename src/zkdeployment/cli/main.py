@@ -1,6 +1,6 @@
-"""The entry points of the command line and the table of verbs.
+"""The entry points of the program: they start what the arguments name, and report its errors.
 
-Each verb is in a module of its own, which is imported only when the verb is called.
+The arguments are parsed by ``program``. Only the call of the agent's systemd unit needs no parser.
 """
 
 from __future__ import annotations
@@ -10,70 +10,16 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
-import click
-
 from zkdeployment import log
+from zkdeployment.cli.shared.importing import without_collection
 from zkdeployment.cli.shared.terminal import echo, echo_lines
-from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.errors import ZkdeploymentError
-
-VERBS = {
-    "agent": LazyVerb("agent", "Run the host agent in the foreground."),
-    "checks": LazyVerb("checks.checks", "Show and change checks, the monitoring of services."),
-    "completion": LazyVerb("completion", "Print the completion script for bash, zsh or fish."),
-    "config": LazyVerb("config", "Check a configuration file."),
-    "coordinate": LazyVerb("coordinate", "Run a coordinator of rollouts in the foreground."),
-    "filter": LazyVerb("filter", "Run a filter: keep a list of the instances in service."),
-    "forget": LazyVerb("fleet.forget", "Forget hosts that were removed permanently."),
-    "history": LazyVerb("fleet.history", "Show past publications and their outcome."),
-    "hold": LazyVerb("fleet.hold", "Hold all hosts until the next push."),
-    "intent": LazyVerb("intent.intent", "Approve, instantiate and terminate groups of services."),
-    "lint": LazyVerb("lint", "Check tree files."),
-    "locks": LazyVerb("fleet.locks", "Show the holders of locks and the waiting hosts; release a lock."),
-    "monitor": LazyVerb("fleet.monitor", "Check this host or the fleet for Nagios."),
-    "nagios": LazyVerb("nagios", "Run the bridge of a Nagios in the foreground."),
-    "node": LazyVerb("pool.groups", "Show and change the nodes of host pools.", "node"),
-    "plan": LazyVerb("plan", "Show what hosts would do, before anything is published."),
-    "pool": LazyVerb("pool.groups", "Show and fill host pools.", "pool"),
-    "pools": LazyVerb("pools", "Run a worker of host pools in the foreground."),
-    "provide": LazyVerb("provide", "Register an instance of a service while a command runs."),
-    "providers": LazyVerb("providers", "Show the instances of a service that are in service."),
-    "quarantine": LazyVerb("fleet.quarantine", "Forbid a version in the whole fleet, or allow it again."),
-    "resume": LazyVerb("fleet.resume", "End a stop or a hold."),
-    "rollback": LazyVerb("fleet.rollback", "Commit the tree of an earlier revision."),
-    "rollout": LazyVerb("rollout.rollout", "Simulate, watch and direct rollouts by a strategy."),
-    "sandbox": LazyVerb("sandbox", "Run a throw-away fleet on this machine."),
-    "serve": LazyVerb("serve", "Run the service: pages for people, an HTTP API for programs."),
-    "services": LazyVerb("fleet.services", "Show services: the version and state of each deployment."),
-    "session": LazyVerb("pool.groups", "Lease nodes of host pools to tenants.", "session"),
-    "status": LazyVerb("fleet.status", "Show the fleet: version wanted, version had, state, error."),
-    "stop": LazyVerb("fleet.stop", "Stop the whole fleet."),
-    "sync": LazyVerb("sync", "Publish the tree from git to ZooKeeper."),
-    "tree": LazyVerb("tree.tree", "Show, read, compare and change the tree."),
-    "user": LazyVerb("user.user", "Add, list and retire users of the service."),
-    "verify": LazyVerb("fleet.verify", "Check the signed publication of the whole fleet."),
-    "version": LazyVerb("version", "Print the version of this program."),
-    "why": LazyVerb("fleet.why", "Explain why a host is not at the cluster version."),
-}
 
 #: Errors of the disk to which the output is redirected.
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-
-
-@click.group(cls=LazyVerbGroup, verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
-def program() -> None:
-    """Push-button, git-driven deployment for fleets of RPM hosts, coordinated by ZooKeeper.
-
-    Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not converged, 5 timed out,
-    7 ZooKeeper unreachable, 75 an agent that has to be restarted. The monitor uses the codes of Nagios, 0 to 3.
-
-    \b
-    Example:
-      zkdeployment sandbox up --hosts 3 --samples
-      zkdeployment sandbox shell -- zkdeployment status --wait
-    """
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
@@ -83,15 +29,10 @@ def main(argv: list[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     log.configure(quiet=True)
     try:
-        status = program.main(argv, prog_name="zkdeployment", standalone_mode=False)
-    except click.exceptions.Exit as request:
-        status = request.exit_code
-    except click.Abort:
+        status = _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
         echo("interrupted", err=True)
         status = 128 + signal.SIGINT
-    except click.ClickException as error:
-        error.show()
-        status = error.exit_code
     except ZkdeploymentError as error:
         echo_lines(f"zkdeployment: {error}", err=True)
         status = error.exit_code
@@ -104,9 +45,27 @@ def main(argv: list[str] | None = None) -> NoReturn:
             place = "" if error.filename is None else f"{error.filename}: "
             echo(f"zkdeployment: {place}{error.strerror or error}", err=True)
         status = 1
-    sys.exit(status if isinstance(status, int) else 0)
+    sys.exit(status)
 
 
 def check() -> NoReturn:
     """Run ``check_zkdeployment``: the monitor under the customary name of Nagios plugins."""
     main(["monitor", *sys.argv[1:]])
+
+
+def _run(argv: list[str]) -> int:
+    """Run a verb and return its exit code.
+
+    An agent without options, as the systemd unit starts it, runs on every host for months. It starts without click
+    and the verbs, which would take a megabyte of its memory.
+    """
+    match argv:
+        case ["agent", config] if not config.startswith("-"):
+            with without_collection():
+                from zkdeployment.cli.agent_process import run_daemon  # noqa: PLC0415
+            run_daemon(Path(config))
+            return 0
+        case _:
+            from zkdeployment.cli.program import run  # noqa: PLC0415
+
+            return run(argv)

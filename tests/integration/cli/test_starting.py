@@ -1,4 +1,4 @@
-"""Commands import only the modules they need, because imports cost time and memory in every check of a host."""
+"""Commands import only the modules they need: imports cost time in every check and memory in every agent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 import time
 
 import pytest
+
+from support.agents import Fleet
+from support.waiting import PATIENCE, wait_until
 
 #: Modules that are slow to import and that only some commands need.
 HEAVY = {
@@ -74,6 +77,40 @@ def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, c
         "zkdeployment.fleet.status",
         "zkdeployment.model.user",
         "zkdeployment.model.strategy",
+    }
+
+
+def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper, client, tmp_path):
+    fleet = Fleet(tmp_path, zookeeper, client)
+    fleet.set_version("r1")
+    host = fleet.host("h1")
+    command = [sys.executable, "-c", PROGRAM, "agent", str(host.config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as agent:
+        wait_until(lambda: host.has_finished("r1") or agent.poll() is not None, "the agent deploys")
+        agent.terminate()
+        _, err = agent.communicate(timeout=PATIENCE)
+    assert agent.returncode == 0
+    modules = set(json.loads(err.splitlines()[-1]))
+    assert {"kazoo.client", "structlog", "tenacity", "zkdeployment.daemons.agent.agent"} <= modules
+    assert not modules & {
+        "asyncio",
+        "click",
+        "ctypes",
+        "email",
+        "git",
+        "importlib.metadata",
+        "jsonschema",
+        "prometheus_client",
+        "psutil",
+        "rich",
+        "smtplib",
+        "urllib3",
+        "yaml",
+        "zkdeployment.cli.program",
+        "zkdeployment.config.server",
+        "zkdeployment.model.strategy",
+        "zkdeployment.model.user",
+        "zkdeployment.signing",
     }
 
 

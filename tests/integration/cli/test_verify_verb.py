@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from support.publish_keys import SIGNED, make_key, make_publishers
 from zkdeployment.cli.fleet import verify as verify_verb
-from zkdeployment.cli.main import program
+from zkdeployment.cli.program import program
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.signing.digests import bucket_of
 from zkdeployment.wiring import verification

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from zkdeployment.cli.main import main, program
+from zkdeployment.cli.main import main
+from zkdeployment.cli.program import program
 
 
 def commands(group, context, message=()):

@@ -5,16 +5,16 @@ Text from live nodes, git and scripts may contain control characters of terminal
 
 from __future__ import annotations
 
-import click
+import sys
 
 from zkdeployment.printable import printable, printable_lines
 
 
 def echo(line: object, *, err: bool = False) -> None:
     """Print one line; line breaks in it are escaped, so that no value can forge a line of output."""
-    click.echo(printable(str(line)), err=err)
+    print(printable(str(line)), file=sys.stderr if err else sys.stdout, flush=True)
 
 
 def echo_lines(text: object, *, err: bool = False) -> None:
     """Print a text of several lines."""
-    click.echo(printable_lines(str(text)), err=err)
+    print(printable_lines(str(text)), file=sys.stderr if err else sys.stdout, flush=True)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from support.certificates import Authority
 from support.commands import invoke
 from support.publish_keys import make_key
-from zkdeployment.cli.main import program
+from zkdeployment.cli.program import program
 from zkdeployment.cli.shared import options
 from zkdeployment.config import find_servers as finding
 from zkdeployment.config.load import KEYS
