@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.publisher_keys import PublisherKeysFile
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.publication import GuardOverrides, SyncOptions
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import pytest
     from kazoo.client import KazooClient
 
     from zkdeployment.model.tree import Value
     from zkdeployment.ports.host_repositories import HostRepositories
+
+
+class InterruptedSyncError(Exception):
+    """The end of a syncer in the middle of a publication."""
 
 
 class Publishing:
@@ -79,6 +86,25 @@ class Publishing:
         """Run the syncer once; return the sentence of its report."""
         with self.syncer() as syncer:
             return syncer.sync(SyncOptions(force=force, overrides=overrides or GuardOverrides())).sentence
+
+    def interrupt(self, monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
+        """Run a syncer that ends before the commit that follows ``after`` commits of small transactions."""
+        commits: list[str] = []
+
+        def reach(place: str) -> None:
+            if place == "before:commit":
+                commits.append(place)
+                if len(commits) > after:
+                    raise InterruptedSyncError
+
+        with monkeypatch.context() as patch, Session(self.zookeeper, session_timeout=6) as session:
+            patch.setattr(builder, "OPERATIONS_LIMIT", 5)
+            store = ZooKeeperPublications(session, identity="interrupted", reach=reach)
+            syncer = Syncer(self.source(), store, SystemClock(), self.memory())
+            options = SyncOptions(force=True, overrides=GuardOverrides(mass_removal=True))
+            with contextlib.suppress(InterruptedSyncError):
+                syncer.sync(options)
+                raise AssertionError(f"the publication was complete after {len(commits)} commits")
 
     def register(self, host_id: str, version: str | None, name: str | None = None, **properties: Value) -> None:
         """Register a host."""

@@ -13,6 +13,7 @@ from zkdeployment.acts.package_check import with_package_check
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.ordered_text import with_ordered_text
 from zkdeployment.cli.shared.package_options import (
     MISSING,
     chosen_repositories,
@@ -106,6 +107,7 @@ def command(  # noqa: PLR0917  options are arguments
     _refuse(reviewed)
     with open_operator(connection) as operator:
         basis, records = operator.prediction_basis(), operator.intents.records()
+    basis = with_ordered_text(basis, _config())
     keeps_strategy = bool(paths) and not reviewed.documents.files and not is_whole_tree(paths)
     snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)
     refusals = () if keeps_strategy else expected_refusals(records, snapshots)

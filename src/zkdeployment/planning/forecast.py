@@ -17,7 +17,7 @@ from zkdeployment.planning.plan_text import action, describe, sentence, unchange
 from zkdeployment.planning.planner import is_repetition, plan
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets.wanted import wanted_for
-from zkdeployment.tree.diff import apply_change, stored_alike
+from zkdeployment.tree.diff import apply_change, diff, stored_alike
 from zkdeployment.tree.links import resolved_properties
 
 if TYPE_CHECKING:
@@ -178,13 +178,15 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     revision: Revision | None = None,
     since: int | None = None,
     selected: Collection[str] = (),
+    had: Tree | None = None,
     lasting: Collection[str] = (),
 ) -> Forecast:
     """Return what each host would do after ``change`` turned the ``live`` tree into one with these ``targets``.
 
     ``hosts`` are registered, ``known`` hosts have reported their inventory. Only documents change
     if ``since`` is given: then registered hosts that reached the publication with this sequence do nothing.
-    ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included. ``lasting`` are
+    ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included. ``had`` is the
+    tree that hosts were last ordered to deploy, if it may be another one than the ``live`` tree. ``lasting`` are
     the services that hosts undeploy only after other hosts have gained them.
     """
     known_hosts = {host.identity.id: host for host in known}
@@ -192,6 +194,8 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     absent = absent_hosts(known_hosts.values(), registered.values())
     after = apply_change(live, change) if change else live
     changed = _changed_services(live, change, after, targets)
+    if had is not None and had is not live:
+        changed |= _changed_services(had, diff(had, after), after, targets)
     future = _FutureTree(targets, services(after), lasting)
     forecasts = [
         HostForecast(host.identity, Outlook.NOTHING)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.model.inventory import absent_hosts
+from zkdeployment.model.publication import Published
 from zkdeployment.planning.forecast import forecast
+from zkdeployment.planning.interruption import incompleteness, is_incomplete, ordered_targets, ordered_tree
 from zkdeployment.planning.order import order
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.publishing import Baseline, draft
 from zkdeployment.planning.targets.governance import published_intents
+from zkdeployment.tree.diff import apply_change, diff
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 class PredictionBasis:
     """The fleet before the publication: its version, its registered and known hosts, its tree and its documents.
 
-    ``since`` is as in ``FleetSnapshot``; 0 if no revision is completely published. ``unfinished`` is as in
-    ``PublicationSnapshot``.
+    ``published`` is the last publication. ``unfinished`` is as in ``PublicationSnapshot``. ``ordered_text`` is the
+    text of ``interruption.ordered_revision``; ``None`` if there is no such revision or it cannot be read.
     """
 
     cluster: Cluster | None
@@ -42,16 +45,22 @@ class PredictionBasis:
     live: LiveTree
     strategy: Strategy | None
     documents: PublishedDocuments
-    since: int = 0
+    published: Published = Published()  # noqa: RUF009  it cannot be changed
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    ordered_text: Review | None = None
+
+    @property
+    def since(self) -> int:
+        """The sequence of the last publication that concerned hosts; 0 if no revision is completely published."""
+        return 0 if self.published.revision is None else self.published.effective_since
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """The forecast with the strategy, the warnings of the draft and of the strategy, and the targets.
 
-    ``targets_before`` are those before the publication. ``packages`` are the findings about the packages that it
-    newly wants; ``None`` if they were not checked.
+    ``targets_before`` are those that hosts were last ordered to deploy. ``packages`` are the findings about the
+    packages that it newly wants; ``None`` if they were not checked.
     """
 
     forecast: Forecast
@@ -81,31 +90,49 @@ def predict(
     any, all hosts are predicted. ``keeps_strategy``: the files say nothing about documents, so the
     published intents stay. Raises ``TreeError``.
     """
-    baseline = Baseline.of_live_tree(basis.live, basis.strategy, basis.documents)
-    absent = absent_hosts(basis.known, basis.hosts)
-    snapshot = PublicationSnapshot(basis.cluster, hosts=basis.hosts, absent=absent, unfinished=basis.unfinished)
+    published, cluster, live, last = basis.published, basis.cluster, basis.live, basis.ordered_text
+    baseline = Baseline.of_live_tree(live, basis.strategy, basis.documents)
+    baseline = replace(baseline, completed=ordered_targets(published, cluster, baseline.targets, reviewed, last))
+    if keeps_strategy:  # nothing is said about the top-level nodes of other files
+        published = replace(published, managed=frozenset(), begun=frozenset())
+    snapshot = PublicationSnapshot(
+        cluster,
+        published,
+        hosts=basis.hosts,
+        absent=absent_hosts(basis.known, basis.hosts),
+        unfinished=basis.unfinished,
+    )
     intents = published_intents(basis.documents) if keeps_strategy else None
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title, intents=intents)
+    had = ordered_tree(basis.published, cluster, live, last)
+    before, change = live.tree, drafted.change
+    if had is not None and is_incomplete(cluster):
+        before, change = had, diff(had, apply_change(before, change))
+        former = {} if last is None else last.documents.contents
+        drafted = replace(drafted, documents=replace(drafted.documents, before=former))
     predicted = forecast(
-        basis.live.tree,
-        drafted.change,
+        before,
+        change,
         drafted.targets,
         basis.hosts,
         basis.known,
         revision=revision,
         since=None if drafted.concerns_hosts else basis.since,
         selected=tuple(selected),
+        had=had,
         lasting=[path for path, entry in drafted.order.entries.items() if entry.gaining],
     )
     strategy = StrategyChange(basis.strategy, basis.strategy) if keeps_strategy else drafted.strategy
     after = strategy.after
     turns = None if after is None else order(after, basis.hosts, basis.known, drafted.targets)
-    warnings = [str(problem) for problem in drafted.warnings]
+    incomplete = incompleteness(published, cluster, is_known=had is not None)
+    warnings = [] if incomplete is None else [f"warning: {incomplete}"]
+    warnings += [str(problem) for problem in drafted.warnings]
     warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
     predicted = predicted.with_strategy(strategy, turns)
     return Prediction(
         predicted if keeps_strategy else predicted.with_documents(drafted.documents),
         tuple(warnings),
         drafted.targets,
-        baseline.targets,
+        baseline.ordered,
     )

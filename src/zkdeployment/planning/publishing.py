@@ -60,6 +60,11 @@ class Baseline:
     completed: Targets | None = None
 
     @property
+    def ordered(self) -> Targets:
+        """The targets that hosts were last ordered to deploy."""
+        return self.targets if self.completed is None else self.completed
+
+    @property
     def had(self) -> Targets:
         """The targets that hosts certainly have, as far as they had converged."""
         return self.targets if self.completed is None else common_targets(self.targets, self.completed)

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import GuardOverrides, LiveTree, SyncerReport, Targets, TreeChange
+    from zkdeployment.model.publication import (
+        GuardOverrides,
+        LiveTree,
+        Published,
+        SyncerReport,
+        Targets,
+        TreeChange,
+    )
     from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties
@@ -38,6 +45,9 @@ class FleetReader(Protocol):
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
+
+    def published(self) -> Published:
+        """Return the record of the last publication."""
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
         """Return the inventories of all known hosts, absent ones included."""
@@ -208,6 +218,7 @@ class OperatorAdapters:
         from zkdeployment.planning.prediction import PredictionBasis  # noqa: PLC0415  other commands start faster
 
         snapshot, known = self.fleet.snapshot(), self.fleet.known_hosts()
+        published = self.fleet.published()
         live, strategy = self.tree.live_tree(), self.fleet.strategy()
         return PredictionBasis(
             snapshot.cluster,
@@ -216,6 +227,6 @@ class OperatorAdapters:
             live,
             strategy,
             self.fleet.documents(),
-            since=0 if snapshot.published is None else snapshot.since,
-            unfinished=self.fleet.unfinished_gains(snapshot.since),
+            published=published,
+            unfinished=self.fleet.unfinished_gains(published.effective_since),
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
 from zkdeployment.acts.package_check import with_package_check
-from zkdeployment.errors import RefusedError, TreeError
+from zkdeployment.errors import RefusedError, SourceError, TreeError
+from zkdeployment.planning.interruption import ordered_revision
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
 from zkdeployment.tree.diff import describe_change, diff
@@ -17,12 +19,14 @@ from zkdeployment.tree.lint import lint
 from zkdeployment.web.error_responses import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from fastapi import Request
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.prediction import Prediction
+    from zkdeployment.planning.review import Review
     from zkdeployment.ports.server import ServerAdapters
 
 #: The most lines of a difference.
@@ -54,6 +58,9 @@ class RevisionPlanner:
             if reviewed.errors:
                 raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
             basis = adapters.operator.prediction_basis()
+            ordered = ordered_revision(basis.published)
+            if ordered is not None:
+                basis = replace(basis, ordered_text=_reviewed(adapters.read_revision, ordered))
             predicted = predict(reviewed, basis, revision=found, title="")
             if adapters.repositories is None:
                 return predicted
@@ -85,6 +92,16 @@ class RevisionPlanner:
             yield
         finally:
             self._free.release()
+
+
+def _reviewed(
+    read: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]], revision: Revision
+) -> Review | None:
+    """Return the text of a revision; ``None`` if the repository does not have it any more."""
+    try:
+        return review(read(str(revision))[1])
+    except SourceError:
+        return None
 
 
 def planner_of(request: Request) -> RevisionPlanner:

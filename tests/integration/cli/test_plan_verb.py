@@ -255,3 +255,37 @@ def test_files_without_a_strategy_are_planned_with_the_published_strategy(run, p
     code, out, _ = run(str(tmp_path / "tree"))
     assert code == 4
     assert "delete strategy deployment-strategy" in out
+
+
+PLACES = "".join(f"  /n{number}\n    greeting = '{{greeting}}'\n" for number in range(12))
+GREETING = (
+    "/who\n  /one : foo\n    version = '1.0'\n    greeting = '{greeting}'\n    /deploy\n      /h1\n" + PLACES
+)
+
+
+def test_after_an_interrupted_publication_the_plan_is_about_what_hosts_have(
+    run, publishing, fleet, tmp_path, monkeypatch
+):
+    before, after = GREETING.format(greeting="hello"), GREETING.format(greeting="goodbye")
+    first = publishing.push(before)
+    publishing.sync()
+    host = fleet.host("h1")
+    with host.agent():
+        wait_until(lambda: host.has_finished(publishing.version), "h1 is done")
+    publishing.push(after)
+    publishing.interrupt(monkeypatch, after=4)
+    assert publishing.nodes("/who")["/who/n9"] == {"greeting": "goodbye"}, "the live tree has parts of it"
+    code, out, err = run("-o", "json")
+    plan_of_tip = json.loads(out)
+    assert (code, [entry["outlook"] for entry in plan_of_tip["hosts"]]) == (4, ["changes"])
+    assert "/who/n9" in plan_of_tip["tree"]["update"]
+    assert "is not complete: it is under way, or was interrupted; the plan shows what changes for hosts" in err
+    assert f"last ordered to deploy {first[:12]}" in err
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a.zk").write_text(before)
+    code, out, _ = run(str(tmp_path / "tree"), "-o", "json")
+    back = json.loads(out)
+    assert (code, back["tree"]) == (0, {"create": [], "update": [], "delete": []})
+    assert [entry["outlook"] for entry in back["hosts"]] == ["repeats"]
+    publishing.sync()
+    assert run("-o", "json")[2] == ""

@@ -13,6 +13,7 @@ from zkdeployment.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.cli.plan import short_lines
 from zkdeployment.cli.shared.operator_options import current_user, new_act, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
+from zkdeployment.cli.shared.ordered_text import with_ordered_text
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.fleet.requests import publication_obstacles
 from zkdeployment.model.cluster import short
@@ -130,7 +131,8 @@ def _list_undone(outcome: CommitOutcome) -> None:
 
 def _confirm(outcome: CommitOutcome, operator: OperatorAdapters) -> None:
     """Show what hosts would do, and ask; raises ``Abort`` without a yes."""
-    predicted = predict(review(outcome.files), operator.prediction_basis(), revision=None, title="the rollback")
+    basis = with_ordered_text(operator.prediction_basis(), click.get_current_context().params["config"])
+    predicted = predict(review(outcome.files), basis, revision=None, title="the rollback")
     for line in (*predicted.warnings, *short_lines(predicted.forecast)):
         echo(line, err=True)
     click.confirm("Commit this rollback?", abort=True, err=True)

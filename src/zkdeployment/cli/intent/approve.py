@@ -15,6 +15,7 @@ from zkdeployment.cli.plan import short_lines
 from zkdeployment.cli.shared.files import read_files
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
+from zkdeployment.cli.shared.ordered_text import with_ordered_text
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.intents.values import IntentState, subject_text
 from zkdeployment.errors import ConfigurationError
@@ -174,9 +175,8 @@ def _changes(order: IntentOrder, placed: PlacedIntent) -> Iterator[str]:
 def _plan(files: Sequence[SourceFile], placed: PlacedIntent, operator: OperatorAdapters) -> Iterator[str]:
     """Yield what hosts would do after the instantiation."""
     instantiated = FileChanges(with_state(placed, IntentState.INSTANTIATED), "").apply(files)
-    predicted = predict(
-        review(instantiated), operator.prediction_basis(), revision=None, title="the instantiation"
-    )
+    basis = with_ordered_text(operator.prediction_basis(), click.get_current_context().params["config"])
+    predicted = predict(review(instantiated), basis, revision=None, title="the instantiation")
     yield ""
     yield "after the instantiation:"
     yield from predicted.warnings

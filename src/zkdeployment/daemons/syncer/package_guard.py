@@ -44,8 +44,7 @@ class PackageGuard:
             identities = (host for host in snapshot.known if not set(host.published_names).isdisjoint(targets))
             return self._store.inventories([host.id for host in identities])
 
-        baseline = draft.baseline
-        before = baseline.targets if baseline.completed is None else baseline.completed
+        before = draft.baseline.ordered
         absent = {host.identity.id for host in snapshot.absent}
         try:
             repositories = self._repositories.within(_BUDGET)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import SourceError, TreeError
 from zkdeployment.log import get_logger
 from zkdeployment.planning.drift import drift, has_foreign_children
+from zkdeployment.planning.interruption import ordered_revision, ordered_targets
 from zkdeployment.planning.publishing import (
     Baseline,
     PreparedPublication,
@@ -19,12 +20,11 @@ from zkdeployment.planning.publishing import (
     require_publishable,
 )
 from zkdeployment.planning.review import Review, review
-from zkdeployment.planning.targets.completed import completed_targets
 from zkdeployment.signing.standing import StandingPublication
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Published, SyncOptions, Targets
+    from zkdeployment.model.publication import Published, SyncOptions
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
     from zkdeployment.ports.publication import PublicationStore, TreeSource
@@ -76,7 +76,9 @@ class PublicationBuilder:
             return replace(prepared, repeats=prepared.repeats and may_repeat)
         strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
         baseline = Baseline.of_live_tree(live, strategy, documents, with_properties=self._signed)
-        completed = self._completed_targets(snapshot, baseline.targets, reviewed)
+        ordered = ordered_revision(snapshot.published)
+        ordered_text = None if ordered is None else self._text_of(ordered)
+        completed = ordered_targets(snapshot.published, snapshot.cluster, baseline.targets, reviewed, ordered_text)
         baseline = replace(baseline, completed=completed)
         drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
         before = last or self.published_text(snapshot.published)
@@ -109,30 +111,13 @@ class PublicationBuilder:
 
     def published_text(self, published: Published) -> Review | None:
         """Return the text of the published revision, whatever is live; ``None`` if it cannot be read any more."""
-        if published.revision is None:
-            return None
+        return None if published.revision is None else self._text_of(published.revision)
+
+    def _text_of(self, revision: Revision) -> Review | None:
         try:
-            return self._review(published.revision)
+            return self._review(revision)
         except SourceError:
             return None  # history was rewritten, or the tree has moved to another repository
-
-    def _completed_targets(self, snapshot: PublicationSnapshot, live: Targets, reviewed: Review) -> Targets | None:
-        """Return the targets of the last complete publication if the ``live`` ones may be others.
-
-        Returns ``None`` if the live tree is that publication, or if nothing else is known of it.
-        """
-        published, cluster = snapshot.published, snapshot.cluster
-        if published.revision is not None:
-            return None
-        if published.ordered is None:
-            # The tree of a fleet that this program has not published to yet is what hosts have.
-            is_interrupted = cluster is not None and cluster.importing is not None
-            return completed_targets(live, {}, reviewed.linted.tree.nodes) if is_interrupted else None
-        last = self.published_text(replace(published, revision=published.ordered))
-        if last is None:
-            return None
-        files = last.linted.tree.nodes.keys() | reviewed.linted.tree.nodes.keys()
-        return completed_targets(live, last.targets, files)
 
     def _published_strategy(self) -> Strategy | None:
         """Return the published strategy; a damaged one counts as none and is replaced."""

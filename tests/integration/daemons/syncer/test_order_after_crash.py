@@ -3,19 +3,9 @@
 import pytest
 
 from support.publishing import Publishing
-from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publication import GuardOverrides, OrderEntry, SyncOptions
-
-OPTIONS = {"force": True, "overrides": GuardOverrides(mass_removal=True)}
-
-
-class InterruptedSyncError(Exception):
-    """The end of a syncer."""
+from zkdeployment.model.publication import GuardOverrides, OrderEntry
 
 
 def tree(host):
@@ -32,21 +22,8 @@ def test_a_host_still_keeps_its_service_if_the_new_tree_was_half_published(
     for host in "ab":
         publishing.register(host, str(publishing.version))
     publishing.push(tree("b"))
-    monkeypatch.setattr(builder, "OPERATIONS_LIMIT", 5)
-    commits = []
-
-    def reach(place):
-        if place == "before:commit":
-            commits.append(place)
-            if len(commits) > crash:
-                raise InterruptedSyncError
-
-    with Session(publishing.zookeeper, session_timeout=6) as session:
-        store = ZooKeeperPublications(session, identity="c", reach=reach)
-        syncer = Syncer(publishing.source(), store, SystemClock(), publishing.memory())
-        with pytest.raises(InterruptedSyncError):
-            syncer.sync(SyncOptions(**OPTIONS))
-    publishing.sync(**OPTIONS)
+    publishing.interrupt(monkeypatch, after=crash)
+    publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
     (sequence,) = publishing.client.get_children("/zkdeployment/order")
     with Session(publishing.zookeeper, session_timeout=6) as session:
         node = session.get(f"/zkdeployment/order/{sequence}/shop,x")

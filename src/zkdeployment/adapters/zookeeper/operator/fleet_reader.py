@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.act import Act
     from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import SyncerReport, Targets
+    from zkdeployment.model.publication import Published, SyncerReport, Targets
     from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.strategy import Strategy
 
@@ -92,6 +92,10 @@ class ZooKeeperFleetReader:
 
     def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
         return read_history(self._session, last)
+
+    def published(self) -> Published:
+        (targets, managed), (tops,) = self._session.look([paths.TARGETS, paths.MANAGED], ["/"])
+        return decode_published(targets, managed, tops or ())
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
         return read_inventories(self._session)
