@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.cluster import short
+from zkdeployment.model.cluster import Cluster, short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.groups import is_selected
 from zkdeployment.rollout.state import Ending
@@ -16,7 +16,7 @@ from zkdeployment.rollout.state_machine import RolloutResult
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.model.cluster import Cluster, Revision
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Facts, Host
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
@@ -70,6 +70,18 @@ def is_converged(snapshot: PublicationSnapshot) -> bool:
     if snapshot.rollout is None or not snapshot.published.governs(snapshot.cluster):
         return not behind(snapshot.cluster, snapshot.hosts)
     return is_completed(snapshot.rollout)
+
+
+def is_under_way(snapshot: PublicationSnapshot, tip: Revision) -> bool:
+    """Whether hosts are just rolling out this revision: another publication of it continues that rollout.
+
+    After a stop another publication begins a new rollout, so that hosts that failed try again.
+    """
+    published, cluster = snapshot.published, snapshot.cluster
+    if snapshot.rollout is None or snapshot.rollout.ended is not None or published.strategy is None:
+        return False
+    is_running = cluster in {Cluster(tip), Cluster(False)}
+    return is_running and published.revision == published.ordered == snapshot.rollout.revision == tip
 
 
 def has_unfinished_hosts(snapshot: PublicationSnapshot) -> bool:

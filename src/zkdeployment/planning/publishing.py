@@ -17,7 +17,7 @@ from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publication import LiveTree, Publication
 from zkdeployment.model.tree import top_path
-from zkdeployment.planning.convergence import count_excluded, is_completed
+from zkdeployment.planning.convergence import count_excluded, is_completed, is_under_way
 from zkdeployment.planning.precedence.entries import ServiceOrder
 from zkdeployment.planning.precedence.moves import move_warnings
 from zkdeployment.planning.precedence.placement import order_of_known_hosts, placement_problems
@@ -281,14 +281,15 @@ def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapsh
     """Whether a draft has nothing for hosts to do that the previous publication, of the ``last`` text, had not.
 
     Under a strategy, the rollout of that publication must be completed, because no other one starts, and the
-    agents of all hosts must report which publication they reached.
+    agents of all hosts must report which publication they reached. A rollout of the same revision that is under way
+    continues.
     """
     published = snapshot.published
     if last is None or published.revision is None or draft.concerns_hosts:
         return False
     if last.linted.tree != reviewed.linted.tree:
         return False
-    if draft.strategy.after is None:
+    if draft.strategy.after is None or is_under_way(snapshot, draft.revision):
         return True
     completed = snapshot.rollout is not None and is_completed(snapshot.rollout)
     return completed and all(host.reports_sequence for host in snapshot.hosts)

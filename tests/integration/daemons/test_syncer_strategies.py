@@ -22,6 +22,7 @@ from zkdeployment.model.publication import SyncOptions
 if TYPE_CHECKING:
     from support.publishing import Publishing
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.model.tree import Value
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 STRATEGY = EXAMPLE_FILE.read_text()
@@ -129,6 +130,31 @@ def test_the_next_revision_waits_for_the_end_of_the_rollout_but_not_for_failed_h
     )
     publishing.sync()
     assert publishing.version == tip
+
+
+def test_a_forced_publication_of_the_revision_that_is_rolled_out_continues_its_rollout(publishing: Publishing):
+    def since() -> Value:
+        return (publishing.get("/zkdeployment/targets") or {})["since"]
+
+    revision = publishing.push(TREE, strategy_yaml=STRATEGY)
+    publishing.sync()
+    publishing.register("late", "older")
+    begun = since()
+    going = begun_rollout(strategy(group("one")), plain_hosts(["late"]))
+    going = active_rollout(replace(going, sequence=begun, revision=revision), granted=["late"])
+    path = f"/zkdeployment/rollouts/{going.id}"
+    publishing.put("/zkdeployment/rollouts", {"current": going.id})
+    publishing.client.create(path, encode_state(going))
+    with publishing.syncer("another") as another:
+        sentence = f"; its rollout {going.id} is under way and continues"
+        assert another.preview(SyncOptions(force=True)).sentence.endswith(sentence)
+    assert publishing.sync(force=True).endswith(sentence)
+    assert since() == begun
+    publishing.put("/hosts", {"version": False})
+    assert publishing.sync(force=True).endswith(sentence), "a hold does not end a rollout"
+    publishing.put("/hosts", {"version": None})
+    assert not publishing.sync(force=True).endswith(sentence), "after a stop, hosts that failed try again"
+    assert since() != begun
 
 
 def test_a_rollout_that_is_unreadable_or_of_another_publication_is_ignored(publishing: Publishing):

@@ -16,6 +16,7 @@ from zkdeployment.planning.convergence import (
     behind,
     count_excluded,
     has_unfinished_hosts,
+    is_under_way,
     is_converged,
     refusal,
 )
@@ -64,6 +65,25 @@ def test_no_publication_waits_for_a_host_that_can_be_leased():
 def test_hosts_of_the_groups_that_have_not_got_the_publication_may_try_again(hosts, unfinished):
     assert has_unfinished_hosts(snapshot(BEGUN, hosts)) is unfinished
     assert not has_unfinished_hosts(snapshot(None, hosts))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True),
+        ({"cluster": Cluster(False)}, True),
+        ({"cluster": Cluster(None)}, False),
+        ({"cluster": Cluster("r1")}, False),
+        ({"published": replace(ORDERED, revision=None)}, False),
+        ({"published": Published("r2", ordered="r2")}, False),
+        ({"rollout": None}, False),
+        ({"rollout": replace(BEGUN, ended=9.0)}, False),
+        ({"rollout": replace(BEGUN, revision="r1")}, False),
+    ],
+)
+def test_a_rollout_of_the_same_revision_is_under_way_until_it_ends_or_the_fleet_stops(change, expected):
+    under_way = {"rollout": replace(BEGUN, revision="r2"), "published": ORDERED, "cluster": Cluster("r2")}
+    assert is_under_way(snapshot(**(under_way | change)), "r2") is expected
 
 
 def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():

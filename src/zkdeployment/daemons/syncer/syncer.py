@@ -24,7 +24,7 @@ from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotC
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published, SyncOptions, next_sequence
-from zkdeployment.planning.convergence import has_unfinished_hosts, refusal
+from zkdeployment.planning.convergence import has_unfinished_hosts, is_under_way, refusal
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
 from zkdeployment.signing.sequences import is_plausible, sequence_to_sign
@@ -50,17 +50,24 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """The publication of a run, or of a preview; ``draft`` is ``None`` if there was nothing to publish."""
+    """The publication of a run, or of a preview; ``draft`` is ``None`` if there was nothing to publish.
+
+    ``rollout`` is the id of the rollout that was under way and continues; ``None`` if there is none.
+    """
 
     revision: Revision
     draft: Draft | None = None
+    rollout: str | None = None
 
     @property
     def sentence(self) -> str:
         """The report for people."""
         if self.draft is None:
             return f"nothing to do: {self.revision} is published"
-        return f"published {self.revision} ({self.draft.sentence})"
+        continued = ""
+        if self.rollout is not None:
+            continued = f"; its rollout {self.rollout} is under way and continues"
+        return f"published {self.revision} ({self.draft.sentence}){continued}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,9 @@ class Syncer:
         published_state, tip = self._read(options)
         candidate = self._decide(published_state, tip, options)
         prepared, _ = (None, None) if candidate is None else self._prepare(candidate, options)
-        return SyncReport(tip, None if prepared is None else prepared.draft)
+        if candidate is None or prepared is None:
+            return SyncReport(tip)
+        return SyncReport(tip, prepared.draft, _continued_rollout(candidate, repeats=prepared.repeats))
 
     def _sync(self, options: SyncOptions) -> SyncReport:
         published_state, tip = self._read(options)
@@ -171,7 +180,8 @@ class Syncer:
             prepared, intents = self._prepare_to_sign(candidate, options)
             if prepared is None:
                 return SyncReport(tip)
-            self._publish(prepared, intents, candidate, options)
+            since = self._publish(prepared, intents, candidate, options)
+        rollout = _continued_rollout(candidate, repeats=since == candidate.snapshot.published.effective_since)
         draft, origin = prepared.draft, candidate.origin
         get_logger().info(
             "revision-published",
@@ -181,10 +191,11 @@ class Syncer:
             signer=origin.signer,
             forced=options.force,
             changes=draft.sentence,
+            rollout=rollout,
         )
         for problem in draft.warnings:
             get_logger().warning("tree-warning", revision=tip, problem=str(problem))
-        return SyncReport(tip, draft)
+        return SyncReport(tip, draft, rollout)
 
     def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
         """Return the published state and the tip; while all is stopped the repository is not contacted."""
@@ -222,7 +233,8 @@ class Syncer:
             self._guards.check_history(snapshot, tip, origin)
         is_known = self._signer is None or self._sequences.known.covers(snapshot.published)
         # Only another rollout lets the hosts try again that failed within the criteria of their group.
-        may_repeat = is_known and not (options.force and has_unfinished_hosts(snapshot))
+        begins_rollout = has_unfinished_hosts(snapshot) and not is_under_way(snapshot, tip)
+        may_repeat = is_known and not (options.force and begins_rollout)
         optional = published and not options.force
         return _Candidate(tip, origin, snapshot, optional, self._next_sequence(snapshot), may_repeat)
 
@@ -297,8 +309,8 @@ class Syncer:
         intents: IntentsChange | None,
         candidate: _Candidate,
         options: SyncOptions,
-    ) -> None:
-        """Write the publication."""
+    ) -> int:
+        """Write the publication; return the sequence of the last one that changed something for hosts."""
         now = self._clock.now()
         publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
         if intents is not None:
@@ -308,6 +320,7 @@ class Syncer:
             self._sequences.record(publication.sequence, since, publication.revision)
             self._sequences.settle()
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
+        return since
 
     def _note(self, published: Published) -> None:
         """Remember the publication in ZooKeeper, unless somebody else may have invented it."""
@@ -324,3 +337,11 @@ class Syncer:
         if self._signer is not None:
             return sequence_to_sign(self._sequences.known.reserved, last, self._clock.now())
         return next_sequence(last, self._clock.now())
+
+
+def _continued_rollout(candidate: _Candidate, *, repeats: bool) -> str | None:
+    """Return the id of the rollout that is under way, if the publication ``repeats`` what it rolls out."""
+    rollout = candidate.snapshot.rollout
+    if rollout is None or not repeats or not is_under_way(candidate.snapshot, candidate.tip):
+        return None
+    return rollout.id
