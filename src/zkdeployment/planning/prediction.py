@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import LiveTree, Targets
     from zkdeployment.model.strategy import Strategy
-    from zkdeployment.model.tree import Value
+    from zkdeployment.model.tree import Tree, Value
     from zkdeployment.planning.availability.findings import PackageFindings
     from zkdeployment.planning.forecast import Forecast
+    from zkdeployment.planning.publishing import Draft
     from zkdeployment.planning.review import Review
 
 
@@ -105,14 +106,12 @@ def predict(
     intents = published_intents(basis.documents) if keeps_strategy else None
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title, intents=intents)
     had = ordered_tree(basis.published, cluster, live, last)
-    before, change = live.tree, drafted.change
+    before = live.tree
     if had is not None and is_incomplete(cluster):
-        before, change = had, diff(had, apply_change(before, change))
-        former = {} if last is None else last.documents.contents
-        drafted = replace(drafted, documents=replace(drafted.documents, before=former))
+        drafted, before = _since_completion(drafted, had, last), had
     predicted = forecast(
         before,
-        change,
+        drafted.change,
         drafted.targets,
         basis.hosts,
         basis.known,
@@ -136,3 +135,10 @@ def predict(
         drafted.targets,
         baseline.ordered,
     )
+
+
+def _since_completion(drafted: Draft, had: Tree, last: Review | None) -> Draft:
+    """Return the draft with its changes since the ``last`` complete text, after which hosts ``had`` that tree."""
+    after = apply_change(drafted.baseline.live.tree, drafted.change)
+    former = {} if last is None else last.documents.contents
+    return replace(drafted, change=diff(had, after), documents=replace(drafted.documents, before=former))

@@ -281,8 +281,8 @@ def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapsh
     """Whether a draft has nothing for hosts to do that the previous publication, of the ``last`` text, had not.
 
     Under a strategy, the rollout of that publication must be completed, because no other one starts, and the
-    agents of all hosts must report which publication they reached. A rollout of the same revision that is under way
-    continues.
+    agents of all hosts must report which publication they reached. A rollout of the same revision that is under
+    way continues.
     """
     published = snapshot.published
     if last is None or published.revision is None or draft.concerns_hosts:

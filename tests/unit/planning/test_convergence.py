@@ -16,8 +16,8 @@ from zkdeployment.planning.convergence import (
     behind,
     count_excluded,
     has_unfinished_hosts,
-    is_under_way,
     is_converged,
+    is_under_way,
     refusal,
 )
 from zkdeployment.planning.published_state import PublicationSnapshot
