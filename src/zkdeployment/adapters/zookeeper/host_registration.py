@@ -11,7 +11,14 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
-from zkdeployment.adapters.zookeeper.host_names import check_unique, claiming, releasing
+from zkdeployment.adapters.zookeeper.host_names import (
+    await_end,
+    claiming,
+    claiming_rival,
+    older_rival,
+    read_claim,
+    releasing,
+)
 from zkdeployment.adapters.zookeeper.locks.stale_nodes import remove_stale_nodes
 from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.log import get_logger
@@ -37,9 +44,9 @@ class HostRegistration:
     """Creates, updates and removes the node of one host, through one session.
 
     ``previous_session`` is the id of the session of this host's last agent: its node is replaced at once. The node
-    of any other session is waited out for ``patience`` seconds (default: the session timeout and a margin), after
-    which the host counts as a duplicate. ``save_session`` persists the current session's id for the next agent.
-    ``queues`` are those that this host's agents have joined.
+    of any other session, and another host with this host's name, are waited out for ``patience`` seconds (default:
+    the session timeout and a margin), after which the host counts as a duplicate. ``save_session`` persists the
+    current session's id for the next agent. ``queues`` are those that this host's agents have joined.
     """
 
     def __init__(
@@ -64,20 +71,28 @@ class HostRegistration:
         make_skeleton(self._session)
         path = host_path(host)
         deadline = time.monotonic() + self._patience
+        adopted = None
         for _ in range(_ATTEMPTS):
             node = self._replaceable_node(path, host, deadline)
-            adopted = _adopted_version(node) if adopt else None
+            if adopt and adopted is None:
+                adopted = _adopted_version(node)
+            claim = self._claim_of_nobody(host.identity, deadline)
             try:
                 self._session.commit(
-                    *self._registering(path, node, host, adopted), *claiming(self._session, host.identity)
+                    *self._registering(path, node, host, adopted),
+                    *claiming(self._session, host.identity, claim),
                 )
                 self._remember_session()
                 self._previous_session_lives = node is not None and node.owner == self._previous_session
-                self._leave_if_duplicate(host)
+                # Reconnecting hosts do not examine the hosts of old agents, which claim no names, again.
+                rival = older_rival(self._session, host.identity, all_hosts=self._identity is None)
             except ConflictError:
                 continue  # another writer, or the end of a session, changed the nodes: read them again
-            self._identity = host.identity
-            return adopted
+            if rival is None:
+                self._identity = host.identity
+                return adopted
+            self._remove(host.identity)
+            await_end(self._session, rival, host.identity, deadline)
         raise ConflictError(
             f"cannot register {host.identity}: other writers changed {path} during each of {_ATTEMPTS} attempts"
         )
@@ -132,13 +147,17 @@ class HostRegistration:
                     f"{'' if other.pid is None else f', process {other.pid}'}; host ids must be unique"
                 )
 
-    def _leave_if_duplicate(self, host: Host) -> None:
-        """Unregister and raise ``DuplicateError`` if an older registration shares this host's id or name."""
-        try:  # reconnecting hosts do not examine the hosts of old agents, which claim no names, again
-            check_unique(self._session, host.identity, all_hosts=self._identity is None)
-        except DuplicateError:
-            self._remove(host.identity)
-            raise
+    def _claim_of_nobody(self, identity: Identity, deadline: float) -> Node | None:
+        """Return the claim of the host's name, which may be replaced, or ``None`` if there is none.
+
+        Raises ``DuplicateError`` if another registered host has claimed the name until the deadline.
+        """
+        while True:
+            claim = read_claim(self._session, identity)
+            rival = claiming_rival(self._session, identity, claim)
+            if rival is None:
+                return claim
+            await_end(self._session, rival, identity, deadline)
 
     def _remove(self, identity: Identity) -> None:
         removals = [Delete(f"{paths.HOSTS}/{identity.id}"), *releasing(self._session, identity)]

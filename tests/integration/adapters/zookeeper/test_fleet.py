@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, renew_session, sent_requests
@@ -113,7 +114,7 @@ def test_of_two_hosts_that_register_one_name_concurrently_the_later_is_refused(s
     make_skeleton(session)
     session.commit = overtaken
     with pytest.raises(RefusedError, match=r"two hosts are called web1.example.com: 2, which .* and 1, this one"):
-        ZooKeeperFleet(session).register(HOST)
+        ZooKeeperFleet(session, patience=0.3).register(HOST)
     assert session.children("/hosts") == ["2"]
 
 
@@ -128,7 +129,7 @@ def test_of_two_hosts_that_register_an_id_and_a_name_concurrently_the_later_is_r
     make_skeleton(session)
     session.commit = overtaken
     with pytest.raises(RefusedError, match=r"two hosts are called 1: 2, which .* and 1, this one"):
-        ZooKeeperFleet(session).register(HOST)
+        ZooKeeperFleet(session, patience=0.3).register(HOST)
     assert session.children("/hosts") == ["2"]
     assert session.children("/zkdeployment/host-names") == ["1"]
 
@@ -182,6 +183,38 @@ def test_registration_waits_until_another_sessions_node_disappears(zookeeper, se
         assert ZooKeeperFleet(session, patience=20).register(HOST) is None
         leave.join()
     assert session.get("/hosts/1").owner == session.id
+
+
+@pytest.mark.parametrize("claims", [True, False], ids=["with a claim", "of an old agent"])
+def test_a_replaced_host_registers_its_name_when_the_session_of_the_killed_one_ends(
+    zookeeper, session, client, claims
+):
+    with Session(zookeeper) as dying:
+        if claims:
+            ZooKeeperFleet(dying).register(replace(HOST, identity=Identity("2", WEB1.name)))
+        else:
+            make_skeleton(dying)
+            dying.commit(Create("/hosts/2", b'{"name": "web1.example.com"}', ephemeral=True))
+        leave = threading.Timer(0.3, dying.close)
+        leave.start()
+        with capture_logs() as logs:
+            ZooKeeperFleet(session, patience=20).register(HOST)
+        leave.join()
+    assert client.get_children("/hosts") == ["1"]
+    assert client.get("/zkdeployment/host-names/web1.example.com")[0] == b'{"host":"1"}'
+    (entry,) = [entry for entry in logs if entry["event"] == "name-is-taken"]
+    assert (entry["name"], entry["host"], entry["seconds"]) == ("web1.example.com", "2", 20)
+
+
+def test_a_persistent_nodes_version_is_adopted_after_waiting_for_a_name(zookeeper, session, client):
+    with Session(zookeeper) as dying:
+        make_skeleton(dying)
+        client.create("/hosts/1", b'{"version": "old"}')
+        dying.commit(Create("/hosts/2", b'{"name": "web1.example.com"}', ephemeral=True))
+        leave = threading.Timer(0.3, dying.close)
+        leave.start()
+        assert ZooKeeperFleet(session, patience=20).register(HOST) == "old"
+        leave.join()
 
 
 def test_the_node_of_a_dead_predecessor_is_taken_over_immediately(session, other):
