@@ -74,8 +74,8 @@ class HostRegistration:
         adopted = None
         for _ in range(_ATTEMPTS):
             node = self._replaceable_node(path, host, deadline)
-            if adopt and adopted is None:
-                adopted = _adopted_version(node)
+            found = _adopted_version(node) if adopt else None
+            adopted = adopted if found is None else found
             claim = self._claim_of_nobody(host.identity, deadline)
             try:
                 self._session.commit(

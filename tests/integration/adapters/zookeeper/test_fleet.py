@@ -213,7 +213,7 @@ def test_a_persistent_nodes_version_is_adopted_after_waiting_for_a_name(zookeepe
         dying.commit(Create("/hosts/2", b'{"name": "web1.example.com"}', ephemeral=True))
         leave = threading.Timer(0.3, dying.close)
         leave.start()
-        assert ZooKeeperFleet(session, patience=20).register(HOST) == "old"
+        assert ZooKeeperFleet(session, patience=20).register(HOST, adopt=True) == "old"
         leave.join()
 
 
