@@ -160,8 +160,8 @@ class AwaitedService(Protocol):
     def progress(self) -> OrderProgress:
         """Read a snapshot; all hosts have finished a service that has no entry any more.
 
-        The number of requests does not grow with the hosts. Hosts that wait are woken if the snapshot shows that
-        nobody needs to wait any more.
+        What is read does not grow with the fleet, but with the hosts that have not finished. Hosts that wait are
+        woken if the snapshot shows that nobody needs to wait any more.
         """
 
     def wait(self, seconds: float) -> None:

@@ -18,15 +18,18 @@ from zkdeployment.planning.precedence.failures import undeployable_hosts
 from zkdeployment.planning.precedence.progress import OrderProgress, is_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 #: Attempts at a write while others write to the same node.
 _ATTEMPTS = 50
 
-#: The most unfinished hosts whose nodes are read for one snapshot of the progress.
+#: The most unfinished hosts whose failures and publications are examined for one snapshot of the progress.
 _EXAMINED = 20
+
+#: Reading the node of one host costs about as much as reading the names of this many registered hosts.
+_NAMES_OF_A_NODE = 20
 
 
 def read_entries(session: Session, sequence: int, services: Collection[str]) -> dict[str, OrderEntry]:
@@ -92,12 +95,14 @@ class ZooKeeperAwaitedService:
     def progress(self) -> OrderProgress:
         if not self._watch.is_active:
             self._watch.set(self._path, self._session.id)
-        (node,), (finished, registered) = self._session.look([self._path], [self._path, paths.HOSTS])
+        (node, fleet), (finished,) = self._session.look([self._path, paths.HOSTS], [self._path])
         entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
         if node is None or is_complete:
             return OrderProgress(entry, frozenset(entry.hosts))
-        progress = OrderProgress(entry, frozenset(map(unquote, finished or ())), frozenset(registered or ()))
-        progress = self._examined(progress)
+        progress = OrderProgress(entry, frozenset(map(unquote, finished or ())))
+        missing = [name for name in entry.hosts if name not in progress.finished]
+        if missing:
+            progress = self._examined(progress, missing, 0 if fleet is None else fleet.children)
         if is_finished(progress):
             self._complete(entry, node.version)
         return progress
@@ -105,23 +110,13 @@ class ZooKeeperAwaitedService:
     def wait(self, seconds: float) -> None:
         self._watch.wait(seconds)
 
-    def _examined(self, progress: OrderProgress) -> OrderProgress:
-        """Return the progress with the names and the failures of unfinished hosts.
+    def _examined(self, progress: OrderProgress, missing: Sequence[str], fleet: int) -> OrderProgress:
+        """Return the progress with those of the ``missing`` hosts that are registered, and what is known of them.
 
         A host that has the publication has deployed the service. That is recorded here, because agents of earlier
-        releases do not record it.
+        releases do not record it. ``fleet`` is the number of registered hosts.
         """
-        missing = [name for name in progress.entry.hosts if name not in progress.finished]
-        if not missing:
-            return progress
-        registered = [name for name in missing if name in progress.registered]
-        examined = registered[:_EXAMINED]
-        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in examined)
-        hosts = [
-            Host.from_properties(name, node.properties)
-            for name, node in zip(examined, nodes, strict=True)
-            if node is not None
-        ]
+        registered, hosts = self._registered(missing, fleet)
         have = {host.identity.id for host in hosts if host.has_reached(self._sequence)}
         for name in sorted(have):
             finish(self._session, self._sequence, self._service, name)
@@ -130,9 +125,30 @@ class ZooKeeperAwaitedService:
         return replace(
             progress,
             finished=progress.finished | have,
+            registered=frozenset(registered),
             names={host.identity.id: host.identity.name for host in hosts},
             failed={} if rollout is None else undeployable_hosts(rollout, judged),
         )
+
+    def _registered(self, missing: Sequence[str], fleet: int) -> tuple[list[str], list[Host]]:
+        """Return the ids of those of the ``missing`` hosts that are registered, and the first of these hosts.
+
+        The nodes of a few hosts are read. For many hosts, the names of all registered hosts are read first.
+        """
+        if len(missing) > _EXAMINED + fleet // _NAMES_OF_A_NODE:
+            names = {*(self._session.children(paths.HOSTS) or ())}
+            registered = [name for name in missing if name in names]
+            return registered, self._read(registered[:_EXAMINED])
+        hosts = self._read(missing)
+        return [host.identity.id for host in hosts], hosts[:_EXAMINED]
+
+    def _read(self, names: Sequence[str]) -> list[Host]:
+        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+        return [
+            Host.from_properties(name, node.properties)
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        ]
 
     def _complete(self, entry: OrderEntry, version: int) -> None:
         """Wake all hosts that wait; a host that was recorded here, instead of its agent, did not do that."""

@@ -22,8 +22,9 @@ class OrderProgress:
     """A snapshot of the progress of one entry.
 
     ``finished`` are the hosts that have deployed the service, or have the whole publication; ``registered`` are
-    all hosts that are registered or assumed to be restarting. ``names`` are the names of some unfinished hosts by
-    id. ``failed`` are the hosts that will not deploy the service in the present rollout, with the reason.
+    the other expected hosts that are registered or assumed to be restarting. ``names`` are the names of some
+    unfinished hosts by id. ``failed`` are the hosts that will not deploy the service in the present rollout, with
+    the reason.
     """
 
     entry: OrderEntry
@@ -87,12 +88,15 @@ def with_restarting(
 ) -> tuple[OrderProgress, Mapping[str, float]]:
     """Return the progress with the hosts that are assumed to be restarting, and since when these are absent.
 
-    These hosts were registered in the progress ``before``, or when the publication was made if there is none, and
-    are absent for less than ``RESTART`` seconds. ``absent`` is what was returned with ``before``. Hosts that
-    failed are not assumed to be restarting.
+    These hosts were registered in the progress ``before``, or when the publication was made if there is none, or
+    joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` is what was returned
+    with ``before``. Hosts that failed are not assumed to be restarting.
     """
     expected = frozenset(progress.entry.hosts)
-    present = expected.difference(progress.entry.absent) if before is None else expected & before.registered
+    if before is None:
+        present = expected.difference(progress.entry.absent)
+    else:
+        present = expected & before.registered.union(expected.difference(before.entry.hosts))
     away = present - progress.finished - progress.registered - progress.failed.keys()
     since = {host_id: absent.get(host_id, now) for host_id in sorted(away)}
     since = {host_id: moment for host_id, moment in since.items() if now < moment + RESTART}

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from kazoo.protocol.serialization import GetChildren
 
 from support.rollout_states import active_rollout, begun_rollout
 from support.waiting import wait_until
@@ -80,6 +81,33 @@ def test_an_entry_is_not_complete_while_an_expected_host_has_left(client, orders
     assert order_wait("", service.progress(), gaining=False).missing == ("h1",)
     finish(orders, "h1")
     assert is_finished(service.progress())
+
+
+@pytest.fixture
+def listed(session, monkeypatch):
+    """The names of the nodes whose children the session reads."""
+    names, call = [], session._client._call
+
+    def note(request, result):
+        reads = getattr(request, "requests", [request])
+        names.extend(read.path.rpartition("/")[2] for read in reads if isinstance(read, GetChildren))
+        return call(request, result)
+
+    monkeypatch.setattr(session._client, "_call", note)
+    return names
+
+
+def test_the_names_of_all_hosts_are_read_only_if_many_hosts_are_awaited(client, orders, listed):
+    awaited = [f"db{number:02}" for number in range(22)]
+    expect(client, "h1", "h2", "h3")
+    for name in ("h1", "h2", *awaited):
+        register(client, name)
+    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    assert order_wait("", service.progress(), gaining=False).missing == ("h1", "h2")
+    assert set(listed) == {"shop,db"}
+    client.set(PATH, encode_entry(OrderEntry(("away", *awaited))))
+    assert order_wait("", service.progress(), gaining=False).missing == tuple(awaited)
+    assert listed.count("hosts") == 1
 
 
 def test_reading_the_progress_again_sets_no_further_watch(client, orders, session):

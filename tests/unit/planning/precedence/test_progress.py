@@ -67,6 +67,13 @@ def test_a_host_that_was_registered_is_awaited_for_the_time_of_a_restart():
     assert with_restarting(failed, back, absent, 171.0)[1] == {}
 
 
+def test_a_host_that_joined_the_service_and_left_again_is_awaited_for_the_time_of_a_restart():
+    before = OrderProgress(OrderEntry(("a",)), registered=frozenset({"a"}))
+    joined, absent = with_restarting(progress(["a"], registered=["c"]), before, {}, 100.0)
+    assert absent == {"b": 100.0}
+    assert order_wait("/db", joined, gaining=False).missing == ("b", "c")
+
+
 def test_when_an_awaited_host_fails_so_does_the_wait():
     failed = progress(["a"], failed={"c": "boom"}, names={"c": "app3"})
     assert order_wait("/db", failed, gaining=False).failure == (
