@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import os
 import sys
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 #: The lines of a failing seed's trace that are shown.
 _SHOWN = 120
 
+#: Hosts of a fleet whose many objects make the collection of garbage expensive.
+_LARGE = 300
+
 #: Seconds between two lines of progress.
 _PROGRESS = 60.0
 
@@ -29,6 +33,8 @@ _PROGRESS = 60.0
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code: 0 if all invariants held, else 1."""
     wanted = _parse(arguments)
+    if wanted.hosts > _LARGE:
+        gc.set_threshold(1_000_000, 20, 20)  # most objects live as long as their host
     if wanted.seed is not None:
         result = World(_options(wanted, wanted.seed), _say).run()
         _say(result.sentence)

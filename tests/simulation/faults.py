@@ -7,10 +7,30 @@ from typing import TYPE_CHECKING
 from simulation.themes import FAULTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from simulation.daemon_processes import Daemon
     from simulation.ensemble import Server
     from simulation.green import Process
     from simulation.world import World
+
+
+#: Faults of servers, of the network or of the whole fleet, whatever daemon is named.
+_OF_ALL = frozenset(
+    {
+        "outage",
+        "slow server",
+        "server down",
+        "election",
+        "lossy network",
+        "crashes",
+        "failing scripts",
+        "attack",
+    }
+)
+
+#: One daemon of so many has a fault at the same time, in large fleets.
+_DAEMONS = 500
 
 
 class Faults:
@@ -35,15 +55,18 @@ class Faults:
             world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
             if not self._ended:
                 kind = world.chance.choices(list(weights), list(weights.values()))[0]
-                self.bring(kind, self._victim())
+                count = 1 if kind in _OF_ALL else max(1, len(world.daemons) // _DAEMONS)
+                for victim in list(self._victims(count)):
+                    self.bring(kind, victim)
 
-    def _victim(self) -> Daemon:
-        """Return any daemon, or often the agent of a machine whose script runs."""
+    def _victims(self, count: int) -> Iterator[Daemon]:
+        """Yield so many daemons: each is any one, or often the agent of a machine whose script runs."""
         world = self._world
         working = [world.daemons[machine.name] for machine in world.present_machines() if machine.running]
-        if working and world.chance.random() < 0.4:
-            return world.chance.choice(working)
-        return world.chance.choice([*world.daemons.values()])
+        daemons = [*world.daemons.values()]
+        for _ in range(count):
+            is_working = working and world.chance.random() < 0.4
+            yield world.chance.choice(working if is_working else daemons)
 
     def end(self) -> None:
         """End all faults; people correct the clocks, without which syncers sign nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
@@ -41,6 +42,12 @@ data:
       max_parallel: {parallel}
       success_criteria: {{maximum_failed_nodes: {tolerated}}}
 """
+
+#: The step of a host that waits for a service; a host that is not registered is named by its id.
+_ORDER_STEP = re.compile(r"waits for /s([0-9]+)/app on (\w+)")
+
+#: The most hosts of a fleet in which versions are set by hand: each host then reads the whole tree.
+_SHARED_TREE = 1000
 
 #: The most targets of a service.
 _MOST_TARGETS = 10
@@ -116,6 +123,8 @@ class Operators:
     def _act(self) -> None:
         world, chance = self._world, self._world.chance
         weights = {**ACTS, **world.theme.acts}
+        if world.options.hosts > _SHARED_TREE:
+            weights["by hand"] = 0
         kind = chance.choices(list(weights), list(weights.values()))[0]
         world.trace(f"act: {kind}")
         getattr(self, f"_{kind.replace(' ', '_')}")()
@@ -345,6 +354,30 @@ class Operators:
             self._last_repair = world.now
             self._change()
             self._push()
+        elif missed := self._services_of_lost_hosts():
+            self._last_repair = world.now
+            for number in missed:
+                self._plan.services[number].targets = {world.chance.choice(self._present_targets()): 1}
+            self._push()
+            self._resume_latest()
+
+    def _services_of_lost_hosts(self) -> list[int]:
+        """Return the planned services for which hosts wait although the awaited host is switched off for good."""
+        world, nodes = self._world, self._world.network.ensemble.leader.nodes
+        steps = (_value(nodes, f"{paths.HOSTS}/{machine.name}", "step") for machine in world.present_machines())
+        waits = (_ORDER_STEP.match(str(step)) for step in steps)
+        awaited = {(int(wait[1]), wait[2]) for wait in waits if wait is not None}
+        return sorted(
+            number
+            for number, name in awaited
+            if number in self._plan.services and name in world.machines and not world.machines[name].present
+        )
+
+    def _present_targets(self) -> list[str]:
+        """Return the targets that name a machine which is not switched off; the first machine never is."""
+        present = self._world.present_machines()
+        names = {name for machine in present for name in (machine.name, machine.identity.role)}
+        return [name for name in self._names if name in names]
 
 
 def _value(nodes: dict, path: str, name: str) -> object:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 def ranges(numbers: Sequence[int]) -> str:
     """Return sorted numbers as text: ``0-3 7 9-12``."""
+    if len(numbers) == 1:
+        return str(numbers[0])
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][1] == number - 1:

@@ -51,7 +51,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
     numbers = {host: number for number, host in enumerate(hosts)}
 
     def ranges_of(names: Iterable[str]) -> str:
-        return ranges(sorted(numbers[name] for name in names))
+        return ranges(sorted(map(numbers.__getitem__, names)))
 
     def by_host(values: Mapping[str, object]) -> object:
         if longest is None:
@@ -64,7 +64,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         "revision": state.revision,
         "strategy": strategy_to_json(rollout.strategy),
         "hosts": hosts,
-        "states": "".join(_LETTERS[rollout.hosts[host]] for host in hosts),
+        "states": "".join([_LETTERS[rollout.hosts[host]] for host in hosts]),
         "members": {name: ranges_of(members) for name, members in rollout.members.items()},
         "courses": {name: _progress_to_json(progress, ranges_of) for name, progress in rollout.progress.items()},
         "order": list(rollout.order),
@@ -240,7 +240,7 @@ def _by_value(values: Mapping[str, Any]) -> Iterator[tuple[Any, list[str]]]:
     hosts: dict[Any, list[str]] = {}
     for host, value in values.items():
         hosts.setdefault(value, []).append(host)
-    return iter(sorted(hosts.items(), key=lambda item: min(item[1])))
+    return iter(sorted(hosts.items(), key=lambda item: min(item[1]) if len(item[1]) > 1 else item[1][0]))
 
 
 def _text(value: object) -> str:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.strategy import Group, Strategy
     from zkdeployment.rollout.state import RolloutObservation, RolloutState
 
+#: Seconds from the begin of one cycle of a coordinator to the next one: at least, and for each host.
+_SHORTEST, _FOR_EACH = 0.2, 0.0001
+
 #: Seconds between two records of the time of coordination.
 _HEARTBEAT = 30.0
 
@@ -21,6 +24,14 @@ _UNLED = 60.0
 
 #: Seconds without progress after which a phase fails, if the strategy sets no limit.
 PROGRESS_DEADLINE = 7200.0
+
+
+def cycle_interval(hosts: int) -> float:
+    """Return the seconds between two cycles that coordinate a rollout over so many hosts.
+
+    The coordinator handles all reports of this time together: the work of a cycle grows with the hosts.
+    """
+    return max(_SHORTEST, _FOR_EACH * hosts)
 
 
 def limits(

@@ -32,6 +32,7 @@ from zkdeployment.rollout.phases import checked
 from zkdeployment.rollout.progress import advance, grants, seconds_until_change
 from zkdeployment.rollout.recovery import is_recovery_pending
 from zkdeployment.rollout.state import Ending
+from zkdeployment.rollout.timekeeping import cycle_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +49,8 @@ if TYPE_CHECKING:
 #: Seconds in the queue for the lead before the watchdog is served again.
 _QUEUE = 2.0
 
-#: Seconds between two cycles: at most, without any change, and at least, so that reports are handled in batches.
+#: Seconds between two cycles at most, without any change.
 _MOST_SECONDS = 15.0
-_LEAST_SECONDS = 0.2
 
 
 class Coordinator:
@@ -87,6 +87,7 @@ class Coordinator:
         self._leads = False
         self._tidied = False
         self._logged = ""
+        self._interval = cycle_interval(0)
 
     def run(self) -> None:
         """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
@@ -100,7 +101,7 @@ class Coordinator:
                 self._telemetry.beat()
                 self._notifier.watchdog()
                 self._control.wait(pause)
-                earliest = begun + max(_LEAST_SECONDS, self._backoff.seconds)
+                earliest = begun + max(self._interval, self._backoff.seconds)
                 while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
                     self._control.wait(remaining)
         finally:
@@ -143,6 +144,7 @@ class Coordinator:
         snapshot = self._store.snapshot()
         state, now = snapshot.state, round(self._clock.now(), 1)
         self._telemetry.lead(state)
+        self._interval = cycle_interval(0 if state is None else len(state.rollout.hosts))
         if state is not None and is_superseded(snapshot):
             self._write(state, supersede(state, now))
             return 0.0

@@ -16,9 +16,12 @@ _LARGEST = 64 << 20
 _COMPRESSED_FROM = 4096
 
 
-def pack(value: object) -> bytes:
-    """Return the node data for a value; equal values give equal data."""
-    return zlib.compress(json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii"), 9)
+def pack(value: object, *, effort: int = 9) -> bytes:
+    """Return the node data for a value; equal values give equal data with the same ``effort`` (0 to 9).
+
+    Less effort takes less time, for records that are written often.
+    """
+    return zlib.compress(json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii"), effort)
 
 
 def encode_content(content: Mapping[str, object]) -> bytes:

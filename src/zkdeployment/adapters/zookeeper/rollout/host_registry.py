@@ -20,7 +20,7 @@ class HostRegistry:
 
     A host's node is read when the host registers. Later changes are read only on request, because thousands of
     hosts write to their nodes all the time. ``left_at`` is when the hosts left that deregistered within the last
-    ``RESTART`` seconds, in seconds since the epoch.
+    ``RESTART`` seconds, in seconds since the epoch. ``facts`` are those of the registered hosts.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
@@ -29,6 +29,7 @@ class HostRegistry:
         self._hosts: dict[str, Host] = {}
         self._stale = False
         self.left_at: Mapping[str, float] = {}
+        self.facts: Mapping[str, Facts] = {}
 
     def expire(self) -> None:
         """Read all hosts again next time: the copies date from an earlier lead and may be outdated."""
@@ -43,6 +44,8 @@ class HostRegistry:
         gone = (self.left_at.keys() | self._hosts.keys()).difference(names)
         self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
         self._hosts = {name: host for name in names if (host := known.get(name) or new.get(name)) is not None}
+        facts = {**self.facts, **{name: host.facts for name, host in new.items()}}
+        self.facts = {name: facts[name] for name in self._hosts}
         return self._hosts
 
     def read(self, host_ids: Iterable[str]) -> dict[str, Host]:
@@ -59,6 +62,7 @@ class HostRegistry:
         """Return the current content of hosts' nodes and keep it in the registry."""
         hosts = self.read(host_ids)
         self._hosts |= hosts
+        self.facts = {**self.facts, **{name: host.facts for name, host in hosts.items()}}
         return hosts
 
     def absent(self, registered: Collection[Host]) -> dict[str, Facts]:

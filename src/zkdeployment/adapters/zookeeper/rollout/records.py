@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.state import RolloutState
 
 
+#: How much a rollout's state is compressed: more takes several times as long and saves almost nothing.
+_EFFORT = 5
+
 #: Bytes for all errors and reasons of a rollout that is too large for its node; host names are not counted.
 _TEXTS = 200_000
 
@@ -88,10 +91,10 @@ def read_reports(
 def encode_state(state: RolloutState) -> bytes:
     """Return the data of a rollout's node; errors and reasons are shortened if it would be too large."""
     failed = len(state.errors) + (0 if state.active_phase is None else len(state.active_phase.reports))
-    data = pack(state_to_json(state))
+    data = pack(state_to_json(state), effort=_EFFORT)
     for longest in (_TEXTS // max(1, failed), 0):
         if len(data) > NODE_LIMIT:
-            data = pack(state_to_json(state, longest=longest))
+            data = pack(state_to_json(state, longest=longest), effort=9)
     return data
 
 

@@ -117,7 +117,7 @@ class ZooKeeperRollouts:
         return RolloutObservation(
             now=now,
             active=True,
-            present={name: host.facts for name, host in hosts.items()},
+            present=self._registry.facts,
             absent=self._registry.absent(hosts.values()),
             left_at=self._registry.left_at,
             current=frozenset(name for name, host in hosts.items() if _is_current(host, revision)),
@@ -133,7 +133,7 @@ class ZooKeeperRollouts:
         return RolloutObservation(
             now=now,
             active=snapshot.active,
-            present={name: host.facts for name, host in hosts.items()},
+            present=self._registry.facts,
             current=frozenset(
                 name
                 for name, host in hosts.items()
