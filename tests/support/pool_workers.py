@@ -34,6 +34,7 @@ from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zkdeployment.model.servers import Servers
     from zkdeployment.ports.pools import PoolMechanism, PoolStore
     from zkdeployment.ports.process import Clock
 
@@ -43,7 +44,7 @@ KEY = f"ssh-ed25519 {'A' * 68} tenant"
 class PoolFleet:
     """The document, tenants, nodes and sessions of pools, written by a test."""
 
-    def __init__(self, zookeeper: str, clock: Clock) -> None:
+    def __init__(self, zookeeper: Servers | str, clock: Clock) -> None:
         self.connection = zookeeper
         self.clock = clock
         self._session = Session(zookeeper, session_timeout=6, create_chroot=True)

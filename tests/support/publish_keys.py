@@ -29,10 +29,15 @@ def make_key(file: Path, *, passphrase: str = "", kind: str = "ed25519") -> Path
     return file
 
 
-def make_publishers(file: Path, *keys: Path) -> Path:
-    """Write the list of allowed signers with these keys, each named by its file."""
-    publics = ((key.name, key.with_name(f"{key.name}.pub").read_text().strip()) for key in keys)
-    file.write_text("".join(f"{name}@example.com {public}\n" for name, public in publics))
+def make_publishers(file: Path, *keys: Path, **purposes: Path) -> Path:
+    """Write the list of allowed signers with these keys, each named by its file.
+
+    ``keys`` may sign everything; ``purposes`` maps namespaces to keys that may sign nothing else.
+    """
+    listed = [("", key) for key in keys]
+    listed += [(f'namespaces="{namespace}" ', key) for namespace, key in purposes.items()]
+    publics = ((key.name, rights, key.with_name(f"{key.name}.pub").read_text().strip()) for rights, key in listed)
+    file.write_text("".join(f"{name}@example.com {rights}{public}\n" for name, rights, public in publics))
     return file
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pytest
     from kazoo.client import KazooClient
 
+    from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Value
     from zkdeployment.ports.host_repositories import HostRepositories
 
@@ -40,17 +41,18 @@ class InterruptedSyncError(Exception):
 class Publishing:
     """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer.
 
-    With ``key``, syncers sign publications; ``publishers`` are the keys of all syncers. With
-    ``host_repositories``, they check packages against these.
+    With ``key``, syncers sign publications; ``publishers`` are the keys of all syncers. With ``allowed_signers``,
+    they publish only signed commits. With ``host_repositories``, they check packages against these.
     """
 
-    def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
+    def __init__(self, directory: Path, zookeeper: Servers | str, client: KazooClient) -> None:
         self.directory = directory
         self.zookeeper = zookeeper
         self.client = client
         self.repository = Repository(directory / "repository")
         self.key: Path | None = None
         self.publishers: Path | None = None
+        self.allowed_signers: Path | None = None
         self.host_repositories: HostRepositories | None = None
 
     def push(self, text: str, **more: str | None) -> str:
@@ -76,7 +78,8 @@ class Publishing:
 
     def source(self, name: str = "syncer") -> GitSource:
         """Return the repository as the source of the syncer ``name``."""
-        return GitSource(self.repository.url, self.directory / name / "tree", gap=0)
+        mirror = self.directory / name / "tree"
+        return GitSource(self.repository.url, mirror, allowed_signers=self.allowed_signers, gap=0)
 
     def memory(self, name: str = "syncer") -> PublishedFile:
         """Return the record of the last publication of the syncer ``name``."""

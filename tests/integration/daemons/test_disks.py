@@ -5,12 +5,18 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from support.agents import AgentHost, Fleet, put_script
+from support.proxy import Proxy
 from support.waiting import wait_until
+from support.zookeeper import through
+from zkdeployment.adapters.zookeeper.client.connection import Connection
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.errors import RestartError
 
 CALLS = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
@@ -116,3 +122,46 @@ def test_a_version_that_cannot_be_recorded_is_not_reported_as_reached(fleet, hos
         host.wait_for_version("r1")
         assert "error" not in host.node
     assert json.loads((host.run / "host_version").read_text()) == "r1"
+
+
+@pytest.mark.parametrize("is_disk_first", [True, False], ids=["the disk", "ZooKeeper"])
+def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_first(
+    fleet: Fleet, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, is_disk_first: bool
+):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
+    host.fail("/who/myfoo 0")
+    block, failure = host.block(), host.run / "failure"
+    monkeypatch.setattr("zkdeployment.wiring.agent.Session", partial(Session, call_timeout=0.5, patience=0.5))
+    restarts, renew = [], Connection._renew
+
+    def counted(connection: Connection) -> None:
+        try:
+            renew(connection)
+        except RestartError as error:
+            restarts.append(error)
+            raise
+
+    monkeypatch.setattr(Connection, "_renew", counted)
+    with host.agent(session_timeout=4) as agent:
+        wait_until(fleet.calls, "the script")
+        proxy.cut()
+        (failure / "in-the-way").mkdir(parents=True)
+        block.unlink()
+        wait_until(lambda: len(restarts) >= 2 or agent.ended, "the connection cannot be restored")
+        assert not agent.ended
+        if is_disk_first:
+            (failure / "in-the-way").rmdir()
+            wait_until(lambda: agent.ended, "the agent restarts")
+            assert isinstance(agent.error, RestartError)
+            assert "exit status 3" in json.loads(failure.read_text())["stop"]["reason"]
+        proxy.heal()
+        if not is_disk_first:
+            wait_until(lambda: fleet.version is None, "the stop")
+    if is_disk_first:
+        with host.agent():
+            wait_until(lambda: fleet.version is None, "the stop")
+            wait_until(lambda: not failure.exists(), "it is reported")
+    assert "exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]

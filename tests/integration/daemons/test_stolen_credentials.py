@@ -2,133 +2,60 @@
 
 The fleets are set up as the manual says: every program has credentials of its own, one access list names all of
 them, and the nodes of users are open to the service alone. The host of the fleet ``believing`` has no publishers,
-that of the fleet ``verifying`` has.
+those of the fleet ``verifying`` have. ``HELD`` names the test that holds each statement of the table.
 """
 
 import json
+import time
 import uuid
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
-from kazoo.client import KazooClient
+from docutils import nodes
+from docutils.core import publish_doctree
 from kazoo.exceptions import NoAuthError
-from kazoo.security import make_digest_acl_credential
+from kazoo.security import make_digest_acl
 
-from support.agents import Fleet
+from support.guarded_fleet import PROGRAMS, GuardedFleet, acl_entry, any_tree, evil_tree, secret
+from support.manual import MANUAL
+from support.pool_workers import KEY, PoolFleet
 from support.publish_keys import make_key, make_publishers
-from support.publishing import Publishing
-from support.signed_fleet import EVIL as EVIL_ASSIGNMENT
 from support.signed_fleet import TARGETS
 from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.key_hashes import KeyHasher
+from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
+from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
 from zkdeployment.errors import SourceError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import GuardOverrides
-from zkdeployment.model.servers import Access, AclEntry, Servers
 from zkdeployment.model.user import NewUser, Role
+from zkdeployment.pools.signed_lease import NAMESPACE as LEASES
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import retire
 
-#: The programs with credentials of their own.
-PROGRAMS = ("agents", "syncer", "operators", "service", "pools")
-
-TREE = "/who\n  /web : foo\n    version = '1.0'\n    color = '{}'\n    /deploy\n      /h1\n"
-EVIL = "/who\n  /evil : bar\n    version = '2.0'\n    /deploy\n      /h1\n"
-TARGET = f"{TARGETS}/h1"
-FORGED = "f" * 40
-
-
-def secret(program):
-    return f"{program}:the-password-of-{program}"
-
-
-def entry(program):
-    return AclEntry("digest", make_digest_acl_credential(*secret(program).split(":")), "cdrwa")
+EVIL_KEY = KEY.replace("tenant", "evil")
+LEASE = "/zkdeployment/pools/leases/h2"
+STRATEGY = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  groups:
+    - {name: all, critical: true, depends_on: [], selectors: []}
+"""
+POOLS = "{nodepools: {concrete: {web: {fill-level: 1, mechanism: {type: role, role: {idle: spare, leased: ci}}}}}}"
 
 
-def servers(connection, program):
-    acl = tuple(map(entry, PROGRAMS))
-    return Servers(connection, Access(secret=secret(program), plain_text=True, acl=acl))
-
-
-class GuardedFleet:
-    """One host, the syncer of its fleet, and what the owner of a stolen credential does."""
-
-    def __init__(self, directory: Path, connection: str, client: KazooClient, *, signs: bool) -> None:
-        client.add_auth("digest", secret("syncer"))
-        self.connection = connection
-        self.client = client
-        self.fleet = Fleet(directory, connection, client)
-        self.publishing = Publishing(directory, servers(connection, "syncer"), client)
-        options = {}
-        if signs:
-            self.publishing.key = make_key(directory / "publish_key")
-            options["publishers"] = str(make_publishers(directory / "publishers", self.publishing.key))
-        credentials = directory / "credentials"
-        credentials.write_text(secret("agents"))
-        credentials.chmod(0o600)
-        acl = "\n    ".join(":".join(entry(program)) for program in PROGRAMS)
-        self.host = self.fleet.host(
-            "h1",
-            zookeeper_credentials=str(credentials),
-            zookeeper_plain_text="yes",
-            zookeeper_acl=acl,
-            **options,
-        )
-        self.publish(TREE.format("red"))
-        with Session(servers(connection, "service")) as session:
-            users = ZooKeeperUsers(session, (entry("service"),), KeyHasher(), SystemClock())
-            users.add(NewUser(name="alice", role=Role.ADMIN), Act("test", "add user alice", "", 0.0))
-
-    def publish(self, text: str) -> str:
-        revision = self.publishing.push(text)
-        # A stop of a believing host may name the revision that the attacker invented as the last one.
-        self.publishing.sync(force=True, overrides=GuardOverrides(rewind=True))
-        return revision
-
-    @contextmanager
-    def stolen(self, program: str):
-        """Connect with nothing but the credentials of a program."""
-        with connected(self.connection) as attacker:
-            attacker.add_auth("digest", secret(program))
-            yield attacker
-
-    @contextmanager
-    def forged(self, program: str):
-        """Let the owner of a program's credentials write a target and a version; put the truth back at the end."""
-        paths = ("/hosts", "/zkdeployment/targets", TARGET)
-        truth = {path: self.client.get(path)[0] for path in paths}
-        with self.stolen(program) as attacker:
-            attacker.set(TARGET, json.dumps([EVIL_ASSIGNMENT]).encode())
-            targets = json.loads(truth["/zkdeployment/targets"])
-            targets |= {"version": FORGED, "ordered": FORGED, "sequence": targets["sequence"] + 1}
-            targets["since"] = targets["sequence"]
-            attacker.set("/zkdeployment/targets", json.dumps(targets).encode())
-            attacker.set("/hosts", json.dumps({"version": FORGED}).encode())
-            yield
-        for path in reversed(paths):
-            self.client.set(path, truth[path])
-        self.publish(TREE.format(uuid.uuid4().hex))
-        self.converge()
-
-    def converge(self) -> None:
-        wait_until(
-            lambda: self.host.has_finished(self.publishing.version) and not self.host.node.get("error"),
-            "converged",
-        )
-
-    @property
-    def evil(self) -> bool:
-        return "who:evil.0.deployed" in self.host.markers
+def act(what):
+    return Act("test", what, "", 0.0)
 
 
 @pytest.fixture(scope="module")
 def fleets(zookeeper_server, tmp_path_factory):
-    """The fleets ``believing`` and ``verifying``, each with its running agent."""
+    """The fleets ``believing`` and ``verifying``, each with its running agents."""
     with ExitStack() as stack:
         root = stack.enter_context(connected(zookeeper_server.address))
         made = {}
@@ -140,6 +67,9 @@ def fleets(zookeeper_server, tmp_path_factory):
             made[name] = GuardedFleet(tmp_path_factory.mktemp(name), connection, client, signs=name == "verifying")
             stack.enter_context(made[name].host.agent())
             made[name].converge()
+        stack.enter_context(made["verifying"].lent.agent())
+        with made["verifying"].users() as users:
+            users.add(NewUser(name="alice", role=Role.ADMIN), act("add user alice"))
         yield made
 
 
@@ -149,7 +79,7 @@ def test_credentials_of_zookeeper_are_root_on_hosts_that_believe_it_and_run_noth
 ):
     believing, verifying = fleets["believing"], fleets["verifying"]
     with believing.forged(program):
-        wait_until(lambda: believing.evil, "the host runs what the attacker wrote")
+        wait_until(lambda: believing.is_owned, "the host runs what the attacker wrote")
     with verifying.forged(program):
         wait_until(lambda: verifying.host.node.get("error"), "the host refuses")
         assert "the signed publication is of another revision" in verifying.host.node["error"]
@@ -169,18 +99,34 @@ def test_credentials_of_zookeeper_can_stop_every_fleet(fleets, program):
 
 
 def test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_what_is_published(fleets):
-    fleet = fleets["verifying"]
+    fleet, target = fleets["verifying"], f"{TARGETS}/h1"
     with fleet.stolen("agents") as attacker:
         held = attacker.Lock("/agent-locks/who,web", "nobody")
         assert held.acquire(timeout=10)
-        fleet.publish(TREE.format(uuid.uuid4().hex))
+        fleet.publish(any_tree())
         wait_until(lambda: "wait for the lock" in fleet.host.node.get("step", ""), "the host waits")
         provider = attacker.create("/who/web/providers/evil", b"{}", ephemeral=True, makepath=True)
         assert fleet.client.exists(provider)
-        assert attacker.get(TARGET)[0] == fleet.client.get(TARGET)[0]
+        assert attacker.get(target)[0] == fleet.client.get(target)[0]
         attacker.delete("/who/web/providers", recursive=True)
         held.release()
         fleet.converge()
+
+
+def test_credentials_of_zookeeper_can_grant_what_no_coordinator_granted(fleets):
+    fleet = fleets["verifying"]
+    revision = fleet.publish(any_tree(), strategy_yaml=STRATEGY)
+    wait_until(lambda: "no rollout of this publication" in fleet.host.node.get("step", ""), "the host waits")
+    rollout = f"{fleet.publishing.get(TARGETS)['sequence']}-1"
+    with fleet.stolen("agents") as attacker:
+        for name in ("grants", "reports", "acts"):
+            attacker.ensure_path(f"/zkdeployment/rollouts/{rollout}/{name}")
+        grant = json.dumps({"phase": "deploy", "group": "all", "reason": ""}).encode()
+        attacker.create(f"/zkdeployment/rollouts/{rollout}/grants/h1", grant)
+        attacker.set("/zkdeployment/rollouts", json.dumps({"current": rollout}).encode())
+        wait_until(lambda: fleet.host.has_finished(revision), "the host deploys without a coordinator")
+    fleet.publish(any_tree(), strategy_yaml=None)
+    fleet.converge()
 
 
 def test_only_the_services_credentials_can_read_and_change_users(fleets):
@@ -189,7 +135,6 @@ def test_only_the_services_credentials_can_read_and_change_users(fleets):
         with fleet.stolen(program) as attacker:
             if program == "service":
                 assert b"argon2" in attacker.get("/zkdeployment/users/alice")[0]
-                attacker.delete(attacker.create("/zkdeployment/users/mallory", b"{}"))
             else:
                 for call in (attacker.get, attacker.get_children, attacker.delete):
                     with pytest.raises(NoAuthError):
@@ -198,28 +143,194 @@ def test_only_the_services_credentials_can_read_and_change_users(fleets):
                     attacker.create("/zkdeployment/users/mallory", b"{}")
 
 
-def test_who_may_push_is_root_on_all_hosts_unless_only_signed_commits_are_published(fleets, tmp_path):
-    for fleet in fleets.values():
-        fleet.publish(EVIL)
-        wait_until(lambda fleet=fleet: fleet.evil, "the host runs what was pushed")
-        fleet.publish(TREE.format("blue"))
+def test_the_credentials_of_the_service_make_an_admin(fleets):
+    fleet, acl = fleets["verifying"], (acl_entry("service"),)
+    name = f"mallory-{uuid.uuid4().hex[:8]}"
+    with fleet.users() as users, Session(fleet.servers("service")) as session:
+        key = users.add(NewUser(name=name, role=Role.ADMIN), act("add a user")).key
+        logins = ZooKeeperLogins(session, acl, users, KeyHasher(), SystemClock())
+        assert logins.verify(name, key, "192.0.2.1").is_admin
+
+
+def lend(pools, fleet, tenant):
+    """Lend the host to a tenant, and return a function that ends the session."""
+    wait_until(lambda: pools.states("web") == ["ready"], "the host takes the published role")
+    assert fleet.lent.markers == ["who:ci.0.deployed"]
+    session = pools.request(tenant, web=1)
+    wait_until(lambda: pools.states("web") == ["deployed"], "the session begins")
+    assert tenant.ssh_key in fleet.lent_keys
+
+    def end():
+        read = pools.store.read()
+        ended, released = retire(read.sessions[session.id], read.nodes.values(), pools.clock.now())
+        pools.store.commit(PoolChange(nodes=released, sessions=(ended,)), read)
+
+    return end
+
+
+def test_credentials_of_zookeeper_make_workers_lend_hosts_to_tenants_and_hold_newer_leases_back(fleets):
+    """The attacker writes the document of the pools, sessions, and the access list of a lease."""
+    fleet = fleets["verifying"]
+    with fleet.users() as users:  # only the owner of the service's credentials can register the first tenant
+        eve, tom = (
+            users.add(NewUser(name=f"tenant-{uuid.uuid4().hex}", role=Role.TENANT, ssh_key=key), act("add")).user
+            for key in (EVIL_KEY, KEY)
+        )
+    with (
+        fleet.pool_worker(),
+        fleet.stolen("agents") as attacker,
+        PoolFleet(fleet.servers("agents"), SystemClock()) as pools,
+    ):
+        pools.publish(POOLS)
+        end_session = lend(pools, fleet, eve)
+        end_session()
+        wait_until(lambda: EVIL_KEY not in fleet.lent_keys, "the host is taken back")
+        end_session = lend(pools, fleet, tom)
+        rights, _ = attacker.get_acls(LEASE)
+        attacker.set_acls(LEASE, [make_digest_acl(*secret("agents").split(":"), all=True)])
+        end_session()
+        wait_until(lambda: pools.states() == ["failed"], "the worker cannot write the newer lease")
+        assert KEY in fleet.lent_keys
+        attacker.set_acls(LEASE, rights)
+
+
+def test_the_key_of_a_worker_is_root_on_hosts_that_can_be_leased_and_on_no_others(fleets):
+    fleet = fleets["verifying"]
+    key = LeaseKeys(PublishKey(fleet.lease_key, LEASES, "lease-key"), time.time)
+    with Session(fleet.servers("service")) as session:
+        worker = ZooKeeperLeases(session, key)
+        for host in ("h1", "h2"):
+            worker.give(host, "ci", (EVIL_KEY,))
+        wait_until(lambda: EVIL_KEY in fleet.lent_keys, "the thief is root")
+        wait_until(lambda: fleet.lent.markers == ["who:ci.0.deployed"], "the host has the role")
+        fleet.publish(any_tree())
         fleet.converge()
-        fleet.publishing.push(EVIL)
-        signers = make_publishers(tmp_path / "allowed_signers", make_key(tmp_path / uuid.uuid4().hex))
-        url = fleet.publishing.repository.url
-        guarded = GitSource(url, tmp_path / uuid.uuid4().hex / "tree", allowed_signers=signers, gap=0)
-        with pytest.raises(SourceError, match="is not published"):
-            guarded.files(guarded.fetch())
-        fleet.publish(TREE.format("green"))
-        fleet.converge()
+        assert not (fleet.host.root / "root/.ssh/authorized_keys").exists()
+        assert fleet.host.markers == ["who:web.0.deployed"]
+        worker.give("h2", "spare", ())
+    publisher, fleet.publishing.key = fleet.publishing.key, fleet.lease_key
+    fleet.publish(evil_tree())
+    wait_until(lambda: "not signed by one of the publishers" in fleet.host.node.get("error", ""), "it is refused")
+    fleet.publishing.key = publisher
+    fleet.publish(any_tree())
+    fleet.converge()
+    assert not any("evil" in call for call in fleet.fleet.calls())
 
 
 def test_the_key_of_the_syncer_is_root_on_all_hosts(fleets):
     """The thief signs and writes, as the syncer does; no check of commits is on the way."""
     fleet = fleets["verifying"]
     with fleet.publishing.syncer("thief") as thief:
-        fleet.publishing.push(EVIL)
+        fleet.publishing.push(evil_tree())
         thief.sync()
-    wait_until(lambda: fleet.evil, "the host runs what the thief signed")
-    fleet.publish(TREE.format("red"))
+    wait_until(lambda: fleet.is_owned, "the host runs what the thief signed")
+    fleet.publish(any_tree())
     fleet.converge()
+
+
+def test_who_may_push_is_root_on_all_hosts_unless_only_signed_commits_are_published(fleets, tmp_path):
+    key = make_key(tmp_path / "key")
+    signers = make_publishers(tmp_path / "allowed_signers", key)
+    for fleet in fleets.values():
+        fleet.publish(evil_tree())
+        wait_until(lambda fleet=fleet: fleet.is_owned, "the host runs what was pushed")
+        fleet.publish(any_tree())
+        fleet.converge()
+        fleet.publishing.allowed_signers = signers
+        with pytest.raises(SourceError, match="is not published"):
+            fleet.publish(evil_tree())
+        assert not fleet.is_owned
+        fleet.publishing.allowed_signers = None
+        fleet.publish(any_tree())
+        fleet.converge()
+
+
+def test_the_keys_with_which_the_service_commits_are_root_on_all_hosts(fleets, tmp_path):
+    """The owner of ``push-key`` and ``signing-key`` pushes commits that ``allowed-signers`` admits."""
+    key = make_key(tmp_path / "key")
+    signing = ("gpg.format=ssh", f"user.signingkey={key}.pub")
+    for fleet in fleets.values():
+        fleet.publishing.allowed_signers = make_publishers(tmp_path / "allowed_signers", key)
+        fleet.publishing.repository.commit({"a.zk": evil_tree()}, "-S", config=signing)
+        fleet.publishing.sync(force=True)
+        wait_until(lambda fleet=fleet: fleet.is_owned, "the host runs what was pushed")
+        fleet.publishing.allowed_signers = None
+        fleet.publish(any_tree())
+        fleet.converge()
+
+
+ROOT = test_credentials_of_zookeeper_are_root_on_hosts_that_believe_it_and_run_nothing_on_those_that_verify
+STOP = test_credentials_of_zookeeper_can_stop_every_fleet
+LOCKS = test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_what_is_published
+GRANTS = test_credentials_of_zookeeper_can_grant_what_no_coordinator_granted
+USERS = test_only_the_services_credentials_can_read_and_change_users
+ADMIN = test_the_credentials_of_the_service_make_an_admin
+TENANTS = test_credentials_of_zookeeper_make_workers_lend_hosts_to_tenants_and_hold_newer_leases_back
+WORKER = test_the_key_of_a_worker_is_root_on_hosts_that_can_be_leased_and_on_no_others
+PUBLISHER = test_the_key_of_the_syncer_is_root_on_all_hosts
+PUSH = test_who_may_push_is_root_on_all_hosts_unless_only_signed_commits_are_published
+COMMITS = test_the_keys_with_which_the_service_commits_are_root_on_all_hosts
+
+#: The table: a line for each cell behind the first, which is split into statements, each with its test.
+HELD = {
+    "credentials of an agent, of the syncer or of an operator for ZooKeeper": [
+        [("its owner is root on every host", ROOT)],
+        [
+            ("nothing runs that the syncer did not sign.", ROOT),
+            ("Its owner can stop the fleet,", STOP),
+            ("subvert order (locks,", LOCKS),
+            ("grants,", GRANTS),
+            ("the list of providers)", LOCKS),
+            ("and read all", LOCKS),
+            ("but the users.", USERS),
+            (
+                "With host pools, its owner can make the workers give hosts that can be leased any published",
+                TENANTS,
+            ),
+            ("role and the key of any registered tenant,", TENANTS),
+            ("and hold back newer leases, so that a tenant keeps access", TENANTS),
+        ],
+    ],
+    "credentials of the service": [
+        [("the same", ROOT)],
+        [
+            ("the same;", ROOT),
+            ("in addition its owner can read the hashes of users' keys", USERS),
+            ("and make itself an admin,", ADMIN),
+            ("or a tenant with any SSH key: with host pools, it is root on hosts that can be leased.", TENANTS),
+            ("With push-key and signing-key also what the row of the git host says", COMMITS),
+        ],
+    ],
+    "key and credentials of a worker of host pools (lease-key)": [
+        [("the same", ROOT)],
+        [
+            ("what the row of the service says;", ADMIN),
+            ("in addition its owner can itself give hosts that can be leased any published role,", WORKER),
+            ("and their root any SSH key.", WORKER),
+            ("The key makes it root on these hosts, and on no others", WORKER),
+        ],
+    ],
+    "key of the syncer (publish-key) with its credentials": [
+        [("the credentials alone suffice", ROOT)],
+        [("its owner is root on every host. Keep the key on one machine, and change it as above", PUBLISHER)],
+    ],
+    "access to the git host, or the key of a person who may push": [
+        [("its owner is root on every host, unless allowed-signers is set", PUSH)],
+        [
+            ("the same: the syncer signs what the branch says.", PUSH),
+            ("With allowed-signers only signed commits are published", PUSH),
+        ],
+    ],
+}
+
+
+def test_each_statement_of_the_table_in_the_manual_has_a_test():
+    page = (MANUAL / "operations" / "signing.rst").read_text(encoding="utf-8")
+    section = page[page.index(".. _stolen-credentials:") :]
+    (table,) = publish_doctree(section, settings_overrides={"report_level": 5}).findall(nodes.tbody)
+    cells = [[" ".join(cell.astext().split()) for cell in row.findall(nodes.entry)] for row in table]
+    held = [
+        [row, *(" ".join(statement for statement, _ in statements) for statements in columns)]
+        for row, columns in HELD.items()
+    ]
+    assert cells == held

@@ -115,10 +115,9 @@ class Agent:
         return self._following and (self._control.reloading or self._adapters.outdated())
 
     def _register(self) -> None:
-        unreported = self._reporting.failures.restore()
+        self._reporting.failures.restore()
         self._reporting.registration.register()
-        if unreported is not None:
-            self._reporting.failures.report_restored(unreported)
+        self._reporting.failures.report_unreported()
         get_logger().info("host-registered")
         self._adapters.scripts.wait_for_predecessor()
         self._reporting.retry.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)

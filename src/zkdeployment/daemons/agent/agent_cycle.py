@@ -106,6 +106,7 @@ class AgentCycle:
 
     def _reconcile(self) -> None:
         self._reporting.registration.ensure_registered()
+        self._reporting.failures.report_unreported()
         self._inventory.catch_up()
         if not self._read_lease():
             return

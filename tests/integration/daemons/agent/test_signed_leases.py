@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support.agents import called
-from support.publish_keys import make_key
+from support.publish_keys import make_key, make_publishers
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.adapters.publish_key import PublishKey
@@ -29,12 +29,8 @@ TREE = "/who\n  /web : foo\n    version = '1.0'\n    /deploy\n      /ci\n"
 def keys(tmp_path):
     """The keys of the syncer, the worker and a stranger; the list admits the first two for their purposes."""
     made = {name: make_key(tmp_path / "keys" / name) for name in ("syncer", "worker", "stranger")}
-    purposes = {"syncer": "zkdeployment-publication", "worker": NAMESPACE}
-    lines = (
-        f'{name} namespaces="{purpose}" {made[name].with_suffix(".pub").read_text()}'
-        for name, purpose in purposes.items()
-    )
-    (tmp_path / "publishers").write_text("".join(lines))
+    purposes = {"zkdeployment-publication": made["syncer"], NAMESPACE: made["worker"]}
+    make_publishers(tmp_path / "publishers", **purposes)
     return made
 
 

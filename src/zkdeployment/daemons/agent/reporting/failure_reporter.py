@@ -1,6 +1,7 @@
 """Reports failed deployments: stops the fleet or reports to the rollout, and informs operators.
 
-A failure is kept on disk until ZooKeeper has it, so that the next agent reports it if this agent could not.
+A failure is kept on disk until ZooKeeper has it, so that the next agent reports it if this agent could not. While
+it can be written neither to ZooKeeper nor to the disk, the agent tries both, and does not restart.
 """
 
 from __future__ import annotations
@@ -58,19 +59,25 @@ class FailureReporter:
         self._phases = phases
         self._retry = retry
         self._telemetry = telemetry
+        self._unreported: Failure | None = None
+        self._is_kept = False
 
-    def restore(self) -> Failure | None:
-        """Return the failure that an earlier agent kept and did not report, and show its error on the host."""
-        failure = self._adapters.files.read_failure()
-        if failure is not None:
-            self._local.set_failure(failure.stop.reason, failure.failed)
-        return failure
+    def restore(self) -> None:
+        """Read the failure that an earlier agent kept and did not report, and show its error on the host."""
+        self._unreported = self._adapters.files.read_failure()
+        self._is_kept = self._unreported is not None
+        if self._unreported is not None:
+            self._local.set_failure(self._unreported.stop.reason, self._unreported.failed)
 
-    def report_restored(self, failure: Failure) -> None:
-        """Report a failure of an earlier agent, once ZooKeeper answers."""
-        self._retry.retry_until_reachable(lambda: self._record(failure))
+    def report_unreported(self) -> None:
+        """Report a failure, once ZooKeeper answers, that an earlier agent or an earlier cycle did not report."""
+        failure = self._unreported
+        if failure is None:
+            return
+        self._local.set_failure(failure.stop.reason, failure.failed)
+        self._retry.retry_until_reachable(lambda: self._attempt(failure))
         self._forget()
-        get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="after a restart")
+        get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="later")
 
     def fail(
         self,
@@ -92,16 +99,19 @@ class FailureReporter:
         identity = self._local.host.identity
         stop = Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
         failure = Failure(stop, part, failed)
-        self._keep(failure)
+        self._unreported, self._is_kept = failure, False
+        problem = self._keep(failure)
+        if problem is not None:
+            log.error("failure-not-kept", error=str(problem))
         reported = False
         try:
             with contextlib.suppress(UnreachableError, DeniedError):
-                self._record(failure)
+                self._attempt(failure)
                 reported = True
         finally:  # operators are informed although ZooKeeper does not answer
             self._adapters.mailer.send(*failure_mail(failure, getattr(error, "tail", ""), reported=reported))
         if not reported:
-            self._retry.retry_until_overdue(lambda: self._record(failure))
+            self._retry.retry_until_overdue(lambda: self._attempt(failure))
         self._forget()
         self._publish_output(stop, getattr(error, "tail", ""))
         log.critical("deployment-failed")
@@ -145,13 +155,35 @@ class FailureReporter:
             get_logger().error("status-not-written", error=str(error))
         self._adapters.notifier.status(f"{revision}: error: {cause}")
 
-    def _keep(self, failure: Failure) -> None:
+    def _attempt(self, failure: Failure) -> None:
+        """Write a failure to ZooKeeper; raises ``UnreachableError`` or ``DeniedError`` if that is to be repeated.
+
+        A failure that is not on disk yet is written there, too. As long as there is no room for it, each error is
+        to be repeated: the failure would be lost with this process.
+        """
         try:
-            self._adapters.files.write_failure(failure)
+            self._record(failure)
+        except (UnreachableError, DeniedError):
+            self._keep(failure)
+            raise
+        except ZkdeploymentError as error:
+            self._keep(failure)
+            if self._is_kept:
+                raise
+            raise UnreachableError(error_message(error)) from error
+
+    def _keep(self, failure: Failure) -> HostFilesError | None:
+        """Write a failure to the disk unless it is there; return the error if that is impossible."""
+        try:
+            if not self._is_kept:
+                self._adapters.files.write_failure(failure)
         except HostFilesError as error:
-            get_logger().error("failure-not-kept", error=str(error))
+            return error
+        self._is_kept = True
+        return None
 
     def _forget(self) -> None:
+        self._unreported = None
         try:
             self._adapters.files.clear_failure()
         except HostFilesError as error:
