@@ -825,3 +825,23 @@ def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(f
         host.wait_for_version("r1")
         assert "error" not in host.node
     assert fleet.version == "r1"
+
+
+def test_a_failure_whose_report_met_a_defect_is_reported_by_the_next_cycle(fleet, host, monkeypatch):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    host.fail("/who/myfoo 0")
+    stop_fleet, defects = ZooKeeperFleet.stop_fleet, [KeyError("a defect")]
+
+    def defective(*arguments):
+        if defects:
+            raise defects.pop()
+        stop_fleet(*arguments)
+
+    monkeypatch.setattr(ZooKeeperFleet, "stop_fleet", defective)
+    monkeypatch.setattr("zkdeployment.daemons.agent.agent.Backoff", lambda **_: Backoff(first=0.1, most=0.1))
+    with host.agent():
+        wait_until(lambda: fleet.version is None, "the stop")
+        wait_until(lambda: not (host.run / "failure").exists(), "it is reported")
+    assert "exit status 3" in fleet.get("/zkdeployment/stops/h1")["reason"]
+    assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
