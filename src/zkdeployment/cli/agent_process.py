@@ -6,10 +6,10 @@ This module works without click. Options and output belong to ``agent``.
 from __future__ import annotations
 
 import os
-import signal
 from typing import TYPE_CHECKING
 
 from zkdeployment import log
+from zkdeployment.cli.shared.interruption import obey_signals
 from zkdeployment.config.load import load
 from zkdeployment.wiring.agent import check_zookeeper, run_agent
 from zkdeployment.wiring.process import build_control
@@ -49,7 +49,5 @@ def read_settings(config: Path, *, verbose: bool = False, addresses: Collection[
 def signalled_control() -> Control:
     """Return the control that SIGTERM and SIGINT stop, and that SIGHUP reloads."""
     control = build_control()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: control.stop())
-    signal.signal(signal.SIGHUP, lambda *_: control.reload())
+    obey_signals(control, hangup=control.reload)
     return control

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.interruption import obey_signals
 from zkdeployment.cli.shared.majority_option import majority_option
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.wiring.provider_filter import build_filter
@@ -40,7 +40,5 @@ def command(connection: Servers, source: str, output: str, majority: Fraction, *
     """
     log.configure(verbose=verbose)
     with build_filter(connection, source, output, majority) as (provider_filter, control):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: control.stop())
-        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        obey_signals(control)
         provider_filter.run()

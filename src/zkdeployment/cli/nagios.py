@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.interruption import obey_signals
 from zkdeployment.config.load import load
 from zkdeployment.wiring.nagios import build_bridge
 
@@ -29,7 +29,5 @@ def command(config: Path, *, verbose: bool) -> None:
     log.configure(verbose=verbose)
     settings = load(config, host=False)
     with build_bridge(settings) as (bridge, control):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: control.stop())
-        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        obey_signals(control)
         bridge.run()

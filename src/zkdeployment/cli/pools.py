@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.interruption import obey_signals
 from zkdeployment.cli.shared.optional_libraries import pools_libraries
 from zkdeployment.config.load import load
 
@@ -32,7 +32,5 @@ def command(config: Path, *, verbose: bool) -> None:
     with pools_libraries():
         from zkdeployment.wiring.pools import build_pool_worker  # noqa: PLC0415  hosts have no libraries of the worker
     with build_pool_worker(settings) as (worker, control):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: control.stop())
-        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        obey_signals(control)
         worker.run()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
 
 from zkdeployment import log
+from zkdeployment.cli.shared.interruption import obey_signals
 from zkdeployment.cli.shared.optional_libraries import service_libraries
 from zkdeployment.config.load import load
 
@@ -30,7 +30,5 @@ def command(config: Path, *, verbose: bool) -> None:
     with service_libraries():
         from zkdeployment.wiring.server import build_service  # noqa: PLC0415  hosts have no libraries of the service
     with build_service(settings) as (service, control):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: control.stop())
-        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        obey_signals(control)
         service.run()

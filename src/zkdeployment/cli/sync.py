@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment import log
-from zkdeployment.cli.shared.interruption import interrupted_by_signals
+from zkdeployment.cli.shared.interruption import interrupted_by_signals, obey_signals
 from zkdeployment.cli.shared.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
@@ -191,7 +190,5 @@ def _follow(settings: Settings) -> None:
             f"{settings.source}: interval not specified in [sync]; set it, or --interval SECONDS"
         )
     with build_follower(settings) as (follower, control):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: control.stop())
-        signal.signal(signal.SIGHUP, lambda *_: control.wake())
+        obey_signals(control)
         follower.run(interval)

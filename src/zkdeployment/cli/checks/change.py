@@ -10,24 +10,12 @@ import click
 from zkdeployment.acts.check_configurations import create_checks, delete_check
 from zkdeployment.cli.checks.files import read_check_documents
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
-from zkdeployment.cli.shared.options import configured_repository, emit, output_option
+from zkdeployment.cli.shared.options import configured_repository, emit, output_option, repository_option
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.wiring.commits import open_commits, terminal_author
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zkdeployment.model.commits import CommitOutcome
-
-
-def _config_option(function: Callable[..., None]) -> Callable[..., None]:
-    return click.option(
-        "--config",
-        metavar="FILE",
-        envvar="ZKDEPLOYMENT_CONFIG",
-        type=click.Path(path_type=Path),
-        help="A configuration file with the tree's repository.  [env: ZKDEPLOYMENT_CONFIG]",
-    )(function)
 
 
 _dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Print the change; commit nothing.")
@@ -38,7 +26,7 @@ _dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Print the 
 @reason_option(required=False)
 @_dry_run_option
 @output_option
-@_config_option
+@repository_option
 def create(*, file: Path, reason: str, dry_run: bool, output: str, config: Path | None) -> None:
     """Add the check configurations and the monitoring systems in FILE to the tree's branch.
 
@@ -64,7 +52,7 @@ def create(*, file: Path, reason: str, dry_run: bool, output: str, config: Path 
 @reason_option(required=False)
 @_dry_run_option
 @output_option
-@_config_option
+@repository_option
 def delete(*, name: str, reason: str, dry_run: bool, output: str, config: Path | None) -> None:
     """Remove a check configuration from the tree's branch, so that all its instances are undeployed.
 

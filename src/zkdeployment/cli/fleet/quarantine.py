@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,13 @@ import click
 from zkdeployment.acts.quarantine import add_quarantine, new_record, remove_quarantine
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
-from zkdeployment.cli.shared.options import configured_repository, configured_revision, emit, output_option
+from zkdeployment.cli.shared.options import (
+    configured_repository,
+    configured_revision,
+    emit,
+    output_option,
+    repository_option,
+)
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.documents.quarantine import QUARANTINE
@@ -21,19 +26,10 @@ from zkdeployment.wiring.commits import open_commits, terminal_author
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from zkdeployment.documents.quarantine import Quarantine
     from zkdeployment.model.commits import CommitOutcome
-
-
-def _config_option(function: Callable[..., None]) -> Callable[..., None]:
-    return click.option(
-        "--config",
-        metavar="FILE",
-        envvar="ZKDEPLOYMENT_CONFIG",
-        type=click.Path(path_type=Path),
-        help="A configuration file with the tree's repository.  [env: ZKDEPLOYMENT_CONFIG]",
-    )(function)
 
 
 @click.group(name="quarantine")
@@ -56,7 +52,7 @@ def command() -> None:
 @click.argument("version")
 @reason_option(required=True)
 @click.option("-n", "--dry-run", is_flag=True, help="Print the change; commit nothing.")
-@_config_option
+@repository_option
 def add(name: str, version: str, reason: str, dry_run: bool, config: Path | None) -> None:
     """Put a version into quarantine.
 
@@ -77,7 +73,7 @@ def add(name: str, version: str, reason: str, dry_run: bool, config: Path | None
 @click.argument("version")
 @reason_option(required=True)
 @click.option("-n", "--dry-run", is_flag=True, help="Print the change; commit nothing.")
-@_config_option
+@repository_option
 def remove(name: str, version: str, reason: str, dry_run: bool, config: Path | None) -> None:
     """End the quarantine of a version, which a later change may then want.
 
@@ -93,7 +89,7 @@ def remove(name: str, version: str, reason: str, dry_run: bool, config: Path | N
 
 @command.command(name="list")
 @output_option
-@_config_option
+@repository_option
 def list_quarantines(output: str, config: Path | None) -> None:
     """List the quarantines at the tip of the tree's branch.
 

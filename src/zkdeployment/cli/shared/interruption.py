@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does, so that it cleans up."""
+"""Signals: how they end a command with its cleanup, and how daemons obey them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
+
+    from zkdeployment.daemons.control import Control
 
 
 @contextmanager
@@ -25,3 +27,10 @@ def interrupted_by_signals() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def obey_signals(control: Control, *, hangup: Callable[[], None] | None = None) -> None:
+    """Stop a daemon at SIGTERM and SIGINT; at SIGHUP, call ``hangup``, by default start its next cycle."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: control.stop())
+    signal.signal(signal.SIGHUP, lambda *_: (hangup or control.wake)())

@@ -60,6 +60,17 @@ def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
     return wrapped
 
 
+def repository_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--config``; the verb receives ``config``, a file that names the tree's repository, or ``None``."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        envvar="ZKDEPLOYMENT_CONFIG",
+        type=click.Path(path_type=Path),
+        help="A configuration file with the tree's repository.  [env: ZKDEPLOYMENT_CONFIG]",
+    )(function)
+
+
 def configured_revision(
     config: Path | None, name: Revision | None = None
 ) -> tuple[Revision, Sequence[SourceFile]]:
