@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -103,12 +102,7 @@ class ContenderLock:
         return False
 
     def acquire(self, timeout: float) -> bool:
-        deadline = time.monotonic() + timeout
-        while True:
-            if not self._is_waiting and self._is_first():
-                return True
-            if self._is_waiting and not self._watch.wait(deadline - time.monotonic()):
-                return False
+        return self._watch.wait_for_turn(timeout, is_waiting=self._is_waiting, is_first=self._is_first)
 
     def check(self) -> None:
         if self._node is None:
@@ -138,7 +132,6 @@ class ContenderLock:
             node = self._session.get(f"{self._directory}/{queue[0]}") if queue else None
         return None if node is None else _identity(node)
 
-    @property
     def _is_waiting(self) -> bool:
         """Whether the contender is queued and watches a predecessor that still exists."""
         return self._node is not None and self._watch.is_active

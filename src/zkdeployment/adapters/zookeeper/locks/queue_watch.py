@@ -6,9 +6,12 @@ In a queue of a thousand hosts, each host watches only its predecessor and reads
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
@@ -33,6 +36,21 @@ class QueueWatch:
         fired = self._fired = threading.Event()  # a new event: an earlier watch that still fires has no effect
         exists = self._session.exists(path, lambda _: fired.set())
         self._session_id = session_id if exists else None
+
+    def wait_for_turn(
+        self, timeout: float, *, is_waiting: Callable[[], bool], is_first: Callable[[], bool]
+    ) -> bool:
+        """Wait until the contender is first in its queue, for at most ``timeout`` seconds; return whether it is.
+
+        ``is_waiting`` returns whether the contender is queued and its watch is active. ``is_first`` reads the
+        queue and sets the watch on the predecessor, if there is one.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            if not is_waiting() and is_first():
+                return True
+            if is_waiting() and not self.wait(deadline - time.monotonic()):
+                return False
 
     def wait(self, seconds: float) -> bool:
         """Wait until the watch fires, for at most ``seconds``; return whether it fired."""

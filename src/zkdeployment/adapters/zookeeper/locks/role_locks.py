@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -144,12 +143,7 @@ class RoleRequestLock:
         return self._ahead
 
     def acquire(self, timeout: float) -> bool:
-        deadline = time.monotonic() + timeout
-        while True:
-            if not self._is_waiting and self._is_first():
-                return True
-            if self._is_waiting and not self._watch.wait(deadline - time.monotonic()):
-                return False
+        return self._watch.wait_for_turn(timeout, is_waiting=self._is_waiting, is_first=self._is_first)
 
     def check(self) -> None:
         first = requests(self._session, self._role, 1)
@@ -185,7 +179,6 @@ class RoleRequestLock:
             node = None if self._first is None else self._session.get(self._first)
         return None if node is None or self._first is None else str(Request.read(self._first, node))
 
-    @property
     def _is_waiting(self) -> bool:
         """Whether the request is queued and watches a predecessor that still exists."""
         return self._request is not None and self._watch.is_active
