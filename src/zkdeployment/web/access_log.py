@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.log import get_logger
+from zkdeployment.web.observed_response import ObservedResponse
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 #: Requests of probes would fill the log.
 _QUIET = frozenset({"/healthz", "/metrics"})
@@ -22,18 +22,11 @@ class AccessLog:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on one request and log it."""
-        status, begun = 0, time.monotonic()
-
-        async def observe(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        response = ObservedResponse(send)
         try:
-            await self._application(scope, receive, observe)
+            await self._application(scope, receive, response.send)
         except Exception:
-            if status == 0:
+            if response.status == 0:
                 raise  # else the error was logged and answered
         finally:
             quiet = scope["path"] in _QUIET or scope["path"].startswith("/static/")
@@ -43,8 +36,8 @@ class AccessLog:
                 "request-answered",
                 method=scope["method"],
                 path=scope["path"],
-                status=status,
-                seconds=round(time.monotonic() - begun, 3),
+                status=response.status,
+                seconds=round(response.seconds, 3),
                 client=None if scope.get("client") is None else scope["client"][0],
                 user=None if user is None else user.name,
             )

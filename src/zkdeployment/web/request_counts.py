@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from zkdeployment.web.observed_response import ObservedResponse
+
 if TYPE_CHECKING:
     from fastapi import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 #: Other methods are counted together: clients choose them.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -41,18 +42,11 @@ class CountedRequests:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on one request and count it when its response is complete."""
-        status, begun = 0, time.monotonic()
-
-        async def observe(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        response = ObservedResponse(send)
         try:
-            await self._application(scope, receive, observe)
+            await self._application(scope, receive, response.send)
         finally:
-            self._counts.add(scope, status or 500, time.monotonic() - begun)
+            self._counts.add(scope, response.status or 500, response.seconds)
 
 
 def request_counts(request: Request) -> RequestCounts:

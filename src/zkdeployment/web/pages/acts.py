@@ -1,5 +1,7 @@
 """``/acts/NAME``: the forms of operators' acts, which show the effects, and the acts themselves."""
 
+from functools import partial
+
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
@@ -15,8 +17,7 @@ from zkdeployment.web.acts import check_right
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import error_status
 from zkdeployment.web.feed_progress import wait_for_reading
-from zkdeployment.web.pages.form_fields import FormFields
-from zkdeployment.web.pages.live_page import show_page
+from zkdeployment.web.pages.act_forms import FormFields, show_form
 from zkdeployment.web.pages.prepared_acts import PreparedAct, prepare_act
 from zkdeployment.web.views.links import with_job
 
@@ -27,26 +28,28 @@ router = APIRouter(include_in_schema=False)
 def ask(request: Request, adapters: ConnectedAdapters, user: Operator, name: str) -> Response:
     """Return the form of an act."""
     values = dict(request.query_params)
-    return _show(request, adapters, user, _require_act(name, values, adapters, user), values)
+    prepared = _require_act(name, values, adapters, user)
+    return show_form(request, adapters, user, prepared.form, values, back=_page_before(values))
 
 
 @router.post("/acts/{name}")
 def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str, values: FormFields) -> Response:
     """Perform an act, and return to the page from which the form was opened."""
     prepared = _require_act(name, values, adapters, user)
+    back = _page_before(values)
+    show_again = partial(show_form, request, adapters, user, prepared.form, values, back=back)
     reason = sanitize(values.get("reason", ""))
     if prepared.form.objection:
-        return _show(request, adapters, user, prepared, values, status=409)
+        return show_again(status=409)
     if prepared.form.reason_required and not reason:
         mistake = "The reason is missing: expected a few words for everybody who asks later."
-        return _show(request, adapters, user, prepared, values, status=422, mistake=mistake)
+        return show_again(status=422, mistake=mistake)
     before = adapters.feed.snapshot().reading.number
     try:
         outcome = prepared.perform(user, reason)
     except ZkdeploymentError as error:
-        return _show(request, adapters, user, prepared, values, status=error_status(error), mistake=str(error))
+        return show_again(status=error_status(error), mistake=str(error))
     wait_for_reading(adapters.feed, lambda reading: reading.number != before)
-    back = local_path(values.get("back", "/"))
     if prepared.shows_job and isinstance(outcome, CommitOutcome):
         back = with_job(back, outcome.commit or "")
     return RedirectResponse(back, 303)
@@ -62,26 +65,6 @@ def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters, us
     return prepared
 
 
-def _show(  # noqa: PLR0913  what the page of a form is made of
-    request: Request,
-    adapters: ServerAdapters,
-    user: User,
-    prepared: PreparedAct,
-    values: dict[str, str],
-    *,
-    status: int = 200,
-    mistake: str = "",
-) -> Response:
-    return show_page(
-        request,
-        adapters,
-        user,
-        "act.html",
-        status=status,
-        form=prepared.form,
-        action=request.url.path,
-        back=local_path(values.get("back", "/")),
-        given=values,
-        reason=values.get("reason", ""),
-        mistake=mistake,
-    )
+def _page_before(values: dict[str, str]) -> str:
+    """Return the address of the page from which a form was opened."""
+    return local_path(values.get("back", "/"))

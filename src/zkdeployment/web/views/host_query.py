@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from zkdeployment.fleet.host_status import HostState
-from zkdeployment.web.views.parameters import last_value, page_number, search_text
+from zkdeployment.web.views.list_query import ListQuery
 from zkdeployment.web.views.states import SIGNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from zkdeployment.fleet.host_status import HostStatus
 
@@ -32,57 +31,21 @@ class HostSort(Enum):
     SINCE = "since"
 
 
-@dataclass(frozen=True, slots=True)
-class HostQuery:
-    """A view of the list: hosts in one of ``states`` (empty: in any) that contain a text, in order, by pages."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostQuery(ListQuery[HostState, HostSort]):
+    """A view of the list of hosts."""
 
-    states: frozenset[HostState] = frozenset()
-    text: str = ""
+    PATH = "/"
+
     sort: HostSort = HostSort.STATE
-    descending: bool = False
-    page: int = 1
 
-    @classmethod
-    def of_parameters(cls, values: Mapping[str, Sequence[str]]) -> HostQuery:
-        """Return the view that the parameters of an address describe; a malformed value counts as absent."""
-        order = last_value(values, "sort")
-        names = {state.value: state for state in HostState}
-        sorts = {sort.value: sort for sort in HostSort}
-        return cls(
-            states=frozenset(names[name] for name in values.get("state", ()) if name in names),
-            text=search_text(values),
-            sort=sorts.get(order.removeprefix("-"), HostSort.STATE),
-            descending=order.startswith("-"),
-            page=page_number(values),
-        )
+    @staticmethod
+    def _all_states() -> Sequence[HostState]:
+        return tuple(SIGNS)
 
-    @property
-    def address(self) -> str:
-        """The address of the front page with this view."""
-        values = [("state", name) for name in self.state_names]
-        values += [("text", self.text)] if self.text else []
-        if self.sort is not HostSort.STATE or self.descending:
-            values.append(("sort", f"{'-' if self.descending else ''}{self.sort.value}"))
-        values += [("page", str(self.page))] if self.page > 1 else []
-        return f"/?{urlencode(values)}" if values else "/"
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The names of the selected states."""
-        return tuple(state.value for state in SIGNS if state in self.states)
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether the view may leave out hosts."""
-        return bool(self.states or self.text)
-
-    def with_state(self, state: HostState) -> HostQuery:
-        """Return the first page of the view that also shows hosts in a state, or no longer does."""
-        return replace(self, states=self.states ^ {state}, page=1)
-
-    def sorted_by(self, sort: HostSort) -> HostQuery:
-        """Return the first page of the view in another order; the same order is reversed."""
-        return replace(self, sort=sort, descending=sort is self.sort and not self.descending, page=1)
+    @staticmethod
+    def _all_sorts() -> Sequence[HostSort]:
+        return tuple(HostSort)
 
     def select(self, hosts: Iterable[HostStatus]) -> list[HostStatus]:
         """Return all hosts of the view in its order, on whichever page they are."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
-from zkdeployment.web.views.parameters import last_value, page_number, search_text
+from zkdeployment.web.views.list_query import ListQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from zkdeployment.intents.instances import IntentRecord
-    from zkdeployment.web.views.parameters import Parameters
 
 
 class IntentSort(Enum):
@@ -25,57 +23,21 @@ class IntentSort(Enum):
     SINCE = "since"
 
 
-@dataclass(frozen=True, slots=True)
-class IntentListQuery:
-    """A view of the list: intents in one of ``states`` (empty: in any) that contain a text, in order, by pages."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentListQuery(ListQuery[IntentState, IntentSort]):
+    """A view of the list of intents."""
 
-    states: frozenset[IntentState] = frozenset()
-    text: str = ""
+    PATH = "/intents"
+
     sort: IntentSort = IntentSort.SUBJECT
-    descending: bool = False
-    page: int = 1
 
-    @classmethod
-    def of_parameters(cls, values: Parameters) -> IntentListQuery:
-        """Return the view that the parameters of an address describe; a malformed value counts as absent."""
-        order = last_value(values, "sort")
-        sorts = {sort.value: sort for sort in IntentSort}
-        names = values.get("state", ())
-        return cls(
-            states=frozenset(state for state in IntentState if state.value in names),
-            text=search_text(values),
-            sort=sorts.get(order.removeprefix("-"), IntentSort.SUBJECT),
-            descending=order.startswith("-"),
-            page=page_number(values),
-        )
+    @staticmethod
+    def _all_states() -> Sequence[IntentState]:
+        return tuple(IntentState)
 
-    @property
-    def address(self) -> str:
-        """The address of the list with this view."""
-        values = [("state", name) for name in self.state_names]
-        values += [("text", self.text)] if self.text else []
-        if self.sort is not IntentSort.SUBJECT or self.descending:
-            values.append(("sort", f"{'-' if self.descending else ''}{self.sort.value}"))
-        values += [("page", str(self.page))] if self.page > 1 else []
-        return f"/intents?{urlencode(values)}" if values else "/intents"
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The names of the selected states."""
-        return tuple(state.value for state in IntentState if state in self.states)
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether the view may leave out intents."""
-        return bool(self.states or self.text)
-
-    def with_state(self, state: IntentState) -> IntentListQuery:
-        """Return the first page of the view that also shows intents in a state, or no longer does."""
-        return replace(self, states=self.states ^ {state}, page=1)
-
-    def sorted_by(self, sort: IntentSort) -> IntentListQuery:
-        """Return the first page of the view in another order; the same order is reversed."""
-        return replace(self, sort=sort, descending=sort is self.sort and not self.descending, page=1)
+    @staticmethod
+    def _all_sorts() -> Sequence[IntentSort]:
+        return tuple(IntentSort)
 
     def select(self, records: Iterable[IntentRecord]) -> list[IntentRecord]:
         """Return all intents of the view: the groups by project, then the clusters by provider."""
