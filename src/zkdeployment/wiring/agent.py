@@ -19,7 +19,6 @@ from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
 from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.adapters.host_files.identity_file import IdentityFile
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.mail import SmtpMailer
 from zkdeployment.adapters.packages.dnf import Dnf
@@ -31,7 +30,7 @@ from zkdeployment.adapters.zookeeper.client.access import encryption
 from zkdeployment.adapters.zookeeper.client.addresses import check_addresses
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.config.load import load, machine_name
+from zkdeployment.config.load import load
 from zkdeployment.daemons.agent.agent import Agent
 from zkdeployment.daemons.agent.agent_adapters import AgentAdapters, ReportingAdapters
 from zkdeployment.daemons.agent.deployment_run import HostCommands
@@ -39,10 +38,12 @@ from zkdeployment.daemons.agent.plans import preview
 from zkdeployment.daemons.agent.reporting.host_reporting import make_host_reporting
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.telemetry.agent import AgentTelemetry
-from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.host import Host
 from zkdeployment.pools.lease import first_record
+from zkdeployment.wiring.host_names import record_name, wait_for_full_name, with_full_name
+from zkdeployment.wiring.process import arm_failpoints, build_probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -54,11 +55,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.plan import Plan
     from zkdeployment.ports.host import PackageManager
 
-from zkdeployment.wiring.process import arm_failpoints, build_probe
-
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
-_NAME_POLL = 10.0  # seconds between two requests for the machine's full name
 
 
 @contextlib.contextmanager
@@ -74,7 +72,7 @@ def build_agent(
 
     No connection is opened before the agent runs. Raises ``RefusedError`` if another agent uses the run directory.
     """
-    settings = _with_full_name(settings)
+    settings = with_full_name(settings)
     identity = settings.require_identity()
     run = RunDirectory(settings.require_run_directory())
     arm_failpoints(settings)
@@ -85,7 +83,7 @@ def build_agent(
         if not settings.leasable:
             _end_leases(settings, run)
         if not settings.named:
-            _record_name(settings)
+            record_name(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
         version = run.read_version(identity)
@@ -162,7 +160,7 @@ def run_agent(
     """
     current: Settings | None = settings
     while current is not None:
-        current = _wait_for_full_name(current, control)
+        current = wait_for_full_name(current, control)
         if current is None:
             return
         bind_process(host=str(current.require_identity()))
@@ -171,62 +169,11 @@ def run_agent(
             current = agent.run(reread)
 
 
-def _wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
-    """Return the settings with the host's full name when it is known; ``None`` if stopped before."""
-    notifier = SystemdNotifier()
-    waiting = False
-    while not control.stopping:
-        try:
-            return _with_full_name(settings)
-        except RefusedError as error:
-            if not waiting:
-                get_logger().error("host-name-awaited", reason=str(error))
-                notifier.ready()  # a waiting agent must not block the boot of the machine
-                notifier.status(str(error))
-            waiting = True
-        notifier.watchdog()
-        control.wait(_NAME_POLL)
-        settings = replace(settings, identity=replace(settings.require_identity(), name=machine_name()))
-    return None
-
-
-def _with_full_name(settings: Settings) -> Settings:
-    """Return the settings with the host's full name.
-
-    Raises ``RefusedError`` if the machine's name has no domain, and no recorded name completes it.
-    """
-    identity = settings.require_identity()
-    if settings.named:
-        return settings
-    recorded = RunDirectory(settings.require_run_directory()).read_identity() or _identity_file(settings).read()
-    full = identity.completed(recorded)
-    if full is None:
-        raise RefusedError(
-            f"the full name of this host is not known: expected a name with a domain, like {recorded} before,"
-            f" found {identity.name!r}; correct DNS, or set host-name in the configuration"
-        )
-    if full != identity:
-        get_logger().warning("host-name-remembered", found=identity.name, name=full.name)
-    return replace(settings, identity=full)
-
-
-def _record_name(settings: Settings) -> None:
-    try:
-        _identity_file(settings).write(settings.require_identity())
-    except HostFilesError as error:
-        get_logger().warning("identity-not-recorded", reason=str(error))
-
-
-def _identity_file(settings: Settings) -> IdentityFile:
-    """Return the file that keeps the host's name over reboots, which may clear the run directory."""
-    return IdentityFile(settings.root / "var" / "lib" / "zkdeployment" / "identity")
-
-
 def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings | None:
     """Return the configuration if it changed and is valid, otherwise ``None``; log which of these it was."""
     try:
         accept(load(settings.source, host=False))
-        loaded = _with_full_name(load(settings.source))
+        loaded = with_full_name(load(settings.source))
         encryption(loaded.access)
         if loaded.require_run_directory() != settings.run_directory:
             run = RunDirectory(loaded.require_run_directory())
@@ -244,7 +191,7 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
 
 def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
     """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
-    settings = _with_full_name(settings)
+    settings = with_full_name(settings)
     run = RunDirectory(settings.require_run_directory())
     with Session(settings.servers) as session:
         adapters = _agent_adapters(

@@ -15,7 +15,7 @@ from zkdeployment.config.load import load
 from zkdeployment.daemons.control import Control
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.plan import Deploy, Undeploy
-from zkdeployment.wiring import agent as wiring
+from zkdeployment.wiring import host_names
 from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
 
 
@@ -76,7 +76,7 @@ def test_a_host_that_booted_without_dns_keeps_its_full_name_and_its_deployments(
 def test_an_agent_whose_machine_has_another_name_without_a_domain_changes_nothing(
     fleet, host, machine, monkeypatch
 ):
-    monkeypatch.setattr(wiring, "_NAME_POLL", 0.05)
+    monkeypatch.setattr(host_names, "_NAME_POLL", 0.05)
     machine("localhost")
     with capture_logs() as logs, following(host):
         wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")
