@@ -13,7 +13,7 @@ from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests, through
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.locks import contender_lock as locks
+from zkdeployment.adapters.zookeeper.locks import queue_watch
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock, contenders
 from zkdeployment.errors import LockLostError, UnreachableError
 
@@ -66,7 +66,7 @@ def test_waiting_is_limited_and_keeps_the_place_in_the_queue(session, other):
 
 def test_the_deadline_does_not_start_over_with_each_predecessor(session, other, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(queue_watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
     first, second, last = lock(other, "first"), lock(other, "second"), lock(session, "last")
     assert first.acquire(0)
     assert not second.acquire(0)
