@@ -14,7 +14,7 @@ from zkdeployment.planning.availability.findings import (
     transaction_problems,
     unreachable_warnings,
     unread_warning,
-    unresolved_warning,
+    unresolved_warnings,
 )
 from zkdeployment.planning.availability.host_software import (
     demands_of_absent_hosts,
@@ -112,9 +112,7 @@ def _problems(
             for transaction, hosts_of in groups.items()
             if all(package.arch == "noarch" for package in transaction.install)
         }
-    try:
-        reasons = repositories.resolve(groups.keys(), arch) if groups else {}
-    except PackageError as error:
-        yield unresolved_warning(error, groups)  # what is known already stays a problem
-    else:
-        yield from transaction_problems(groups, reasons, concerned)
+    if groups:
+        resolution = repositories.resolve(groups.keys(), arch)
+        yield from transaction_problems(groups, resolution.problems, concerned)
+        yield from unresolved_warnings(groups, resolution)

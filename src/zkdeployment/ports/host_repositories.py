@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
-    from zkdeployment.planning.availability.findings import Offers
+    from zkdeployment.planning.availability.findings import Offers, PaperResolution
     from zkdeployment.planning.availability.paper_transactions import PaperTransaction
 
 
@@ -24,9 +24,9 @@ class HostRepositories(Protocol):
         brought up to date; an unreachable repository is reported and left out.
         """
 
-    def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> Mapping[PaperTransaction, str]:
-        """Return the reason for each transaction that hosts of the architecture could not make.
+    def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
+        """Return which transactions hosts of the architecture could not make.
 
-        An empty ``arch`` is the architecture of this machine. The metadata is that of the last ``offers``. A
-        transaction about which nothing can be said has no reason.
+        An empty ``arch`` is the architecture of this machine. The metadata is that of the last ``offers``. Raises
+        no ``PackageError``: what was resolved before an error counts.
         """

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from support.host_repositories import PaperRepository, reader
 from zkdeployment.acts.package_check import check_packages
-from zkdeployment.errors import PackageError
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Package
+from zkdeployment.planning.availability.findings import PaperResolution
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -34,8 +34,8 @@ def test_a_solver_that_takes_too_long_hides_no_other_problem(
 ):
     repositories = reader(tmp_path, paper_repository.url)
 
-    def resolve(_transactions: Collection[PaperTransaction], _arch: str) -> None:
-        raise PackageError("dnf took longer than 90 s")
+    def resolve(transactions: Collection[PaperTransaction], _arch: str) -> PaperResolution:
+        return PaperResolution({}, tuple(transactions), "dnf took longer than 90 s")
 
     monkeypatch.setattr(repositories, "resolve", resolve)
     lib = Package("lib", 0, "1.0", "1", "noarch")

@@ -5,22 +5,23 @@ dnf does both with the plugin in ``dnf_plugin``, in an empty root directory. Its
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.packages.command import DnfCommand
 from zkdeployment.adapters.packages.failures import report_disk_errors
 from zkdeployment.adapters.packages.rpmdb import by_name
 from zkdeployment.errors import PackageError
 from zkdeployment.model.inventory import Package
-from zkdeployment.planning.availability.findings import Offers
+from zkdeployment.planning.availability.findings import Offers, PaperResolution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.packages.repositories import NamedRepositories
     from zkdeployment.planning.availability.paper_transactions import PaperTransaction
@@ -78,11 +79,12 @@ class DnfHostRepositories:
     @report_disk_errors()
     def offers(self, names: Collection[str], arch: str) -> Offers:
         request = {"names": sorted(names), "any_arch": not arch, "packages": [], "transactions": []}
-        answer = self._ask(request, arch, "--refresh")
+        with self._written(request) as place:
+            self._run(place, arch, "--refresh")
+            answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
         return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
 
-    @report_disk_errors()
-    def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> Mapping[PaperTransaction, str]:
+    def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
         ordered = list(transactions)
         packages = frozenset[Package]().union(*(one.present | one.install for one in ordered))
         index = {package: number for number, package in enumerate(sorted(packages))}
@@ -92,28 +94,50 @@ class DnfHostRepositories:
             "packages": [[one.name, one.epoch, one.version, one.release, one.arch] for one in index],
             "transactions": [_to_json(one, index) for one in ordered],
         }
-        problems = self._ask(request, arch, "--cacheonly")["problems"]
-        return {one: problem for one, problem in zip(ordered, problems, strict=True) if problem is not None}
+        problems: Sequence[str | None] = ()
+        reason = ""
+        try:
+            with report_disk_errors(), self._written(request) as place:
+                try:
+                    self._run(place, arch, "--cacheonly")
+                finally:
+                    problems = _whole_lines(place / "problems.jsonl")
+        except PackageError as error:
+            reason = str(error)
+        resolved = zip(ordered, problems, strict=False)
+        found = {one: problem for one, problem in resolved if problem is not None}
+        return PaperResolution(found, tuple(ordered[len(problems) :]), reason)
 
-    def _ask(self, request: Mapping[str, object], arch: str, freshness: str) -> Any:
-        """Return the plugin's answer to a request."""
+    @contextlib.contextmanager
+    def _written(self, request: Mapping[str, object]) -> Iterator[Path]:
+        """Yield a temporary directory with a request to the plugin, which writes its answers there."""
         self._tick()
         for name in ("root", "log"):
             (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._directory, prefix="request-") as scratch:
             (Path(scratch) / "request.json").write_text(json.dumps(request), encoding="utf-8")
-            # By default, the caches of other users than root have names that change.
-            places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
-            arguments = [*_PATIENCE, *places, freshness, *_forced(arch), "zkdeployment-paper", scratch]
-            try:
-                self._dnf.retry_while_locked(self._dnf.run, *arguments)
-            except PackageError:
-                self._tick()  # a supervisor that ends this process may have ended dnf, too
-                raise
-            answer = Path(scratch) / "answer.json"
-            if not answer.exists():
-                raise PackageError("dnf gave no answer about the repositories; run it by hand to see why")
-            return json.loads(answer.read_text(encoding="utf-8"))
+            yield Path(scratch)
+
+    def _run(self, place: Path, arch: str, freshness: str) -> None:
+        """Let dnf answer the request in a directory."""
+        # By default, the caches of other users than root have names that change.
+        places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
+        arguments = [*_PATIENCE, *places, freshness, *_forced(arch), "zkdeployment-paper", str(place)]
+        try:
+            self._dnf.retry_while_locked(self._dnf.run, *arguments)
+        except PackageError:
+            self._tick()  # a supervisor that ends this process may have ended dnf, too
+            raise
+        if not (place / "answer.json").exists():
+            raise PackageError("dnf gave no answer about the repositories; run it by hand to see why")
+
+
+def _whole_lines(file: Path) -> Sequence[str | None]:
+    """Return the values in a file of JSON lines whose writer may have been killed."""
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _forced(arch: str) -> Sequence[str]:

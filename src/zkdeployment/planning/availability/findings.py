@@ -37,6 +37,18 @@ class Offers:
 
 
 @dataclass(frozen=True, slots=True)
+class PaperResolution:
+    """The solver's words about each transaction that hosts could not make.
+
+    A transaction about which nothing can be said has no problem. Others are ``unresolved`` for the ``reason``.
+    """
+
+    problems: Mapping[PaperTransaction, str]
+    unresolved: tuple[PaperTransaction, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PackageFindings:
     """The problems of the packages that a publication wants, and warnings; ``checked`` demands were looked up."""
 
@@ -116,11 +128,14 @@ def transaction_problems(
         yield problem if registered else of_absent_hosts(problem, identities)
 
 
-def unresolved_warning(reason: PackageError, groups: Mapping[PaperTransaction, Sequence[Identity]]) -> Problem:
-    """Return a warning that the transactions of hosts were not resolved."""
-    hosts = sorted({str(identity) for identities in groups.values() for identity in identities})
-    message = f"the package transactions of {listing(hosts, _NAMED)} are not checked: {reason}"
-    return Problem(message, severity=Severity.WARNING)
+def unresolved_warnings(
+    groups: Mapping[PaperTransaction, Sequence[Identity]], resolution: PaperResolution
+) -> Iterator[Problem]:
+    """Yield a warning about the hosts whose transactions were not resolved, if there are any."""
+    hosts = sorted({str(identity) for transaction in resolution.unresolved for identity in groups[transaction]})
+    if hosts:
+        message = f"the package transactions of {listing(hosts, _NAMED)} are not checked: {resolution.reason}"
+        yield Problem(message, severity=Severity.WARNING)
 
 
 def unread_warning(reason: PackageError, arch: str) -> Problem:

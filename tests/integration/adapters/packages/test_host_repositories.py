@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,9 @@ import psutil
 import pytest
 
 from support.host_repositories import PaperRepository, reader
+from zkdeployment.adapters.packages import host_repositories
+from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+from zkdeployment.adapters.packages.repositories import NamedRepositories
 from zkdeployment.errors import PackageError
 from zkdeployment.model.inventory import Package
 from zkdeployment.planning.availability.paper_transactions import PaperTransaction
@@ -125,8 +129,9 @@ def test_transactions_are_resolved_against_the_packages_that_stay_on_each_host(
         transaction(ADDON, install=SHOP11, before=SHOP): "addon-1.0-1.noarch requires shop < 1.1",
         transaction(ADDON, install=LIB1, before=SHOP, remove="shop"): "addon-1.0-1.noarch requires shop < 1.1",
     }
-    reasons = repositories.resolve([*good, *bad], "")
-    assert reasons.keys() == bad.keys()
+    resolution = repositories.resolve([*good, *bad], "")
+    reasons = resolution.problems
+    assert (reasons.keys(), resolution.unresolved) == (bad.keys(), ())
     for one, words in bad.items():
         assert words in reasons[one]
         assert "exclude filtering" not in reasons[one], "packages of other hosts are nobody's concern"
@@ -139,8 +144,8 @@ def test_a_package_of_one_host_is_no_dependency_for_another(paper_repository: Pa
     repositories = reader(tmp_path, paper_repository.url)
     repositories.offers(["shop"], "")
     lacking = transaction(install=SHOP11)
-    reasons = repositories.resolve([transaction(LIB2, install=SHOP11), lacking], "")
-    assert reasons == {
+    resolution = repositories.resolve([transaction(LIB2, install=SHOP11), lacking], "")
+    assert resolution.problems == {
         lacking: "package shop-1.1-1.noarch requires lib >= 2, but none of the providers can be installed"
     }
 
@@ -169,11 +174,37 @@ def test_a_package_that_no_repository_has_may_provide_whatever_else_is_required(
         transaction(STRANGE, LEGACY, install=SHOP17): "shop-1.7-1.noarch conflicts with legacy",
         transaction(LIB1, install=SHOP11): "shop-1.1-1.noarch requires lib >= 2",
     }
-    reasons = repositories.resolve([*good, *bad, *good[:1]], "")
+    reasons = repositories.resolve([*good, *bad, *good[:1]], "").problems
     assert reasons.keys() == bad.keys()
     for one, words in bad.items():
         assert words in reasons[one]
         assert "zkdeployment-assumed" not in reasons[one]
+
+
+def test_what_was_resolved_before_the_solver_took_too_long_counts(
+    paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The solver does not come to an end if two packages stay on a host."""
+    paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:1.0-1.noarch", "lib-0:2.0-1.noarch")
+    slow_plugin = tmp_path / "plugin"
+    shutil.copytree(host_repositories._PLUGIN, slow_plugin)
+    (file,) = slow_plugin.glob("*.py")
+    call = "paper.problem(transaction)"
+    wait = '__import__("time").sleep(300)'
+    file.write_text(file.read_text().replace(call, f'{wait} if len(transaction["stay"]) == 2 else {call}'))
+    monkeypatch.setattr(host_repositories, "_PLUGIN", slow_plugin)
+
+    def tick() -> None:
+        if any(answers.read_text().count("\n") == 2 for answers in tmp_path.glob("cache/request-*/*.jsonl")):
+            raise PackageError("the solver took too long")
+
+    repositories = DnfHostRepositories(tmp_path / "cache", NamedRepositories((paper_repository.url,)), tick=tick)
+    repositories.offers(["shop"], "")
+    good, bad = transaction(LIB2, install=SHOP11), transaction(LIB1, install=SHOP11)
+    slow, other = transaction(LIB2, LEGACY, install=SHOP11), transaction(install=SHOP)
+    resolution = repositories.resolve([good, bad, slow, other], "")
+    assert (list(resolution.problems), resolution.unresolved) == ([bad], (slow, other))
+    assert resolution.reason == "the solver took too long"
 
 
 def test_a_repository_that_does_not_answer_in_time_ends_the_check(tmp_path: Path):

@@ -44,12 +44,12 @@ _NOT_A_CAUSE = "conflicting requests"
 
 @dnf.plugin.register_command
 class PaperCommand(dnf.cli.Command):
-    """``dnf zkdeployment-paper DIRECTORY``: reads ``request.json`` in the directory and writes ``answer.json``.
+    """``dnf zkdeployment-paper DIRECTORY``: reads ``request.json`` in the directory and writes two answers.
 
     The request has ``names`` of packages, ``any_arch`` (whether those for other architectures count), ``packages``
     (name, epoch, version, release and architecture of each) and ``transactions``, which refer to packages by
-    index. The answer has the message of each ``unreachable`` repository, the ``available`` packages of these
-    names, and for each transaction a problem, or null.
+    index. ``answer.json`` has the message of each ``unreachable`` repository and the ``available`` packages of
+    these names. ``problems.jsonl`` has a line for each transaction as soon as it is resolved: a problem, or null.
     """
 
     aliases = ("zkdeployment-paper",)
@@ -71,11 +71,14 @@ class PaperCommand(dnf.cli.Command):
         request = json.loads((directory / "request.json").read_text(encoding="utf-8"))
         unreachable = self._load_repositories()
         self.base.fill_sack(load_system_repo=False)
-        answer = {"unreachable": unreachable, "available": self._available(request), "problems": []}
+        answer = {"unreachable": unreachable, "available": self._available(request)}
+        (directory / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
         if request["transactions"]:
             paper = Paper(self.base, request["packages"], directory)
-            answer["problems"] = [paper.problem(transaction) for transaction in request["transactions"]]
-        (directory / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
+            with (directory / "problems.jsonl").open("w", encoding="utf-8") as problems:
+                for transaction in request["transactions"]:
+                    problems.write(json.dumps(paper.problem(transaction)) + "\n")
+                    problems.flush()  # dnf may be killed at the next transaction
 
     def _load_repositories(self):
         """Load the metadata of all repositories and disable those that are unreachable."""
