@@ -1,6 +1,7 @@
 """The requests of agents that wait: real agents, a real ZooKeeper, turns without a pause, counted requests."""
 
 import itertools
+import re
 from collections import Counter
 from contextlib import contextmanager
 from typing import ClassVar
@@ -98,6 +99,26 @@ def test_a_host_in_the_queue_of_a_lock_sends_no_requests_and_still_sees_stops_ho
             fleet.set_version(version)
             wanted = version or None
             wait_until(lambda wanted=wanted: host.node.get("deploying") == wanted, f"h2 saw {version}")
+
+
+def test_a_host_far_back_in_a_queue_shows_when_it_read_the_holder(fleet, turns):  # noqa: ARG001  no pauses
+    fleet.service("/foo", "foo", "1.0", h1=1)
+    fleet.set_version("r1")
+    host = fleet.host("h1")
+    with Session(fleet.connection) as session, Session(fleet.connection) as another:
+        holder, second = (
+            ContenderLock(owner, "/agent-locks/foo", name) for owner, name in ((session, "a1"), (another, "a2"))
+        )
+        assert holder.try_acquire()
+        assert not second.acquire(0)
+        with host.agent():
+            step = r"wait for the lock of /foo, held by {} as of \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+            for name in ("a1", "a2"):
+                shown = step.format(name)
+                wait_until(lambda shown=shown: re.fullmatch(shown, host.node.get("step", "")), f"it knows {name}")
+                holder.release()
+            second.release()
+            wait_for_call(fleet, "h1 end /foo 0")
 
 
 def test_a_host_that_may_take_another_lock_asks_seldom_and_takes_it(fleet, turns):

@@ -58,7 +58,9 @@ class Executor:
         self._effects = StepEffects(adapters, basis, self._plan.unrecorded)
         self._runner = StepRunner(self._effects, supervisor, len(self._plan.steps))
         self._order = OrderedSteps(adapters.fleet, adapters.clock, identity, supervisor, self._runner, plan=plan)
-        self._locked = LockedSteps(adapters.fleet, identity, supervisor, self._runner, self._order)
+        self._locked = LockedSteps(
+            adapters.fleet, adapters.clock, identity, supervisor, self._runner, order=self._order
+        )
         self._role_lock_hold: RoleLockHold | None = None
 
     def prepare(self, *, rehearse: bool) -> None:
@@ -101,7 +103,7 @@ class Executor:
     def _make_role_lock_hold(self, role: str) -> RoleLockHold:
         with self._supervisor.reporting("role lock"):
             lock = self._adapters.fleet.role_lock(role, self._identity)
-        return RoleLockHold(role, lock, self._supervisor, self._runner)
+        return RoleLockHold(role, lock, self._adapters.clock, self._supervisor, self._runner)
 
     def _package_changes(self) -> list[PackageChange]:
         return [step.change for step in self._plan.steps if isinstance(step, ChangePackages)]

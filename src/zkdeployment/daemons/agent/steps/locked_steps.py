@@ -8,8 +8,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.agent.steps.known_holder import KnownHolder
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.daemons.queue_pace import TURN, asks_for_holder, asks_for_others
+from zkdeployment.daemons.queue_pace import TURN, asks_for_others
 from zkdeployment.errors import LockLostError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.plan import Deploy, Undeploy
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.plan import Step
     from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.locks import ServiceLock
+    from zkdeployment.ports.process import Clock
 
 
 def needs_lock(step: Step) -> bool:
@@ -37,12 +39,15 @@ class LockedSteps:
     def __init__(
         self,
         fleet: FleetStore,
+        clock: Clock,
         identity: Identity,
         supervisor: StepSupervisor,
         runner: StepRunner,
+        *,
         order: OrderedSteps,
     ) -> None:
         self._fleet = fleet
+        self._clock = clock
         self._identity = identity
         self._supervisor = supervisor
         self._runner = runner
@@ -126,14 +131,14 @@ class LockedSteps:
         Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.
         """
         try:
-            holder, known = lock.holder(), None
+            holder = KnownHolder(lock, self._clock)
+            holder.read(0)
             for turn in count(1):
                 self._show_waiting(step, holder)
                 if lock.acquire(TURN):
                     break
                 self._supervisor.check_waiting()
-                if asks_for_holder(turn, lock.ahead, known):
-                    holder, known = lock.holder(), lock.ahead
+                holder.read(turn)
                 if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
                     lock.release()
                     return False
@@ -145,7 +150,7 @@ class LockedSteps:
     def _is_any_free(self, steps: Sequence[Undeploy | Deploy]) -> bool:
         return bool(steps) and self._fleet.any_free([step.deployment for step in steps], self._identity)
 
-    def _show_waiting(self, step: Undeploy | Deploy, holder: str | None) -> None:
-        waiting = f"wait for the lock of {step.deployment.path}, held by {holder or 'nobody'}"
+    def _show_waiting(self, step: Undeploy | Deploy, holder: KnownHolder) -> None:
+        waiting = f"wait for the lock of {step.deployment.path}, {holder}"
         if self._runner.show(waiting):
             get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)

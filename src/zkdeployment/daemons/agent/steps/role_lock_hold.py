@@ -6,8 +6,9 @@ import contextlib
 from itertools import count
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.agent.steps.known_holder import KnownHolder
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.daemons.queue_pace import TURN, asks_for_holder
+from zkdeployment.daemons.queue_pace import TURN
 from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 from zkdeployment.log import get_logger
 
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
     from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.ports.locks import RoleLock
+    from zkdeployment.ports.process import Clock
 
 
 class RoleLockHold:
     """Acquires, checks and releases the lock of this host's role."""
 
-    def __init__(self, role: str, lock: RoleLock, supervisor: StepSupervisor, runner: StepRunner) -> None:
+    def __init__(
+        self, role: str, lock: RoleLock, clock: Clock, supervisor: StepSupervisor, runner: StepRunner
+    ) -> None:
         self._role = role
         self._lock = lock
         self._supervisor = supervisor
         self._runner = runner
-        self._holder: str | None = None
-        self._known: int | None = None
+        self._holder = KnownHolder(lock, clock)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -73,9 +76,8 @@ class RoleLockHold:
         try:
             if self._lock.acquire(0):
                 return True
-            if self._holder is None or asks_for_holder(turn, self._lock.ahead, self._known):
-                self._holder, self._known = self._lock.holder(), self._lock.ahead
-            waiting = f"wait for the lock of role {self._role}, held by {self._holder or 'nobody'}"
+            self._holder.read(turn)
+            waiting = f"wait for the lock of role {self._role}, {self._holder}"
             if self._runner.show(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
             return self._lock.acquire(TURN)
