@@ -1,4 +1,4 @@
-"""Assignments (the services that a target is to run), deployments (their numbered instances), and failures."""
+"""Assignments (the services that a target is to run), deployments (their numbered instances), their results."""
 
 from __future__ import annotations
 
@@ -119,6 +119,14 @@ class DesiredState:
 
     assignments: tuple[Assignment, ...] = ()
     controller: Assignment | None = None
+
+
+class DeploymentResult(Enum):
+    """The result of a deployment."""
+
+    DONE = "done"
+    FAILED = "failed"
+    ABANDONED = "abandoned"  # the cluster version changed during the deployment
 
 
 @dataclass(frozen=True, slots=True)

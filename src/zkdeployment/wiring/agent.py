@@ -37,7 +37,7 @@ from zkdeployment.daemons.agent.deployment_run import HostCommands
 from zkdeployment.daemons.agent.plans import preview
 from zkdeployment.daemons.agent.reporting.host_reporting import make_host_reporting
 from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+from zkdeployment.daemons.telemetry.agent_events import AgentEvents
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.host import Host
@@ -103,8 +103,7 @@ def build_agent(
             ),
         )
         adapters = _reporting_adapters(settings, session, run)
-        telemetry = AgentTelemetry(build_probe(settings.metrics, session))
-        reporting = make_host_reporting(host, adapters, control, telemetry)
+        reporting = make_host_reporting(host, adapters, control, _telemetry(settings, session))
         tick = reporting.heartbeat.tick
         scripts = _scripts(settings, run, role=lambda: reporting.host.identity.role, verbose=verbose, tick=tick)
         packages = packages or _package_manager(settings, tick)
@@ -244,6 +243,15 @@ def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | Non
     from zkdeployment.wiring.trust import trusted_leases  # noqa: PLC0415
 
     return trusted_leases(settings.publishers, session, root=settings.root)
+
+
+def _telemetry(settings: Settings, session: Session) -> AgentEvents:
+    """Return what writes the metrics of a host with a file for them; others do not load it."""
+    if settings.metrics is None:
+        return AgentEvents()
+    from zkdeployment.daemons.telemetry.agent import AgentTelemetry  # noqa: PLC0415
+
+    return AgentTelemetry(build_probe(settings.metrics, session))
 
 
 def _agent_adapters(

@@ -11,11 +11,11 @@ from zkdeployment.adapters.metrics_file import MetricsFile
 from zkdeployment.adapters.zookeeper.client.access import encryption
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.telemetry.probe import Probe
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.config.settings import Settings
+    from zkdeployment.daemons.telemetry.probe import Probe
 
 
 def build_control() -> Control:
@@ -36,6 +36,8 @@ def arm_failpoints(settings: Settings) -> None:
 
 def build_probe(metrics: Path | None, session: Session) -> Probe:
     """Return the probe that writes a daemon's metrics to a file; without one it writes nothing."""
+    from zkdeployment.daemons.telemetry.probe import Probe  # noqa: PLC0415  agents without metrics do not keep it
+
     if metrics is None:
         return Probe(MetricsFile(None), SystemClock(), lambda: session.link, "")
     from importlib.metadata import version  # noqa: PLC0415  the others start faster without it

@@ -6,18 +6,13 @@ import pytest
 
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.metrics.agent import (
-    AgentFacts,
-    DeploymentResult,
-    LastDeployment,
-    agent_metrics,
-    is_current,
-)
+from zkdeployment.fleet.metrics.agent import AgentFacts, LastDeployment, agent_metrics, is_current
 from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
 from zkdeployment.fleet.metrics.metric import DaemonProcess, MetricKind
 from zkdeployment.fleet.metrics.syncer import LastPublication, SyncerFacts, syncer_metrics
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.connection_status import ConnectionStatus
+from zkdeployment.model.deployment import DeploymentResult
 from zkdeployment.model.host import Host, Identity
 
 PROCESS = DaemonProcess(

@@ -61,7 +61,7 @@ class CheckoutPlaces:
 
     opt: Path
     sources: Sequence[str] | None = None
-    systems: Mapping[str, VersionControl] = field(default_factory=lambda: SYSTEMS, kw_only=True)
+    systems: Mapping[str, Callable[[], VersionControl]] = field(default_factory=lambda: SYSTEMS, kw_only=True)
     gap: float = field(default=2, kw_only=True)
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
@@ -76,7 +76,7 @@ class CheckoutPlaces:
             new = self._staged("new", package)
             self._forget(new, package)
             new.parent.mkdir(parents=True, exist_ok=True)
-            system = self.systems[checkout.scheme]
+            system = self.systems[checkout.scheme]()
             if not self._update(system, checkout, place, new):
                 self._check_out(system, checkout, new)
             durable.replace(new / MEMORY, f"{version}\n".encode())

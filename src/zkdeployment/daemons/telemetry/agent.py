@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.metrics.agent import (
-    AgentFacts,
-    DeploymentResult,
-    LastDeployment,
-    agent_metrics,
-    is_current,
-)
+from zkdeployment.daemons.telemetry.agent_events import AgentEvents
+from zkdeployment.daemons.telemetry.probe import PACE, Probe
+from zkdeployment.fleet.metrics.agent import AgentFacts, LastDeployment, agent_metrics, is_current
+from zkdeployment.model.deployment import DeploymentResult
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.host import Host
 
-from zkdeployment.daemons.telemetry.probe import PACE, Probe
 
-
-class AgentTelemetry:
+class AgentTelemetry(AgentEvents):
     """Records the events of one agent and writes its metrics."""
 
     def __init__(self, probe: Probe) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.metrics.metric import Metric, MetricKind, gauge, info, labelled, process_metrics
 from zkdeployment.model.cluster import ClusterState
+from zkdeployment.model.deployment import DeploymentResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.metrics.metric import DaemonProcess
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.host import Host
-
-
-class DeploymentResult(Enum):
-    """The result of a deployment."""
-
-    DONE = "done"
-    FAILED = "failed"
-    ABANDONED = "abandoned"  # the cluster version changed during the deployment
 
 
 @dataclass(frozen=True, slots=True)

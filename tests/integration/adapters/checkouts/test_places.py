@@ -271,9 +271,9 @@ def test_an_unreachable_repository_is_tried_again(repository, opt):
                 error = CheckoutError("unreachable")
                 error.retry_helps = True
                 raise error
-            SYSTEMS["git"].check_out(checkout, directory)
+            SYSTEMS["git"]().check_out(checkout, directory)
 
-    install(CheckoutPlaces(opt, systems={"git": Flaky()}, gap=0), f"git:{repository.url}#1")
+    install(CheckoutPlaces(opt, systems={"git": Flaky}, gap=0), f"git:{repository.url}#1")
     assert (opt / "foo/file").exists()
 
 

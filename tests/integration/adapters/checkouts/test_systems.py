@@ -40,13 +40,13 @@ def origin(request, tmp_path: Path) -> Origin:
 
 def check_out(version: str, directory: Path) -> Path:
     checkout = parse_checkout(version)
-    SYSTEMS[checkout.scheme].check_out(checkout, directory)
+    SYSTEMS[checkout.scheme]().check_out(checkout, directory)
     return directory
 
 
 def update(version: str, directory: Path) -> None:
     checkout = parse_checkout(version)
-    SYSTEMS[checkout.scheme].update(checkout, directory)
+    SYSTEMS[checkout.scheme]().update(checkout, directory)
 
 
 def test_a_revision_is_checked_out(origin, tmp_path):

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError
-from zkdeployment.fleet.metrics.agent import DeploymentResult
+from zkdeployment.model.deployment import DeploymentResult
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
-    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.daemons.telemetry.agent_events import AgentEvents
     from zkdeployment.model.cluster import Revision
 
 
@@ -32,7 +32,7 @@ class DeploymentStatus:
         adapters: ReportingAdapters,
         registration: RegistrationUpdater,
         heartbeat: Heartbeat,
-        telemetry: AgentTelemetry,
+        telemetry: AgentEvents,
     ) -> None:
         self._local = local
         self._adapters = adapters

@@ -19,8 +19,8 @@ from zkdeployment.errors import (
     error_message,
     without_secrets,
 )
-from zkdeployment.fleet.metrics.agent import DeploymentResult
 from zkdeployment.log import get_logger
+from zkdeployment.model.deployment import DeploymentResult
 from zkdeployment.model.stop import MAX_OUTPUT_BYTES, FailureOutput, Stop
 from zkdeployment.printable import printable, printable_lines
 from zkdeployment.rollout.failure import Failure
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.phase_reporter import PhaseReporter
     from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
-    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.daemons.telemetry.agent_events import AgentEvents
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import DeploymentFailure
     from zkdeployment.rollout.permission import Phase
@@ -51,7 +51,7 @@ class FailureReporter:
         registration: RegistrationUpdater,
         phases: PhaseReporter,
         retry: ZooKeeperRetry,
-        telemetry: AgentTelemetry,
+        telemetry: AgentEvents,
     ) -> None:
         self._local = local
         self._adapters = adapters

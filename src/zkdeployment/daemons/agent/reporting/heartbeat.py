@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.control import Control
-    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.daemons.telemetry.agent_events import AgentEvents
 
 
 class Heartbeat:
@@ -23,7 +23,7 @@ class Heartbeat:
         adapters: ReportingAdapters,
         registration: RegistrationUpdater,
         control: Control,
-        telemetry: AgentTelemetry,
+        telemetry: AgentEvents,
     ) -> None:
         self._local = local
         self._adapters = adapters

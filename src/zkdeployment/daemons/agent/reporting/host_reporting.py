@@ -17,7 +17,7 @@ from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.control import Control
-    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.daemons.telemetry.agent_events import AgentEvents
     from zkdeployment.model.host import Host
 
 
@@ -41,7 +41,7 @@ class HostReporting:
 
 
 def make_host_reporting(
-    host: Host, adapters: ReportingAdapters, control: Control, telemetry: AgentTelemetry
+    host: Host, adapters: ReportingAdapters, control: Control, telemetry: AgentEvents
 ) -> HostReporting:
     """Return the reporting objects of one host."""
     local = LocalHost(host)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.daemons.control import Control
-    from zkdeployment.daemons.telemetry.agent import AgentTelemetry
+    from zkdeployment.daemons.telemetry.agent_events import AgentEvents
     from zkdeployment.model.cluster import Cluster
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class ZooKeeperRetry:
     """Repeats calls that fail with ``UnreachableError`` or ``DeniedError``."""
 
     def __init__(
-        self, local: LocalHost, adapters: ReportingAdapters, control: Control, telemetry: AgentTelemetry
+        self, local: LocalHost, adapters: ReportingAdapters, control: Control, telemetry: AgentEvents
     ) -> None:
         self._local = local
         self._adapters = adapters
