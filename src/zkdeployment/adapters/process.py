@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _POLL = 0.2  # seconds between two checks of a running program
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Completed:
     """A program that ended: its exit status (negative: the signal that killed it) and its output."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import AclEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SyncSettings:
     """The settings of the syncer; ``branch`` ``None`` is the remote's default branch, ``interval`` is in seconds.
 
@@ -46,21 +46,21 @@ class SyncSettings:
     metrics: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CoordinateSettings:
     """The settings of the coordinator; ``metrics`` is the file for its metrics."""
 
     metrics: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckSettings:
     """The settings of the checks; ``interval`` is the number of seconds between two turns of their life cycle."""
 
     interval: float = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PoolsSettings:
     """The settings of the worker of host pools.
 
@@ -76,7 +76,7 @@ class PoolsSettings:
     lease_key: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ServerSettings:
     """The settings of the service: the address ``host`` and ``port`` that it listens on, and its encryption.
 
@@ -108,7 +108,7 @@ class ServerSettings:
         return self.base_url or f"{'http' if self.certificate is None else 'https'}://{self.listen}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a configuration file; the ``require`` methods check values that only some verbs need.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass
 class Backoff:
     """The pause in ``seconds``: 0 at first, ``first`` after one failure, doubled by each more up to ``most``."""
 

@@ -39,7 +39,7 @@ class Range(Protocol):
         """Return whether a value is acceptable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HealthLimits:
     """Values outside of the range ``warn`` are a warning, values outside of ``critical`` are critical."""
 
@@ -55,7 +55,7 @@ class HealthLimits:
         return Health.OK, ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Measure:
     """A number for the performance data, with the ``limits`` that apply to it, if any."""
 
@@ -66,7 +66,7 @@ class Measure:
     limits: HealthLimits | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HealthVerdict:
     """A state, one line with the reason, and the measures for the performance data."""
 

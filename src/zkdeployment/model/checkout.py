@@ -39,7 +39,7 @@ _PROTOCOLS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Checkout:
     """A parsed checkout: ``revision`` (git: a tag, a branch or a commit; svn: a number or ``HEAD``) of ``url``.
 

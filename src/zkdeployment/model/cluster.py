@@ -38,7 +38,7 @@ _HOSTS_PER_SECOND = 1000
 _HOSTS_AT_ONCE = 50
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConnectionStatus:
     """Whether a server answers now, and how many connections and sessions this process has established."""
 

@@ -64,7 +64,7 @@ class HostResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ForcedBy:
     """The operator (``USER@HOST``) who forced a publication, and the reason."""
 
@@ -180,7 +180,7 @@ class PublicationRecord:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """A tip that a syncer refused at ``time``, in seconds since the epoch, and why."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AGE_LIMIT = 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TreeChange:
     """The difference between two trees: nodes to create or set with all their properties, and to delete.
 
@@ -49,7 +49,7 @@ DocumentContents: TypeAlias = "Mapping[DocumentKey, Mapping[str, Any]]"
 Targets: TypeAlias = "Mapping[str, tuple[Assignment, ...]]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LiveTree:
     """A snapshot of the tree in ZooKeeper, without reserved top-level nodes and without ephemeral nodes.
 
@@ -72,7 +72,7 @@ class LiveNode:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Published:
     """The state that the last publication left in ZooKeeper.
 
@@ -109,7 +109,7 @@ class Published:
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeploymentBasis:
     """The publication that a host deploys, as it was read before the host's plan was made.
 
@@ -140,7 +140,7 @@ class OrderEntry:
         return replace(self, hosts=tuple(sorted({*self.hosts, host_id})))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Publication:
     """The publication of one revision: the changes of the tree, all targets, and the roles that need a lock node.
 
@@ -200,7 +200,7 @@ def is_sequence(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SyncerReport:
     """The last report of a syncer that follows the repository; ``time`` is in seconds since the epoch.
 
@@ -214,7 +214,7 @@ class SyncerReport:
     fetched: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GuardOverrides:
     """The guards that an operator overrides for one publication.
 
@@ -226,7 +226,7 @@ class GuardOverrides:
     package_problems: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestState:
     """The state of the fleet that a request refers to: the cluster version and the recorded stops.
 
@@ -237,7 +237,7 @@ class RequestState:
     stops: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PublicationRequest:
     """An operator's request to publish the branch's tip now, as with ``sync --force``.
 
@@ -261,7 +261,7 @@ class PublicationRequest:
         return now - self.written > self.age_limit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SyncOptions:
     """The options of one run of the syncer.
 

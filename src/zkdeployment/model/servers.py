@@ -21,7 +21,7 @@ class AclEntry(NamedTuple):
     rights: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Access:
     """Encryption, credentials and access rights; the default is no authentication and all rights for everyone.
 
@@ -45,7 +45,7 @@ class Access:
         return self.credentials is not None or self.certificate is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Servers:
     """A connection string (``HOST:PORT[,HOST:PORT…][/CHROOT]``) and the access to these servers."""
 

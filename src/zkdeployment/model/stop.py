@@ -18,7 +18,7 @@ HOLD = "hold"
 COORDINATOR = "the coordinator"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stop:
     """A failure that stopped the fleet, or an operator's ``stop`` or ``hold``.
 
@@ -96,7 +96,7 @@ class Stop:
 MAX_OUTPUT_BYTES = 20 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FailureOutput:
     """The end of the output of the script with which a host failed at ``time``, in seconds since the epoch.
 

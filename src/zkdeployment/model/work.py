@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties, Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LockedWork:
     """A step that a host executes under a lock; ``since`` is when it started, in seconds since the epoch."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GitCheckouts:
     """Implements ``VersionControl``; each run of git is limited to ``timeout`` seconds."""
 

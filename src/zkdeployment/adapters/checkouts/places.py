@@ -51,7 +51,7 @@ def remembered_version(directory: Path) -> str | None:
     return None if content is None else content.decode("utf-8", "replace").strip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckoutPlaces:
     """Implements ``ports.Checkouts`` in the directory ``opt``.
 

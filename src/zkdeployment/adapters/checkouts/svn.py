@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.checkout import Checkout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SvnCheckouts:
     """Implements ``VersionControl``; each run of svn is limited to ``timeout`` seconds."""
 

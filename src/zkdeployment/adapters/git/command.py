@@ -75,7 +75,7 @@ class GitTimeoutError(GitError):
     """Git exceeded its time limit and was stopped."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GitOutput:
     """The exit status of git, its standard output, and its standard error without passwords."""
 
@@ -96,7 +96,7 @@ class GitOutput:
         return self.output.decode("utf-8", "replace").strip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Git:
     """A way to run git: the directory, the options and the time limit in seconds.
 

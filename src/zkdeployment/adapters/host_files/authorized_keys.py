@@ -26,7 +26,7 @@ _LARGEST = 1024 * 1024
 _MARKER = TENANT_MARKER.encode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AuthorizedKeys:
     """The file below the directory ``root``, which stands for ``/``.
 

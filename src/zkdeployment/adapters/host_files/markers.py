@@ -47,7 +47,7 @@ def encode(marker: Marker) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Software:
     """The software that a host has or had, which proves that files of older tools are markers.
 

@@ -43,7 +43,7 @@ class StaleError(PackageError):
     """The host's packages changed after the transaction was prepared; the transaction changed no package."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Rule:
     """One kind of failure: a pattern for whole lines of dnf's output, and the message that explains it.
 

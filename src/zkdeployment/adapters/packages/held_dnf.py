@@ -40,7 +40,7 @@ _PATIENCE = 10.0
 _log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Waiting:
     """A dnf that waits for the order, and the packages that its transaction installs and removes."""
 

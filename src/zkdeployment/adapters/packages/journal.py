@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Packages
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """The packages to restore: for all ``names`` that the transaction touches, the packages ``before``.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.host import Transaction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoTransaction:
     """A transaction that changes nothing."""
 

@@ -18,7 +18,7 @@ _SYSTEM_DIRECTORIES = ("etc/yum.repos.d", "etc/yum/repos.d", "etc/distro.repos.d
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Repositories:
     """The repositories that dnf may use: those of the root, and the ``configured`` ones.
 
@@ -41,7 +41,7 @@ class Repositories:
         return [f"--setopt=reposdir={','.join(directories)}", *others]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NamedRepositories:
     """The repositories of other hosts: the ``configured`` ones, and none of this machine.
 

@@ -50,7 +50,7 @@ class RpmFile:
     obsoletes: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RpmDatabase:
     """The package database of ``root``; rpm runs with the environment ``env``."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REPOSITORY = "zkdeployment-prepared"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DnfTransaction:
     """A prepared transaction of dnf.
 

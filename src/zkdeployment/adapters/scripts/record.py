@@ -26,7 +26,7 @@ _POLL = 0.05  # seconds between two checks of a process that is not a child of t
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OrphanedScript:
     """A script whose agent was killed. ``started`` is in seconds since the machine's boot."""
 
@@ -52,7 +52,7 @@ class OrphanedScript:
         return _since_boot() - self.started
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScriptRecord:
     """The record of the running script in ``file``."""
 

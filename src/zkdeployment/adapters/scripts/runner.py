@@ -40,7 +40,7 @@ _CAP_INTERVAL = 10.0  # seconds between two checks of the output files of daemon
 _TERMINATION_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ScriptRunner:
     """Runs one script at a time.
 

@@ -42,7 +42,7 @@ _CONTROL_GROUPS = Path("/proc/self/cgroup")
 _SERVICE = re.compile(r"^(?:0:|\d+:name=systemd):/(?:\S+/)?([^/\s]+\.service)(?:/|$)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """A scope, by the name of its ``unit``; ``None`` on a machine without systemd.
 

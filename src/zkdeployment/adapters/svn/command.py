@@ -21,7 +21,7 @@ class SvnError(SourceError):
     """A failure of svn, with the output of svn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Svn:
     """Runs svn with a time limit in seconds."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.process import Clock, Mailer, Notifier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportingAdapters:
     """The adapters with which a host reports its state.
 
@@ -36,7 +36,7 @@ class ReportingAdapters:
     mailer: Mailer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentAdapters(ReportingAdapters):
     """All adapters of an agent: those for reports and those that change the host.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import DeploymentFailure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostCommands:
     """The commands of a host's configuration: after a deployment, and after a failure. Empty: none."""
 

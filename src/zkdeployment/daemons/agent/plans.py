@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostPlan:
     """The plan of a host, and its part in the order between services of a publication.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST, _FOR_EACH = 5.0, 300.0, 0.06
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OrderProgress:
     """A snapshot of the progress of one entry.
 

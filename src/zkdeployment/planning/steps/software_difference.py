@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.planning.steps.wanted_software import WantedSoftware
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SoftwareDifference:
     """The difference between the wanted and the present software of a host.
 

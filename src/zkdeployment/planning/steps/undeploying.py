@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.planning.steps.software_difference import SoftwareDifference
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EndingDeployments:
     """The undeployments of a host, in order: first ``undeploys``, and ``last`` after the deployments.
 

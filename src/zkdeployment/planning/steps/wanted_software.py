@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import Assignment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PackageNeed:
     """The version (``None``: any) and the application of a package that wanted deployments need."""
 
@@ -21,7 +21,7 @@ class PackageNeed:
     application: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WantedSoftware:
     """The assignments of a host that have instances, sorted by path, its role controller, and what these need.
 

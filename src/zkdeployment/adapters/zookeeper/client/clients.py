@@ -48,7 +48,7 @@ def watch_data(client: Any, path: str, changed: Callable[[], None]) -> None:
     client.handler.spawn(DataWatch, client, path, wake)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WatchHandler:
     """A watch that calls ``changed``; kazoo keeps only one of equal handlers on a node."""
 

@@ -82,7 +82,7 @@ def _request(chroot: str, read: Read) -> GetData | GetChildren:
     return (GetChildren if read.children else GetData)(under(chroot, read.path), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _MultiRead:
     """The request, with the methods that kazoo's connection calls."""
 

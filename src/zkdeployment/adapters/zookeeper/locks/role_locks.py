@@ -30,7 +30,7 @@ _PREFIX = "lr-"
 _REQUEST = re.compile(r"lr-(-?\d{10})$")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """A host's request. An unreadable one has no requestor, and blocks the queue until an operator removes it."""
 

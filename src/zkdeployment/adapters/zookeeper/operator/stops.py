@@ -36,7 +36,7 @@ _ESCAPED = "~%6Cater-"
 _BATCH = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedStops:
     """The names of the nodes of all stops, and the version of their parent node, which was read first."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HostReporting:
     """The objects that report one host's state, all about the same ``LocalHost``."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.ports.process import Clock
 
 
-@dataclass(slots=True)
+@dataclass
 class _Reading:
     """The last snapshot of a service, and when it is to be read again although nothing changed.
 
