@@ -109,6 +109,14 @@ class Fleet:
         """Return a host of this fleet without a running agent."""
         return AgentHost(self, host_id, options)
 
+    def ready_host(self, host_id: str = "h1", *, version: str = "1.0", n: int = 1) -> AgentHost:
+        """Return a host with the software foo, which it is to deploy ``n`` times at r1."""
+        host = self.host(host_id)
+        put_script(host.root, "foo")
+        self.service("/who/myfoo", "foo", version, **{host_id: n})
+        self.set_version("r1")
+        return host
+
     def service(self, path: str, kind: str, version: str | None, **targets: int) -> None:
         """Write a service node that is deployed to exactly ``targets`` (number of instances by name)."""
         self._put(path, {"type": kind} | ({} if version is None else {"version": version}))
@@ -227,9 +235,15 @@ class AgentHost:
         """Wait until the host has finished a version."""
         wait_until(lambda: self.has_finished(version), f"{self.id} finishes {version}", timeout)
 
-    def wait_for_error(self) -> None:
-        """Wait until the host's node has an error."""
+    def wait_for_error(self) -> str:
+        """Wait until the host's node has an error, and return the error."""
         wait_until(lambda: self.node.get("error"), f"{self.id} reports an error")
+        return str(self.node["error"])
+
+    @property
+    def software(self) -> list[str]:
+        """The names of the directories of packages and checkouts on the host."""
+        return sorted(path.name for path in (self.root / "opt").iterdir())
 
     def block(self) -> Path:
         """Block the scripts of this host until the test removes the returned file."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from support.certificates import CERTIFICATES
 from support.clocks import ManualClock
+from support.web import WebServer
 from zkdeployment.adapters.pokes import HttpPokeSender
 from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
 from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
@@ -183,7 +183,7 @@ class ScriptedMonitor:
         return tasks
 
 
-class PokedSystem:
+class PokedSystem(WebServer):
     """The callback of a monitoring system: it keeps the bodies of pokes and answers ``status()``."""
 
     def __init__(self, status: Callable[[], int] = lambda: 200) -> None:
@@ -208,14 +208,9 @@ class PokedSystem:
             def log_message(self, *_: object) -> None:
                 """Log nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/poke"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        super().__init__(Handler)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    @property
+    def url(self) -> str:
+        """The address of the callback."""
+        return f"{super().url}/poke"

@@ -7,15 +7,16 @@ import hashlib
 import hmac
 import json
 import secrets
-import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+
+from support.web import WebServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,13 +56,12 @@ class OpenIdServer:
         self._codes: dict[str, ProvidedLogin] = {}
         self._tokens: set[str] = set()
         self.rotate()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._url = f"http://{self.host}:{self._server.server_port}"
+        self._server = WebServer(self._handler())
+        self._url = f"http://{self.host}:{self._server.port}"
         self.issuer = self.issuer or self._url
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._server.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,9 +69,7 @@ class OpenIdServer:
 
     def stop(self) -> None:
         """Stop the provider; may be called twice."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
     @property
     def url(self) -> str:

@@ -49,3 +49,24 @@ def strategy(*groups: Group) -> Strategy:
 def plain_hosts(names: Iterable[str]) -> dict[str, Facts]:
     """Return facts of a host for each name, or for each letter of a string."""
     return dict.fromkeys(names, Facts())
+
+
+def rollback_after_canary(canary: str) -> str:
+    """Return a document with a host as canary and a group of the others, and a rollback when a group fails."""
+    return f"""\
+schema: shipyard/DeploymentStrategy/v1
+metadata: {{name: deployment-strategy}}
+data:
+  on_failure: rollback
+  groups:
+    - name: canary
+      critical: true
+      depends_on: []
+      selectors: [{{node_names: [{canary}]}}]
+      success_criteria: {{percent_successful_nodes: 100}}
+    - name: rest
+      critical: true
+      depends_on: [canary]
+      selectors: []
+      success_criteria: {{percent_successful_nodes: 100}}
+"""

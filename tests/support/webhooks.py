@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
+
+from support.web import WebServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ReceivedEvent:
         return event
 
 
-class Receiver:
+class Receiver(WebServer):
     """Answers ``status()`` to each request at ``url``, and keeps those that it accepts in ``received``."""
 
     def __init__(self, status: Callable[[], int] = lambda: 204, port: int = 0) -> None:
@@ -50,18 +50,12 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 """Log nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}/hook?token=url-secret"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        super().__init__(Handler, port)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    @property
+    def url(self) -> str:
+        """The address of the webhook, with a secret."""
+        return f"{super().url}/hook?token=url-secret"
 
     def subjects(self) -> list[str]:
         """Return the subjects of the accepted events, in order."""

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from support.sandboxes import PROGRAMS, SandboxCommands, build_rpm
+from support.strategies import rollback_after_canary
 from support.waiting import wait_until
 from zkdeployment.errors import ProgramError
 
@@ -19,24 +20,7 @@ TREE = """\
       /host2
       /host3
 """
-STRATEGY = """\
-schema: shipyard/DeploymentStrategy/v1
-metadata: {name: deployment-strategy}
-data:
-  on_failure: rollback
-  groups:
-    - name: canary
-      critical: true
-      depends_on: []
-      selectors: [{node_names: [host1]}]
-      success_criteria: {percent_successful_nodes: 100}
-    - name: rest
-      critical: true
-      depends_on: [canary]
-      selectors: []
-      success_criteria: {percent_successful_nodes: 100}
-"""
-FILES = {"strategy.yaml": STRATEGY}
+FILES = {"strategy.yaml": rollback_after_canary("host1")}
 
 #: A deployment script that notes each call; that of the bad version fails.
 SCRIPT = """\

@@ -10,11 +10,7 @@ from support.waiting import wait_until
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    host = fleet.host("h1")
-    put_script(host.root, "foo")
-    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
-    fleet.set_version("r1")
-    return host
+    return fleet.ready_host()
 
 
 def lines(host: AgentHost) -> list[dict[str, object]]:

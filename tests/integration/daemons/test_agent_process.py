@@ -30,11 +30,7 @@ FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
     """A host with the installed software foo and two wanted deployments of it."""
-    host = fleet.host("h1")
-    put_script(host.root, "foo")
-    fleet.service("/who/myfoo", "foo", "1.0", h1=2)
-    fleet.set_version("r1")
-    return host
+    return fleet.ready_host(n=2)
 
 
 def test_after_sigterm_the_current_step_ends_and_no_further_step_starts(fleet, host):
@@ -91,15 +87,21 @@ def pair(fleet: Fleet, request: pytest.FixtureRequest) -> tuple[AgentHost, Agent
     return hosts
 
 
+def kill_during_script(host: AgentHost) -> Path:
+    """Kill the agent of a host while its script runs; the script ends when the returned file is removed."""
+    block = host.block()
+    with host.process() as agent:
+        wait_until(host.fleet.calls, f"the script of {host.id}")
+        wait_for_script(host)
+        agent.kill()
+        agent.wait()
+    return block
+
+
 @pytest.mark.parametrize("pair", ["3"], indirect=True)
 def test_a_host_waits_for_the_lock_delay_of_a_host_that_was_killed_during_work(fleet, pair):
     first, second = pair
-    block = first.block()
-    with first.process() as agent:
-        wait_until(fleet.calls, "the script of h1")
-        wait_for_script(first)
-        agent.kill()
-        agent.wait()
+    block = kill_during_script(first)
     with second.process():
         waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session has ended (lock delay: "
         wait_until(lambda: waiting in second.status, "h2 waits for h1")
@@ -115,12 +117,7 @@ def test_a_host_waits_for_the_lock_delay_of_a_host_that_was_killed_during_work(f
 
 def test_a_waiting_host_continues_as_soon_as_the_killed_host_is_back_and_its_script_has_ended(fleet, pair):
     first, second = pair
-    block = first.block()
-    with first.process() as agent:
-        wait_until(fleet.calls, "the script of h1")
-        wait_for_script(first)
-        agent.kill()
-        agent.wait()
+    block = kill_during_script(first)
     with second.process():
         wait_until(lambda: "wait for the lock" in second.status, "h2 waits")
         with first.process():

@@ -5,7 +5,7 @@ import json
 import pytest
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl_credential
 
-from support.agents import AgentHost, Fleet, put_controller, put_script
+from support.agents import AgentHost, Fleet, put_controller
 from support.waiting import wait_until
 
 ADMIN = ("admin", "admins own")
@@ -13,10 +13,7 @@ ADMIN = ("admin", "admins own")
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    host = fleet.host("h1")
-    put_script(host.root, "foo")
-    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
-    fleet.set_version("r1")
+    host = fleet.ready_host()
     fleet.client.add_auth("digest", ":".join(ADMIN))
     for path in ("/agent-locks/who,myfoo", "/hosts", "/zkdeployment/stops"):
         fleet.client.ensure_path(path)

@@ -51,15 +51,6 @@ def reach(fleet: Fleet, host: AgentHost, version: str | None, revision: str) -> 
     wait_until(lambda: host.has_finished(revision), revision)
 
 
-def failed(host: AgentHost) -> str:
-    host.wait_for_error()
-    return host.node["error"]
-
-
-def opt(host: AgentHost) -> list[str]:
-    return sorted(path.name for path in (host.root / "opt").iterdir())
-
-
 def built(host: AgentHost) -> list[str]:
     return (host.root / "opt/foo/built").read_text().splitlines()
 
@@ -81,12 +72,12 @@ def test_a_service_is_checked_out_built_deployed_updated_and_removed(fleet, host
         reach(fleet, host, f"git://{repository.url}#1", "r3")
         assert (foo / "release").read_text() == "1"
         assert built(host) == [f"{foo} r3"]
-        assert opt(host) == ["foo"]
+        assert host.software == ["foo"]
         fleet.remove("/who")
         fleet.set_version("r4")
         host.wait_for_version("r4")
     assert fleet.calls() == [*DEPLOYED * 3, *UNDEPLOYED]
-    assert opt(host) == []
+    assert host.software == []
     assert not (host.root / "etc/foo").exists()
     assert host.packages.commits == []
 
@@ -132,14 +123,14 @@ def test_real_packages_are_replaced_by_a_checkout_and_restored(fleet, host, repo
 
     with host.agent():
         want(fleet, "1.0", "r1")
-        assert "foo has no deploy script" in failed(host)
+        assert "foo has no deploy script" in host.wait_for_error()
         assert installed().startswith("foo-1.0")
         reach(fleet, host, f"git:{repository.url}#1", "r2")
         assert installed() == ""
         assert (host.root / "opt/foo/release").read_text() == "1"
         assert not (host.root / "opt/foo/version").exists()
         want(fleet, "1.0", "r3")
-        assert "foo has no deploy script" in failed(host)
+        assert "foo has no deploy script" in host.wait_for_error()
     assert installed().startswith("foo-1.0")
     assert [path.name for path in (host.root / "opt/foo").iterdir()] == ["version"]
 
@@ -158,10 +149,10 @@ def test_a_failed_checkout_stops_the_fleet_before_any_change(fleet, host, reposi
     with host.agent():
         reach(fleet, host, "1.0", "r1")
         want(fleet, version.format(url=repository.url), "r2")
-        assert message in failed(host)
+        assert message in host.wait_for_error()
     assert fleet.version is None
     assert "foo" in host.packages.installed()
-    assert opt(host) in (["foo"], [".zkdeployment", "foo"])
+    assert host.software in (["foo"], [".zkdeployment", "foo"])
     assert fleet.calls() == DEPLOYED
 
 
@@ -170,14 +161,14 @@ def test_a_failed_build_stops_the_fleet_and_keeps_the_previous_checkout(fleet, h
         reach(fleet, host, f"git:{repository.url}#1", "r1")
         repository.commit({"fail-build": ""})
         want(fleet, f"git:{repository.url}#main", "r2")
-        assert failed(host) == f"{host.root}/opt/foo/stage-build failed with exit status 7"
+        assert host.wait_for_error() == f"{host.root}/opt/foo/stage-build failed with exit status 7"
         assert fleet.version is None
         assert (host.root / "opt/foo/release").read_text() == "1"
         assert fleet.calls() == DEPLOYED
         repository.commit({"fail-build": None, "release": "mended"})
         reach(fleet, host, f"git:{repository.url}#main", "r3")
     assert (host.root / "opt/foo/release").read_text() == "mended"
-    assert opt(host) == ["foo"]
+    assert host.software == ["foo"]
     (log,) = [
         path for path in (host.root / "var/log/zkdeployment").glob("*build*") if "cannot" in path.read_text()
     ]
@@ -189,9 +180,8 @@ def test_an_unmanaged_directory_is_not_replaced(fleet, host, repository):
     (host.root / "opt/foo/precious").touch()
     with host.agent():
         want(fleet, f"git:{repository.url}#1", "r1")
-        assert "is in the way: expected a checkout or a managed package, found neither; move it away" in failed(
-            host
-        )
+        error = host.wait_for_error()
+        assert "is in the way: expected a checkout or a managed package, found neither; move it away" in error
     assert (host.root / "opt/foo/precious").exists()
 
 
@@ -204,7 +194,7 @@ def test_checkouts_can_be_restricted_and_disabled(fleet, repository):
         fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", **{host_id: 1})
         fleet.set_version(f"r-{host_id}")
         with host.agent():
-            assert message in failed(host)
+            assert message in host.wait_for_error()
     host = fleet.host("h3", checkout_sources=f"https://git.example.com/ {repository.directory.parent}/")
     fleet.service("/who/myfoo", "foo", f"git:{repository.url}#1", h3=1)
     fleet.set_version("r-h3")
@@ -246,7 +236,7 @@ def test_an_agent_completes_the_checkout_change_of_a_killed_agent(fleet, host, r
         host.wait_for_version("r2")
     assert (host.root / "opt/foo/release").read_text() == "2"
     assert built(host)[-1] == f"{host.root}/opt/foo r2"
-    assert opt(host) == ["foo"]
+    assert host.software == ["foo"]
     assert host.markers == ["who:myfoo.0.deployed"]
 
 
@@ -260,7 +250,7 @@ def test_an_agent_completes_the_checkout_removal_of_a_killed_agent(fleet, host, 
         assert agent.wait(60) == -signal.SIGKILL
     with host.process():
         host.wait_for_version("r2")
-    assert opt(host) == []
+    assert host.software == []
     assert not (host.root / "etc/foo").exists()
 
 
@@ -282,7 +272,7 @@ def test_an_agent_waits_for_a_killed_agents_build_and_restores_the_previous_chec
         block.unlink()
         host.wait_for_version("r2")
     assert "checkout-restored" in host.log.read_text()
-    assert opt(host) == ["foo"]
+    assert host.software == ["foo"]
 
 
 def test_a_role_controllers_scripts_bracket_the_checkout_and_its_build(fleet, repository):
@@ -293,10 +283,10 @@ def test_a_role_controllers_scripts_bracket_the_checkout_and_its_build(fleet, re
     block = host.block()
     with host.agent():
         wait_until(fleet.calls, "the start script")
-        assert opt(host) == [".zkdeployment", "ctl"]
+        assert host.software == [".zkdeployment", "ctl"]
         block.unlink()
         host.wait_for_version("r1")
-        assert opt(host) == ["ctl", "foo"]
+        assert host.software == ["ctl", "foo"]
         assert built(host) == [f"{host.root}/opt/foo r1"]
         (first, *between, last) = fleet.calls()[1:]
         assert (first, last) == ("h1 end starting-deployments /roles/web", "h1 end ending-deployments /roles/web")

@@ -54,15 +54,6 @@ def reach(fleet: Fleet, host: AgentHost, package: str, version: str, revision: s
     wait_until(lambda: host.has_finished(revision), revision)
 
 
-def failed(host: AgentHost) -> str:
-    host.wait_for_error()
-    return host.node["error"]
-
-
-def opt(host: AgentHost) -> list[str]:
-    return sorted(path.name for path in (host.root / "opt").iterdir())
-
-
 def managed(host: AgentHost) -> list[str]:
     return sorted(json.loads((host.root / "var/lib/zkdeployment/managed.json").read_text()))
 
@@ -81,12 +72,12 @@ def test_a_controller_is_checked_out_built_for_every_revision_changed_and_remove
         assert (ctl / "release").read_text() == "1"
         assert (ctl / "built").read_text() == f"{ctl} r3\n"
         reach(fleet, host, "ctl2", branch, "r4")
-        assert opt(host) == ["ctl2", "foo"]
+        assert host.software == ["ctl2", "foo"]
         assert fleet.calls() == ROUND * 4
         fleet.remove("/roles/web")
         fleet.set_version("r5")
         host.wait_for_version("r5")
-    assert opt(host) == ["foo"]
+    assert host.software == ["foo"]
     assert fleet.calls() == [*ROUND * 4, *called("/who/myfoo 0")]
     assert managed(host) == ["foo"]
     assert fleet.requests("web") == []
@@ -114,7 +105,7 @@ def test_a_controller_checkout_and_packages_replace_each_other(fleet, host, repo
     with host.agent():
         for number, (package, version) in enumerate(turns, 1):
             reach(fleet, host, package, version, f"r{number}")
-            assert opt(host) == sorted([package, "foo"])
+            assert host.software == sorted([package, "foo"])
             packaged = [] if version == checkout else [package]
             assert sorted(host.packages.installed()) == managed(host) == sorted(["foo", *packaged])
             assert (host.root / "opt" / package / "release").exists() == (version == checkout)
@@ -133,14 +124,14 @@ def test_real_packages_of_a_controller_are_replaced_by_a_checkout_and_restored(
 
     with host.agent():
         want(fleet, "foo", "1.0", "r1")
-        assert "the role controller foo has no script starting-deployments" in failed(host)
+        assert "the role controller foo has no script starting-deployments" in host.wait_for_error()
         assert installed().startswith("foo-1.0")
         reach(fleet, host, "foo", f"git:{repository.url}#1", "r2")
         assert installed() == ""
         assert (host.root / "opt/foo/release").read_text() == "1"
         assert not (host.root / "opt/foo/version").exists()
         want(fleet, "foo", "1.0", "r3")
-        assert "the role controller foo has no script starting-deployments" in failed(host)
+        assert "the role controller foo has no script starting-deployments" in host.wait_for_error()
     assert installed().startswith("foo-1.0")
     assert [path.name for path in (host.root / "opt/foo").iterdir()] == ["version"]
     assert managed(host) == ["foo"]
@@ -151,7 +142,7 @@ def test_a_failed_checkout_stops_the_fleet_before_any_change(fleet, host, reposi
         reach(fleet, host, "ctl", "1.0", "r1")
         fleet.service("/who/old", "bar", "1.0")
         want(fleet, "ctl", f"git:{repository.url}#9", "r2")
-        assert "has no tag, branch or commit 9" in failed(host)
+        assert "has no tag, branch or commit 9" in host.wait_for_error()
     assert fleet.version is None
     assert sorted(host.packages.installed()) == ["ctl", "foo"]
     assert fleet.calls() == ROUND
@@ -163,7 +154,7 @@ def test_a_failed_build_stops_the_fleet_and_keeps_the_previous_checkout(fleet, h
         reach(fleet, host, "ctl", branch, "r1")
         repository.commit({"fail-build": "", "release": "3"})
         want(fleet, "ctl", branch, "r2")
-        assert failed(host) == f"{host.root}/opt/ctl/stage-build failed with exit status 7"
+        assert host.wait_for_error() == f"{host.root}/opt/ctl/stage-build failed with exit status 7"
         assert fleet.version is None
         assert (host.root / "opt/ctl/release").read_text() == "2"
         assert fleet.calls() == ROUND
@@ -179,7 +170,7 @@ def test_deployments_of_the_same_software_stop_the_fleet_before_they_lose_their_
         host.wait_for_version("r1")
         fleet.remove("/who")
         want(fleet, "foo", f"git:{repository.url}#1", "r2")
-        assert "/opt/foo is no checkout with deployments" in failed(host)
+        assert "/opt/foo is no checkout with deployments" in host.wait_for_error()
         assert host.markers == ["who:myfoo.0.deployed"]
         fleet.remove("/roles/web")
         fleet.set_version("r3")
@@ -210,6 +201,6 @@ def test_an_agent_completes_the_controller_change_of_a_killed_agent(fleet, host,
     with host.process():
         host.wait_for_version("r2")
     assert (host.root / "opt/ctl/release").read_text() == "2"
-    assert opt(host) == ["ctl"]
+    assert host.software == ["ctl"]
     assert fleet.calls() == called(START, END, START, END)
     assert fleet.requests("web") == []

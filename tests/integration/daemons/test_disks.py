@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agents import AgentHost, Fleet, put_script
+from support.agents import AgentHost, Fleet
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import through
@@ -64,11 +64,7 @@ def disk_at(place: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    host = fleet.host("h1")
-    put_script(host.root, "foo")
-    fleet.service("/who/myfoo", "foo", "1.0", h1=1)
-    fleet.set_version("r1")
-    return host
+    return fleet.ready_host()
 
 
 @pytest.mark.parametrize(

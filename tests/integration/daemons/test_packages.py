@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from support.agents import AgentHost, Fleet, put_script
+from support.agents import AgentHost, Fleet
 from support.available_packages import CATALOGUE
 from support.fake_packages import FakePackageManager
 from support.rpm_hosts import RpmHost
@@ -31,11 +31,7 @@ class Disturbed:
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    host = fleet.host("h1")
-    put_script(host.root, "foo")
-    fleet.service("/who/myfoo", "foo", "1.1", h1=1)
-    fleet.set_version("r1")
-    return host
+    return fleet.ready_host(version="1.1")
 
 
 def test_an_outdated_package_change_is_prepared_again(fleet, host, tmp_path, rpm_repository):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from support.manual import HERE
 from support.publishing import Publishing
 from support.service import RunningService, running_service
 from support.waiting import wait_until
+from support.web import WebServer
 from zkdeployment.model.user import Role
 
 EXAMPLES = HERE / "etc" / "manual" / "examples" / "api"
@@ -86,37 +87,31 @@ def test_the_programs_of_the_manual_read_act_and_follow(
     assert json.loads(client.get("/hosts")[0])["version"] is None
 
 
-class _Forge(ThreadingHTTPServer):
+class _Forge(WebServer):
     """A server that keeps the comments that it gets."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Comments)
         self.received: list[tuple[str, dict[str, str], dict[str, str]]] = []
+        forge = self
 
+        class Comments(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                forge.received.append((self.path, dict(self.headers), body))
+                self.send_response(201)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
 
-class _Comments(BaseHTTPRequestHandler):
-    server: _Forge
+            def log_message(self, *_: object) -> None:
+                """Log nothing."""
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.received.append((self.path, dict(self.headers), body))
-        self.send_response(201)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        super().__init__(Comments)
 
 
 @pytest.fixture
 def forge() -> Iterator[_Forge]:
-    server = _Forge()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with _Forge() as forge:
+        yield forge
 
 
 def test_the_plan_of_a_merge_request_becomes_a_comment_on_each_forge(
@@ -131,7 +126,7 @@ def test_the_plan_of_a_merge_request_becomes_a_comment_on_each_forge(
         f"[zkdeployment]\nzookeeper = {zookeeper}\n"
         f"[sync]\nurl = {publishing.repository.url}\ntree-directory = {tmp_path}/mirror\n"
     )
-    url = f"http://127.0.0.1:{forge.server_port}"
+    url = forge.url
     for name, variables, path, header in (
         (
             "github",

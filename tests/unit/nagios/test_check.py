@@ -2,8 +2,9 @@
 
 import pytest
 
+from support.nagios_checks import CHECK
 from zkdeployment.errors import UnusableCheckError
-from zkdeployment.nagios.check import NagiosCheck, check_from_text, check_to_text, is_instance, read_check
+from zkdeployment.nagios.check import check_from_text, check_to_text, is_instance, read_check
 
 INSTANCE = "01234567-89ab-5cde-8f01-23456789abcd"
 DETAILS = {
@@ -21,19 +22,6 @@ DETAILS = {
     "properties": {"port": 8080},
     "task": "rollout",
 }
-CHECK = NagiosCheck(
-    instance=INSTANCE,
-    config_id="c1",
-    configuration="front-http",
-    host_id="h1",
-    host_name="h1.example.com",
-    address="192.0.2.1",
-    path="/p1/shop/front",
-    number=0,
-    command="check_http",
-    arguments=("-p", "8080"),
-    interval=60,
-)
 
 
 def test_a_check_is_read_from_the_details():

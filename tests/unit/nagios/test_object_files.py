@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.nagios.check import NagiosCheck
+from support.nagios_checks import CHECK as EXAMPLE
 from zkdeployment.nagios.object_files import (
     NagiosPlace,
     checks_in,
@@ -23,19 +23,7 @@ PLACE = NagiosPlace(
     host_template="generic-host",
     service_template="generic-service",
 )
-CHECK = NagiosCheck(
-    instance="01234567-89ab-5cde-8f01-23456789abcd",
-    config_id="c1",
-    configuration="front-http",
-    host_id="h1",
-    host_name="h1.example.com",
-    address="192.0.2.1",
-    path="/p1/shop/front",
-    number=0,
-    command="check_http",
-    arguments=("-u", "it's"),
-    interval=90,
-)
+CHECK = replace(EXAMPLE, arguments=("-u", "it's"), interval=90)
 OTHER = replace(CHECK, instance="11234567-89ab-5cde-8f01-23456789abcd", address="192.0.2.2")
 
 HOST = """\

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from zkdeployment.nagios.check import NagiosCheck
+from support.nagios_checks import CHECK
 from zkdeployment.nagios.reports import (
     changed_results,
     downtime_command,
@@ -37,20 +37,7 @@ def test_no_results_are_one_empty_part():
 
 
 def test_only_hosts_with_checks_get_downtimes():
-    check = NagiosCheck(
-        instance="01234567-89ab-5cde-8f01-23456789abcd",
-        config_id="c1",
-        configuration="front-http",
-        host_id="h1",
-        host_name="h1.example.com",
-        address="192.0.2.1",
-        path="/front",
-        number=0,
-        command="check_http",
-        arguments=(),
-        interval=60,
-    )
-    assert downtime_hosts({"h1", "h2"}, [check]) == {"h1.example.com"}
+    assert downtime_hosts({"h1", "h2"}, [CHECK]) == {"h1.example.com"}
 
 
 def test_a_downtime_is_requested_once_and_renewed_before_its_end():

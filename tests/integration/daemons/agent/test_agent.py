@@ -322,19 +322,24 @@ def test_a_rollback_after_an_abandoned_deployment_deploys_the_former_version_aga
     assert len(fleet.calls()) == before + 2 + 4
 
 
+def wait_for_lock_until_stopped(fleet, host):
+    """Let a host queue for the lock of its service until the fleet is stopped; return the lock that it wanted."""
+    other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
+    assert other.acquire(timeout=10)
+    fleet.set_version("r2")
+    wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
+    fleet.set_version(None)
+    wait_until(lambda: "deploying" not in host.node, "nothing under way")
+    return other
+
+
 def test_a_host_that_waits_for_a_lock_keeps_its_version_and_needs_no_rollback(fleet, host):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
     with host.agent():
         host.wait_for_version("r1")
         calls = fleet.calls()
-        other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
-        assert other.acquire(timeout=10)
-        fleet.set_version("r2")
-        wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
-        fleet.set_version(None)
-        wait_until(lambda: "deploying" not in host.node, "nothing under way")
-        other.release()
+        wait_for_lock_until_stopped(fleet, host).release()
         fleet.set_version("r1")
         host.wait_for_version("r1")
     assert host.version_on_disk == "r1"
@@ -383,12 +388,7 @@ def test_an_abandoned_deployment_that_changed_nothing_runs_no_hook(fleet):
     with host.agent():
         host.wait_for_version("r1")
         calls = fleet.calls()
-        other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
-        assert other.acquire(timeout=10)
-        fleet.set_version("r2")
-        wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
-        fleet.set_version(None)
-        wait_until(lambda: "deploying" not in host.node, "nothing under way")
+        wait_for_lock_until_stopped(fleet, host)
     assert fleet.calls() == calls
 
 

@@ -15,7 +15,6 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
 from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
 from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.checks.health import HostHealth
 from zkdeployment.daemons.checks.check_health import CheckHealth
 from zkdeployment.daemons.checks.check_job import CheckJob
@@ -24,14 +23,6 @@ from zkdeployment.wiring.checks import check_adapters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from support.publishing import Publishing
-
-
-@pytest.fixture
-def fleet(publishing: Publishing, zookeeper: str) -> Iterator[CheckedFleet]:
-    with Session(zookeeper, session_timeout=6) as session:
-        yield CheckedFleet(publishing, session)
 
 
 @pytest.fixture

@@ -8,19 +8,10 @@ import pytest
 
 from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.service import running_service
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from support.publishing import Publishing
-
-
-@pytest.fixture
-def fleet(publishing: Publishing, zookeeper: str) -> Iterator[CheckedFleet]:
-    with Session(zookeeper, session_timeout=6) as session:
-        yield CheckedFleet(publishing, session)
 
 
 @pytest.fixture

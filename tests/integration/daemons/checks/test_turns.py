@@ -10,13 +10,11 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from support.checked_fleet import CheckedFleet, PokedSystem, check_document, system_document
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader
 from zkdeployment.daemons.failpoints import VARIABLE
@@ -25,13 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from support.publishing import Publishing
-
-
-@pytest.fixture
-def fleet(publishing: Publishing, zookeeper: str) -> Iterator[CheckedFleet]:
-    with Session(zookeeper, session_timeout=6) as session:
-        yield CheckedFleet(publishing, session)
+    from zkdeployment.adapters.zookeeper.client.session import Session
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from support.branches import Branch
 from support.coordinated_fleet import CoordinatedFleet
-from support.strategies import plain_hosts
+from support.strategies import plain_hosts, rollback_after_canary
 from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from zkdeployment.rollout.recovery import Recovery
 
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /a\n      /b\n"
-STRATEGY = """\
-schema: shipyard/DeploymentStrategy/v1
-metadata: {name: deployment-strategy}
-data:
-  on_failure: rollback
-  groups:
-    - name: canary
-      critical: true
-      depends_on: []
-      selectors: [{node_names: [a]}]
-      success_criteria: {percent_successful_nodes: 100}
-    - {name: rest, critical: true, depends_on: [canary], selectors: []}
-"""
 
 
 class Site:
@@ -122,7 +109,7 @@ def site(tmp_path: Path, zookeeper: str) -> Iterator[Site]:
 @pytest.fixture
 def revisions(site: Site) -> tuple[str, str]:
     """A revision that was rolled out, and a published one that fails on the canary."""
-    first = site.publish({"a.zk": TREE.format("1.0"), "strategy.yaml": STRATEGY})
+    first = site.publish({"a.zk": TREE.format("1.0"), "strategy.yaml": rollback_after_canary("a")})
     site.roll_out()
     second = site.publish({"a.zk": TREE.format("1.1")})
     site.fleet.failing = {("deploy", "a")}

@@ -16,6 +16,7 @@ from support.zookeeper import through
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.control import Control
@@ -26,7 +27,7 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.publication import SyncOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from support.proxy import Proxy
     from support.publishing import Publishing
@@ -157,7 +158,20 @@ def test_a_request_is_not_served_when_it_is_too_old(publishing: Publishing):
         assert "expired: expected to be served within 0 s" in str(publishing.get("/zkdeployment/request"))
 
 
-def test_a_stop_during_the_service_of_a_request_prevails(publishing: Publishing):
+def stop_fleet(session: Session) -> None:
+    ZooKeeperClusterControl(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+
+
+def withdraw_request(session: Session) -> None:
+    session.commit(Delete("/zkdeployment/request"))
+
+
+@pytest.mark.parametrize(
+    ("interfere", "message"), [(stop_fleet, "stopped again"), (withdraw_request, "was taken back")]
+)
+def test_a_stop_or_a_withdrawal_during_the_service_of_a_request_prevails(
+    publishing: Publishing, interfere: Callable[[Session], None], message: str
+):
     publishing.push(TREE)
     publishing.sync()
     publishing.put("/hosts", {"version": None})
@@ -167,32 +181,13 @@ def test_a_stop_during_the_service_of_a_request_prevails(publishing: Publishing)
         syncer = Syncer(publishing.source(), store, SystemClock())
         request, publish = store.request(), store.publish
 
-        def stop_first(publication: Publication, intents: IntentsChange | None) -> None:
+        def interfere_first(publication: Publication, intents: IntentsChange | None) -> None:
             store.publish = publish  # type: ignore[method-assign]
-            ZooKeeperClusterControl(session).stop(Act("ann@adm1", "stop", "fire", 0.0))
+            interfere(session)
             publish(publication, intents)
 
-        store.publish = stop_first  # type: ignore[method-assign]
-        with pytest.raises(RefusedError, match="stopped again"):
-            syncer.sync(SyncOptions(force=True, request=request))
-        assert publishing.version is None
-
-
-def test_a_request_that_is_withdrawn_during_its_service_changes_nothing(publishing: Publishing):
-    publishing.push(TREE)
-    publishing.sync()
-    publishing.put("/hosts", {"version": None})
-    with Session(publishing.zookeeper) as session, abandoned_request(session):
-        store = ZooKeeperPublications(session)
-        syncer = Syncer(publishing.source(), store, SystemClock())
-        request, publish = store.request(), store.publish
-
-        def withdraw_first(publication: Publication, intents: IntentsChange | None) -> None:
-            publishing.client.delete("/zkdeployment/request")
-            publish(publication, intents)
-
-        store.publish = withdraw_first  # type: ignore[method-assign]
-        with pytest.raises(RefusedError, match="was taken back"):
+        store.publish = interfere_first  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match=message):
             syncer.sync(SyncOptions(force=True, request=request))
         assert publishing.version is None
 
