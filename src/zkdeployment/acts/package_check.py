@@ -42,13 +42,13 @@ def check_packages(
     read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
     absent: Collection[str] = (),
 ) -> PackageFindings:
-    """Return the findings about the packages that ``targets`` want and those ``before`` did not.
+    """Return the findings about the packages that ``targets`` want and the targets ``before`` did not want.
 
-    ``read_hosts`` returns the known hosts of targets by the names of these. What only hosts of the ids ``absent``
-    could not install is a warning: their inventories are old, and they may be gone for good. So are transactions
-    that cannot be resolved in time, and packages of another architecture whose repositories cannot be read. If
-    nothing is newly wanted, neither hosts nor repositories are read. Raises ``PackageError`` if the repositories
-    cannot be read at all.
+    ``read_hosts`` takes the names of targets and returns their known hosts. A package that only hosts with ids in
+    ``absent`` could not install is a warning, because the inventories of these hosts are old, and the hosts may be
+    gone for good. Warnings are also transactions that cannot be resolved in time, and packages of another
+    architecture whose repositories cannot be read. If nothing is newly wanted, neither hosts nor repositories are
+    read. Raises ``PackageError`` if the repositories cannot be read at all.
     """
     demands = new_demands(targets, before)
     if not demands:

@@ -57,8 +57,8 @@ def run(  # noqa: PLR0913  one limit or stream each
 ) -> Completed:
     """Return the result of a program that runs in its own session, whatever its exit status.
 
-    ``env`` replaces the environment. ``text`` is the program's standard input, or a function that
-    returns it and is called when the program was started; time counts from then. ``pass_fds`` are the
+    ``env`` replaces the environment. ``text`` is the program's standard input, or a function that returns the
+    input and is called after the start of the program; ``timeout`` begins at the start. ``pass_fds`` are the
     descriptors of open files that the program inherits. ``tick`` is called a few times a second. Raises
     ``ProgramError`` if the program cannot be started, exceeds ``timeout`` seconds or prints more than
     ``output_limit`` bytes, which is checked as often as ``tick`` is called. Then, and when ``tick`` raises, the

@@ -29,7 +29,8 @@ _LONGEST = 16_384
 def sign_text(key: Path, namespace: str, text: str | Callable[[], str]) -> str:
     """Return the signature of a text by a private key, or by a public key whose private key an agent holds.
 
-    A function that returns the text is called while ssh-keygen starts; what it raises ends ssh-keygen.
+    ``text`` may be a function that returns the text. The function is called while ssh-keygen starts; an error that
+    it raises ends ssh-keygen.
 
     Raises ``ConfigurationError`` if the key cannot be used.
     """

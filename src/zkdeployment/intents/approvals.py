@@ -72,7 +72,7 @@ def with_objections(
 ) -> dict[IntentSubject, IntentSnapshot]:
     """Return the intents with the objections to their approvals.
 
-    ``objection`` is asked for approvals of the present content only, and not for those that were accepted.
+    ``objection`` is called only for approvals of the present content that were not accepted before.
     """
     return {
         subject: replace(snapshot, objection=objection(snapshot))
@@ -85,7 +85,7 @@ def with_objections(
 def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable[[IntentSnapshot], bool]:
     """Return whether the records of publications say that an approval was accepted.
 
-    Whoever can write to ZooKeeper can write these records: what is deployed must not depend on them.
+    Everybody who can write to ZooKeeper can write these records, so deployments must not depend on them.
     """
 
     def is_accepted(snapshot: IntentSnapshot) -> bool:

@@ -113,8 +113,8 @@ class Published:
 class DeploymentBasis:
     """The publication that a host deploys, as it was read before the host's plan was made.
 
-    ``sequence`` is that of the publication, 0 if the revision was set by hand. ``stamp`` is that of the last
-    publication, also if that is another one.
+    ``sequence`` is the sequence of the publication, 0 if the revision was set by hand. ``stamp`` is the stamp of
+    the last publication, which may be another one.
     """
 
     revision: Revision

@@ -61,7 +61,7 @@ class Tree:
     properties are equal, in any order.
 
     ``parts`` are the nodes by the path of their top-level node. The trees of successive revisions share the parts
-    that did not change, so a part that is the same object in both need not be looked at again.
+    that did not change, so a part that is the same object in both need not be examined again.
     """
 
     __slots__ = ("_children", "_nodes", "_parts")

@@ -92,11 +92,11 @@ def removal_refusal(
     *,
     changed: Collection[str] | None = None,
 ) -> str | None:
-    """Return why targets that end too many deployments of those ``before`` are refused, else ``None``.
+    """Return why targets are refused that end too many deployments of the targets ``before``, else ``None``.
 
     Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. Services below
     ``pruned`` top-level nodes do not count: an operator asked for their removal. ``changed`` are the names of the
-    targets that differ, if they are known: what both have in common cancels out.
+    targets that differ, if they are known; equal targets end no deployment.
     """
     changed = before.keys() | after.keys() if changed is None else changed
     removed = _deployments(before, hosts, changed) - _deployments(after, hosts, changed)

@@ -31,11 +31,11 @@ def is_incomplete(cluster: Cluster | None) -> bool:
 def ordered_targets(
     published: Published, cluster: Cluster | None, live: Targets, reviewed: Review, last: Review | None
 ) -> Targets | None:
-    """Return the targets that hosts were last ordered to deploy, if the ``live`` ones may be others.
+    """Return the targets that hosts were last ordered to deploy, if the ``live`` targets may differ from them.
 
-    ``last`` is the text of ``ordered_revision``, ``None`` if it cannot be read; ``reviewed`` is the text that
-    is to be published. Returns ``None`` if the live tree is that of the last publication, or if nothing else is
-    known.
+    ``last`` is the text of ``ordered_revision``, ``None`` if it cannot be read; ``reviewed`` is the text of the
+    coming publication. Returns ``None`` if the live tree is the tree of the last publication, or if no other text
+    is known.
     """
     if published.revision is not None:
         return None

@@ -60,8 +60,8 @@ class PredictionBasis:
 class Prediction:
     """The forecast with the strategy, the warnings of the draft and of the strategy, and the targets.
 
-    ``targets_before`` are those that hosts were last ordered to deploy. ``packages`` are the findings about the
-    packages that it newly wants; ``None`` if they were not checked.
+    ``targets_before`` are the targets that hosts were last ordered to deploy. ``packages`` are the findings about
+    the packages that are newly wanted; ``None`` if these were not checked.
     """
 
     forecast: Forecast

@@ -48,8 +48,8 @@ class Baseline:
     """The state before a publication: the live tree, its targets, and the published strategy and documents.
 
     ``withheld`` are the services that are not among the targets because of the state of their intents.
-    ``completed`` are the targets of the last complete publication, where they may differ from those of the live
-    tree because a publication was interrupted or the tree was imported by hand; ``None`` elsewhere.
+    ``completed`` are the targets of the last complete publication if they may differ from the targets of the live
+    tree, because a publication was interrupted or the tree was imported by hand; otherwise ``None``.
     """
 
     live: LiveTree
@@ -278,7 +278,7 @@ def _quarantine_problems(targets: Targets, reviewed: Review, baseline: Baseline)
 
 
 def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapshot: PublicationSnapshot) -> bool:
-    """Whether a draft has nothing for hosts to do that the previous publication, of the ``last`` text, had not.
+    """Whether a draft gives hosts nothing to do beyond the previous publication, whose text is ``last``.
 
     Under a strategy, the rollout of that publication must be completed, because no other one starts, and the
     agents of all hosts must report which publication they reached. A rollout of the same revision that is under

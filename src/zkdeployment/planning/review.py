@@ -45,9 +45,9 @@ RULES = 5
 class Review:
     """The files of a tree, parsed, linted and compiled; ``problems`` are all problems, sorted by place.
 
-    ``compilation`` is that of the text alone; ``documents`` stand beside the tree.
-    Reviews with equal fingerprints have equal texts. ``signed``: for a publication that is to be signed, so that
-    all assignments have the digests of their properties. ``checks`` are the problems of each part of the tree.
+    ``compilation`` has the targets of the text alone; ``documents`` are the documents beside the tree. Reviews
+    with equal fingerprints have equal texts. ``signed``: the publication will be signed, so all assignments have
+    the digests of their properties. ``checks`` are the problems of each part of the tree.
     """
 
     fingerprint: str
@@ -96,8 +96,8 @@ def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:
 def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: bool = False) -> Review:
     """Return the review of files, as ``lint``, ``plan`` and the syncer use it.
 
-    What is unchanged since the ``last`` review is not judged again. ``signed`` is that of ``Review``, also of the
-    ``last`` one.
+    Content that is unchanged since the ``last`` review is not judged again. ``signed`` is as in ``Review``, and
+    the same as in ``last``.
     """
     files = tuple(files)
     digest = fingerprint(files, signed=signed)

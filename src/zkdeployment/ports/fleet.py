@@ -35,8 +35,7 @@ class ClusterReader(Protocol):
     def is_current(self, revision: Revision, stamp: int) -> bool:
         """Whether ``revision`` is the cluster version, and nothing was published or imported since ``stamp``.
 
-        ``stamp`` is that of the last publication when it was read. Everything counts that anybody wrote before
-        this call.
+        ``stamp`` is the stamp of the last publication when that was read. All writes before this call count.
         """
 
     def watch_cluster(self, changed: Callable[[], None]) -> None:
@@ -160,8 +159,8 @@ class AwaitedService(Protocol):
     def progress(self) -> OrderProgress:
         """Read a snapshot; all hosts have finished a service that has no entry any more.
 
-        What is read does not grow with the fleet, but with the hosts that have not finished. Hosts that wait are
-        woken if the snapshot shows that nobody needs to wait any more.
+        The number of reads grows with the hosts that have not finished, not with the fleet. Waiting hosts are
+        woken if the snapshot shows that no host needs to wait any more.
         """
 
     def wait(self, seconds: float) -> None:

@@ -48,7 +48,7 @@ class RoleLock(QueuedLock, Protocol):
     """
 
     def withdraw(self) -> None:
-        """Leave the queue, or give back the lock before it was used. Never raises.
+        """Leave the queue, or release the lock before it was used. Never raises.
 
         An adopted request stays: an earlier deployment may have begun under it.
         """

@@ -30,9 +30,9 @@ class ServerAdapters:
     ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
     present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
     files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
-    configured repository. ``repositories`` are those that hosts install packages from, if they are configured.
-    ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in
-    Prometheus' text format.
+    configured repository. ``repositories`` are the repositories from which hosts install packages, if they are
+    configured. ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in Prometheus'
+    text format.
     """
 
     operator: OperatorAdapters

@@ -54,7 +54,7 @@ class LintResult:
 def lint(files: Iterable[SourceFile], known: LintResult | None = None) -> LintResult:
     """Parse and check tree files; files that are neither ``.zk`` nor ``.zkx`` are ignored.
 
-    What is unchanged since the ``known`` result is not parsed or checked again.
+    Content that is unchanged since the ``known`` result is not parsed or checked again.
     """
     known = known or LintResult(MergedTree(Tree({}), Tree({}), Tree({})), ())
     last = {source.name: file for source, file in known.parsed.items()}

@@ -38,8 +38,8 @@ class LinkFault(NamedTuple):
 class PartLinks:
     """The links of one part of a tree.
 
-    ``links`` are their nodes and names, ``faults`` what is wrong with them. ``seen`` are the parts of the tree
-    that the result depends on, by their path; ``None`` stands for a part that does not exist.
+    ``links`` are their nodes and names, ``faults`` their problems. ``seen`` are the parts of the tree that the
+    result depends on, by their path; ``None`` stands for a part that does not exist.
     """
 
     links: tuple[tuple[str, str], ...]

@@ -46,7 +46,8 @@ class RevisionPlanner:
         """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
 
         Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
-        the repository does not have, ``SourceError`` if that cannot be read, and ``RefusedError`` without one.
+        the repository does not have, ``SourceError`` if the repository cannot be read, and ``RefusedError`` if no
+        repository is configured.
         """
         if adapters.read_revision is None:
             raise RefusedError(

@@ -48,7 +48,7 @@ class VerifiedPropertiesFiles:
 
 
 def read_verified_properties(file: Path, path: str) -> dict[str, Value] | None:
-    """Return the verified properties of the service at ``path``; ``None`` if the file is that of another service.
+    """Return the verified properties of the service at ``path``; ``None`` if the file belongs to another service.
 
     Raises ``HostFilesError`` if the file does not exist, cannot be read or holds something else.
     """

@@ -10,15 +10,15 @@ A change goes through these steps. Until the last step nothing on the host has c
 6. make the transaction, and compare *all* packages with the expected ones. If they differ, restore the packages
    (``rollback``).
 
-To start dnf and to load the metadata takes most of the time of a change. If nothing but the requested packages is
+Starting dnf and loading the metadata takes most of the time of a change. If nothing but the requested packages is
 installed or replaced, the dnf of step 2 waits for step 6, for a limited time (``held_dnf``). Otherwise another dnf
 replays the transaction file.
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
 have changed some packages and not others.
 
-This module holds the package manager and its commit. How dnf is called belongs into ``command``, how its messages
-are explained into ``failures``.
+This module holds the package manager and its commit. The calls of dnf belong into ``command``, the explanations of
+its messages into ``failures``.
 """
 
 from __future__ import annotations

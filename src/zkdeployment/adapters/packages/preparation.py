@@ -38,7 +38,7 @@ class Preparation:
     """Prepares transactions in directories below ``state``.
 
     ``held`` holds the dnf that may make the transaction. ``cache`` holds the files of installed packages,
-    ``originals`` those of the system's own packages that were replaced.
+    ``originals`` the files of the system's own packages that were replaced.
     """
 
     def __init__(

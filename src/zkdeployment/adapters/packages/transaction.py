@@ -30,8 +30,8 @@ class DnfTransaction:
 
     ``directory`` holds the downloads and dnf's output. ``sources`` are the arguments that make dnf use the
     downloads in a replay, ``None`` until that is necessary; ``alone`` is false if dnf needs the configured
-    repositories as well. ``wanted`` are the requested names, ``managed`` those that zkdeployment may change,
-    ``preserve`` those whose replaced files are kept.
+    repositories as well. ``wanted`` are the names of the requested packages, ``managed`` the names of the packages
+    that zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept.
     """
 
     before: Packages

@@ -73,7 +73,7 @@ def releasing(session: Session, identity: Identity) -> list[Operation]:
 
 
 def older_rival(session: Session, identity: Identity, *, all_hosts: bool) -> Rival | None:
-    """Return an older registration that shares a name or id with this host, which is registered, if there is one.
+    """Return an older registration that shares a name or an id with this registered host, if there is one.
 
     This check comes after the registration: of two hosts that register at the same time, the later one sees the
     earlier one. Hosts whose agents claim no names are examined only with ``all_hosts``, one by one. Raises
@@ -107,7 +107,7 @@ def _rival_among_all_hosts(session: Session, identity: Identity, own: Node) -> R
 
 
 def await_end(session: Session, rival: Rival, identity: Identity, deadline: float) -> None:
-    """Wait until a rival's session has ended, as that of a killed agent does; ``deadline`` is monotonic.
+    """Wait until a rival's session has ended, for example because its agent was killed; ``deadline`` is monotonic.
 
     Raises ``DuplicateError`` at the deadline.
     """

@@ -43,10 +43,11 @@ _EXPIRY_MARGIN = 1.0
 class HostRegistration:
     """Creates, updates and removes the node of one host, through one session.
 
-    ``previous_session`` is the id of the session of this host's last agent: its node is replaced at once. The node
-    of any other session, and another host with this host's name, are waited out for ``patience`` seconds (default:
-    the session timeout and a margin), after which the host counts as a duplicate. ``save_session`` persists the
-    current session's id for the next agent. ``queues`` are those that this host's agents have joined.
+    ``previous_session`` is the id of the session of this host's last agent: its node is replaced at once. If the
+    node belongs to any other session, or another host has this host's name, the registration waits up to
+    ``patience`` seconds (default: the session timeout and a margin) for the end of that session; after that, the
+    host counts as a duplicate. ``save_session`` persists the current session's id for the next agent. ``queues``
+    are the queues for locks that this host's agents have joined.
     """
 
     def __init__(

@@ -230,8 +230,8 @@ class AgentCycle:
         """Leave the queue for the lock of this host's role: a host that has the cluster version needs no lock.
 
         A deployment that ended early may have left a request, or the host out of service. The next deployment
-        would end that, but there is none if the cluster version returns to the host's version, and the next one
-        may need no lock.
+        would clean this up. But there is no next deployment if the cluster version returns to the host's version,
+        and the next deployment may need no lock.
         """
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet

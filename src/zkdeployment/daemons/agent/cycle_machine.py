@@ -26,7 +26,7 @@ class CycleEvent(Enum):
     CLUSTER_CLOSED = "the cluster is stopped, held or importing"
     PUBLICATION_LOST = "ZooKeeper lost a publication that this host knows"
     PUBLICATION_UNTRUSTED = "no publisher signed what ZooKeeper holds: the fleet stops"
-    ORDER_UNREADABLE = "what the host, which has the version, is to run cannot be read: the fleet stops"
+    ORDER_UNREADABLE = "the host has the version, but its targets cannot be read: the fleet stops"
     VERSION_PRESENT = "the host already has the cluster version"
     ONLY_DOCUMENTS_CHANGED = "only documents changed since the host's version; the new one is recorded"
     HOST_EXCLUDED = "the host failed before in this rollout, which continues without it"

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class IntentJudge:
     """Reads records of intents from ``store``, and reports of hosts where the decision needs them.
 
-    With ``approvals``, only approvals without an objection count. ``memory`` is the syncer's own record of what it
-    accepted: the records in ZooKeeper do not tell which approvals count.
+    With ``approvals``, only approvals without an objection count. ``memory`` is the syncer's own record of the
+    approvals that it accepted: the records in ZooKeeper do not prove which approvals count.
     """
 
     def __init__(

@@ -75,9 +75,9 @@ class _Candidate:
     """A tip that may be published over the fleet's ``snapshot``.
 
     ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
-    above all that ZooKeeper or this syncer know. ``may_repeat``: the last publication is known to be the
-    one that ZooKeeper names, so hosts that have it need not do anything if the tip does not differ; and no host is
-    to try it again.
+    above all sequences that ZooKeeper and this syncer know. ``may_repeat``: the last publication is certainly the
+    publication that ZooKeeper names, and no host has to try it again; hosts that have it then have nothing to do
+    if the tip does not differ.
     """
 
     tip: Revision

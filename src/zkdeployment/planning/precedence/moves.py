@@ -25,7 +25,7 @@ def move_warnings(
 ) -> Iterator[Problem]:
     """Yield a warning for each service that hosts lose while no registered host gains it that they can wait for.
 
-    ``order`` is that of the publication that replaces the targets ``before`` by those ``after``.
+    ``order`` belongs to the publication that replaces the targets ``before`` by the targets ``after``.
     """
     lasting = {one.path for assignments in after.values() for one in assignments if one.undeploys_last}
     for path in sorted(path for path in lasting if _has_new_targets(path, before, after)):

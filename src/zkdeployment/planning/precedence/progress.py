@@ -86,11 +86,11 @@ def is_finished(progress: OrderProgress) -> bool:
 def with_restarting(
     progress: OrderProgress, before: OrderProgress | None, absent: Mapping[str, float], now: float
 ) -> tuple[OrderProgress, Mapping[str, float]]:
-    """Return the progress with the hosts that are assumed to be restarting, and since when these are absent.
+    """Return the progress with the hosts assumed to be restarting, and since when each of these is absent.
 
     These hosts were registered in the progress ``before``, or when the publication was made if there is none, or
-    joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` is what was returned
-    with ``before``. Hosts that failed are not assumed to be restarting.
+    joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` are the times that were
+    returned with ``before``. Hosts that failed are not assumed to be restarting.
     """
     expected = frozenset(progress.entry.hosts)
     if before is None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What a compilation that builds on another one has anew.
+    """The targets that an incremental compilation may have changed.
 
     Only the targets with these ``names`` may differ from those ``before``.
     """
@@ -44,9 +44,10 @@ class Renewal:
 class Compilation:
     """The targets of a tree.
 
-    ``whole`` are those of the tree alone, ``withheld`` the services that their intents do not let be deployed, and
-    ``targets`` the rest, which hosts deploy. ``problems`` are those of the tree, and conflicts among ``targets``.
-    ``ordered`` are the services that wait for other services, and those with ``undeploy = 'last'``.
+    ``whole`` are the targets of the tree alone. ``withheld`` are the services whose intents forbid their
+    deployment. ``targets`` are the targets without these services: hosts deploy them. ``problems`` are the
+    problems of the tree and the conflicts among ``targets``. ``ordered`` are the services that wait for other
+    services or have ``undeploy = 'last'``.
     """
 
     whole: Targets

@@ -57,11 +57,11 @@ def recompile_targets(
 ) -> tuple[Targets, tuple[Problem, ...], frozenset[str]]:
     """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
 
-    The last value are the names of the targets that may differ from the ``last`` ones.
+    The last value of the result has the names of the targets that may differ from the ``last`` targets.
 
     ``last`` are the targets of the tree ``before`` the change, which had no problems. ``changed`` must include all
-    nodes with property links whose values may have changed. ``with_properties`` is that of the compilation of
-    ``last``.
+    nodes with property links whose values may have changed. ``with_properties`` must have the value with which
+    ``last`` was compiled.
     """
     stale = frozenset(path for node in changed for path in _concerned(node))
     compiler = _Compiler(tree, with_properties=with_properties)

@@ -26,8 +26,8 @@ def remove_stale_nodes(
     """Remove the contenders of the session ``previous`` and the work records of the host.
 
     Other hosts then need not wait until that session expires. Nothing that the killed agent started may still be
-    running. ``queues`` are the queues that it may have been in (``JoinedQueues``); without them, because it was of
-    an earlier release or the machine was booted, all queues are searched.
+    running. ``queues`` (``JoinedQueues``) are the queues that the agent may have been in. They are unknown if the
+    agent was of an earlier release or the machine was booted: then all queues are searched.
     """
     if previous is not None and previous != session.id:
         for path in _contenders_of(session, previous) if queues is None else _contenders_in(session, queues):

@@ -68,8 +68,8 @@ def tidy(
 ) -> None:
     """Fold the results of the ``recent`` publications into their nodes, and drop the oldest publications.
 
-    ``sequences`` are those of all older publications, ``recent`` the names of the results by the publication's
-    node. Errors are logged; the next call tries again.
+    ``sequences`` are the sequences of all older publications. ``recent`` maps the node of each recent publication
+    to the names of its results. Errors are logged; the next call tries again.
     """
     older = [paths.history_path(sequence) for sequence in sequences]
     surplus = max(0, len(older) + 1 - limit)

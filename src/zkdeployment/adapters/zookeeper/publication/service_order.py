@@ -63,7 +63,7 @@ def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
 def read_unfinished(session: Session, sequence: int, names: Collection[str]) -> dict[str, frozenset[str]]:
     """Return the hosts that were to gain a service in a publication and have not got it, by the service's path.
 
-    ``names`` are those of the nodes of the publication's order.
+    ``names`` are the names of the nodes of the publication's order.
     """
     directory = paths.order_path(sequence)
     nodes, children = session.look(

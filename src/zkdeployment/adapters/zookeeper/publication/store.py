@@ -209,7 +209,7 @@ class ZooKeeperPublications:
         recent: Sequence[str],
         leftovers: Sequence[Collection[str] | None],
     ) -> None:
-        """Remove what earlier publications left and nobody needs any more.
+        """Remove the nodes of earlier publications that are not needed any more.
 
         ``leftovers`` are the children of the ``recent`` records, and of the nodes of outputs and of agents' locks.
         """

@@ -19,8 +19,9 @@ class HostRegistry:
     """The registered hosts, read through one session; ``changed`` is called when hosts register or leave.
 
     A host's node is read when the host registers. Later changes are read only on request, because thousands of
-    hosts write to their nodes all the time. ``left_at`` is when the hosts left that deregistered within the last
-    ``RESTART`` seconds, in seconds since the epoch. ``facts`` are those of the registered hosts.
+    hosts write to their nodes all the time. ``left_at`` maps the hosts that deregistered within the last
+    ``RESTART`` seconds to the time of that, in seconds since the epoch. ``facts`` maps the registered hosts to
+    their facts.
     """
 
     def __init__(self, session: Session, changed: Callable[[object], None]) -> None:

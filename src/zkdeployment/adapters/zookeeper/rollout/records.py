@@ -1,4 +1,4 @@
-"""The node of a rollout with its state, and all its reports; ``agent_records`` has what agents need, too.
+"""The node of a rollout with its state, and all its reports; what agents need as well is in ``agent_records``.
 
 Functions here read and encode; the modules of the coordinator, the agents and the operators write.
 """
