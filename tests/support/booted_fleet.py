@@ -45,7 +45,8 @@ rpm.execute("/usr/bin/systemd-tmpfiles", "--create")
 rpm.execute("/usr/bin/systemctl", "daemon-reload")
 """
 
-#: A package whose installation waits on the machines for which there is a file ``hold-packages-HOST``.
+#: A package whose installation waits on the machines for which there is a file ``hold-packages-HOST``. Each of its
+#: transactions notes in ``transaction-HOST`` that it begins and ends.
 _PACKAGE = f"""\
 Name: %{{wanted_name}}
 Version: %{{wanted_version}}
@@ -63,8 +64,14 @@ for place in %{{wanted_places}}; do
 done
 %pre -p <lua>
 local host = posix.uname("%n")
-io.open("{SHARED}/transaction-" .. host, "w"):close()
+local notes = io.open("{SHARED}/transaction-" .. host, "a")
+notes:write("begins %{{wanted_name}} %{{wanted_version}}\\n")
+notes:close()
 while posix.stat("{SHARED}/hold-packages-" .. host) do posix.sleep(1) end
+%posttrans -p <lua>
+local notes = io.open("{SHARED}/transaction-" .. posix.uname("%n"), "a")
+notes:write("ends %{{wanted_name}} %{{wanted_version}}\\n")
+notes:close()
 %files
 /opt/%{{wanted_name}}
 """

@@ -230,36 +230,104 @@ def test_the_fleet_upgrades_zkdeployment_one_host_after_the_other(fleet, hosts):
     assert_one_after_the_other(journal.noted())
 
 
+@contextmanager
+def impatient_systemd(host):
+    """Make systemd kill an agent that does not end within a second."""
+    settings = host.path("/etc/systemd/system/zkdeployment-agent.service.d/impatient.conf")
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text("[Service]\nTimeoutStopSec=1\n")
+    host.run("systemctl", "daemon-reload")
+    try:
+        yield
+    finally:
+        settings.unlink()
+        host.run("systemctl", "daemon-reload")
+
+
+@contextmanager
+def without_waiting_dnf(host):
+    """Make another dnf make each transaction than the one that tested it."""
+    (program,) = host.path("/opt/zkdeployment").rglob("zkdeployment_install.py")
+    program.rename(program.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        program.with_suffix(".away").rename(program)
+
+
+def another_version(host):
+    """Return the version of shop that a host does not have."""
+    return "1.0" if host.run("rpm", "-q", "--qf", "%{VERSION}", "shop").stdout == "2.0" else "2.0"
+
+
+def running_transaction(host):
+    """Return the process ids and command lines in the scopes of package transactions of a host."""
+    shown = host.run("systemctl", "status", "--full", "--lines=0", "zkdeployment-packages-*", check=False).stdout
+    return re.findall(r"\d+ \S*python3 .*", shown)
+
+
+def assert_packages_are_whole(fleet, host, version):
+    """Check that each transaction ended that began, and that rpm's database and the files are in order."""
+    noted = (fleet.shared / f"transaction-{host.name}").read_text().splitlines()
+    begun = [line.partition(" ")[2] for line in noted if line.startswith("begins ")]
+    assert noted == [f"{word} {package}" for package in begun for word in ("begins", "ends")]
+    assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == f"{version} "
+    assert host.run("rpm", "-V", "--noconfig", "shop", "bracket", "zkdeployment").stdout == ""
+    names = host.run("rpm", "-qa", "--qf", "%{NAME}\n").stdout.replace("gpg-pubkey", "").split()
+    assert len(names) == len(set(names)), "a package is installed twice"
+    host.run("dnf", "--quiet", "check", "--duplicates")
+    assert not host.path("/var/lib/zkdeployment/packages/journal.json").exists()
+    assert running_transaction(host) == []
+
+
 def test_a_package_transaction_outlives_an_agent_that_systemd_kills(fleet, hosts):
     host = hosts["app3"]
-    impatient = host.path("/etc/systemd/system/zkdeployment-agent.service.d/impatient.conf")
-    impatient.parent.mkdir()
-    impatient.write_text("[Service]\nTimeoutStopSec=1\n")
-    host.run("systemctl", "daemon-reload")
-    with host.explained(), changing_packages(fleet, host):
-        revision = fleet.publish(TREE.format(version="1.0", patches=UPGRADED))
-        wait_for_transaction(fleet, host)
-        host.run("systemctl", "stop", "zkdeployment-agent")
-        assert host.unit("zkdeployment-agent")["Result"] == "timeout"
-        running = host.run("systemctl", "list-units", "--state=running", "zkdeployment-packages-*").stdout
-        assert "zkdeployment-packages-" in running
-        host.run("systemctl", "start", "zkdeployment-agent")
-    with host.explained():
+    version = another_version(host)
+    with host.explained(), impatient_systemd(host):
+        with changing_packages(fleet, host):
+            revision = fleet.publish(TREE.format(version=version, patches=UPGRADED))
+            wait_for_transaction(fleet, host)
+            running = running_transaction(host)
+            assert "zkdeployment-install" in str(running)
+            host.run("systemctl", "stop", "zkdeployment-agent")
+            assert host.unit("zkdeployment-agent")["Result"] == "timeout"
+            assert running_transaction(host) == running
+            host.run("systemctl", "start", "zkdeployment-agent")
         converge(fleet, revision)
-        assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == "1.0 "
-    impatient.unlink()
+        assert_packages_are_whole(fleet, host, version)
+
+
+def test_an_agent_that_is_stopped_during_a_package_transaction_waits_for_its_end(fleet, hosts):
+    host = hosts["app3"]
+    version = another_version(host)
+    with host.explained(), without_waiting_dnf(host):
+        with changing_packages(fleet, host):
+            revision = fleet.publish(TREE.format(version=version, patches=UPGRADED))
+            wait_for_transaction(fleet, host)
+            running = running_transaction(host)
+            assert "history replay" in str(running)
+            host.run("systemctl", "stop", "--no-block", "zkdeployment-agent")
+            wait_until(lambda: host.unit("zkdeployment-agent")["ActiveState"] == "deactivating", "the stop")
+            assert running_transaction(host) == running
+        wait_until(lambda: host.unit("zkdeployment-agent")["ActiveState"] == "inactive", "the agent ends")
+        assert host.unit("zkdeployment-agent")["Result"] == "success"
+        host.run("systemctl", "start", "zkdeployment-agent")
+        converge(fleet, revision)
+    assert_packages_are_whole(fleet, host, version)
+    assert (fleet.shared / "transaction-app3").read_text().count("begins shop") == 1
 
 
 def test_a_host_recovers_from_a_power_failure_during_a_package_transaction(fleet, hosts):
     host = hosts["app1"]
+    version = another_version(host)
     with changing_packages(fleet, host):
-        revision = fleet.publish(TREE.format(version="2.0", patches=UPGRADED))
+        revision = fleet.publish(TREE.format(version=version, patches=UPGRADED))
         wait_for_transaction(fleet, host)
         host.cut_power()
     host.start()
     with host.explained():
         converge(fleet, revision)
-        assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == "2.0 "
+        assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == f"{version} "
         assert host.run("rpm", "-V", "shop").stdout == ""
 
 
