@@ -86,7 +86,7 @@ class DnfCommand:
         self._home = home
         self._patience = patience
         self._gap = gap
-        self._tick = tick
+        self.tick = tick
         self._plugins = plugins
         self._limit = limit
 
@@ -109,7 +109,7 @@ class DnfCommand:
 
     def _run(self, argv: Sequence[str]) -> str:
         try:
-            done = process.run(argv, env=self.env, timeout=self._limit, tick=self._tick)
+            done = process.run(argv, env=self.env, timeout=self._limit, tick=self.tick)
         except ProgramError as error:
             raise PackageError(f"{error}", retry_helps=True) from error
         if done.status:
@@ -146,7 +146,7 @@ class DnfCommand:
     def listen(self, conversation: process.Conversation) -> bytes | None:
         """Return the next line of a program that changes nothing; ``None`` if the program ended."""
         try:
-            return conversation.read_line(timeout=self._limit, tick=self._tick)
+            return conversation.read_line(timeout=self._limit, tick=self.tick)
         except TimeoutError as error:
             message = f"dnf did not prepare the transaction within {self._limit:g} s and was killed"
             raise PackageError(message, retry_helps=True) from error
@@ -172,7 +172,7 @@ class DnfCommand:
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self._tick()
+            self.tick()
             time.sleep(min(left, _POLL))
 
     @property

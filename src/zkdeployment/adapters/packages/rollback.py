@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _log = get_logger()
 
+#: Seconds between two calls of ``tick`` while a dnf is waited for.
+_POLL = 0.2
+
 
 class Rollback:
     """Restores packages with dnf; the transaction file and dnf's output are in ``state``."""
@@ -56,6 +59,7 @@ class Rollback:
         """Wait for every dnf that makes a transaction from ``state`` and whose agent is dead.
 
         A dnf that waited for the order got it only if there is an entry in the journal; otherwise it ends alone.
+        Raises what ``tick`` of the ``DnfCommand`` raises.
         """
         with late_import():
             import psutil  # noqa: PLC0415  a megabyte that most agents never need
@@ -67,7 +71,8 @@ class Rollback:
                 continue
             if any(f"={self._state}/" in f"={argument}" for argument in arguments):
                 _log.warning("packages-dnf-awaited", pid=process.pid)
-                process.wait()
+                while psutil.wait_procs([process], timeout=_POLL)[1]:
+                    self._dnf.tick()
 
     def _restore(self, entry: Entry) -> bool:
         changes = packages.items(entry.of(self._database.installed()), entry.before)

@@ -303,11 +303,19 @@ def test_a_package_that_no_repository_has_cannot_be_reinstalled(host):
     assert leftovers(host) == set()
 
 
-def test_the_next_agent_waits_for_the_dnf_of_a_dead_agent(host):
+def test_the_next_agent_waits_for_the_dnf_of_a_dead_agent_until_it_is_asked_to_end(host):
     deploy(host, {"foo": "1.0"})
     host.crash({"foo": "1.1", "slow": "1.0"})
     orphan = running_dnf(host)
     assert orphan is not None
+    orphan.suspend()
+
+    def tick():
+        raise ShutdownError("stopping")
+
+    with pytest.raises(ShutdownError):
+        Dnf(host.root, host.repositories, tick=tick).recover()
+    orphan.resume()
     host.new_manager().recover()
     assert not orphan.is_running()
     assert host.installed == {"foo-1.0-1.noarch"}
