@@ -1,4 +1,4 @@
-"""The requests of agents that wait: real agents, a real ZooKeeper, turns without a pause, counted requests."""
+"""The requests of agents: real agents, a real ZooKeeper, waits in turns without a pause, counted requests."""
 
 import itertools
 import re
@@ -63,6 +63,29 @@ def turns(monkeypatch):
 
 def wait_for_call(fleet, line):
     wait_until(lambda: line in fleet.calls(), line)
+
+
+@pytest.mark.usefixtures("turns")
+def test_a_deployment_sends_the_same_few_requests_however_many_hosts_there_are(fleet, publishing: Publishing):
+    tree = "/shop\n" + "".join(
+        f"  /{name} : foo\n    version = '{{0}}'\n    /deploy\n      /h1\n" for name in ("db", "web")
+    )
+    host = fleet.host("h1")
+    counts = []
+    with host.agent():
+        for version, others in (("1.0", 0), ("2.0", 0), ("1.0", 40)):
+            for number in range(others):
+                fleet.client.create(f"/hosts/o{number}", b"{}", ephemeral=True)
+                for path in (f"/agent-locks/o,{number}/x__lock__", f"/zkdeployment/order/1/o,{number}/x"):
+                    fleet.client.create(path, makepath=True)
+            wait_until(lambda: host.node, "h1 is registered")
+            agent = CountedSession.sessions[0]
+            before = agent.sent.total()
+            publishing.push(tree.format(version))
+            publishing.sync(force=True)
+            host.wait_for_version(publishing.published)
+            counts.append(agent.sent.total() - before)
+    assert max(counts[1:]) <= 30
 
 
 @contextmanager

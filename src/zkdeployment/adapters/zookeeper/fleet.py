@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, O
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.adapters.zookeeper.inventories import replace_inventory, write_inventory
 from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
 from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave
 from zkdeployment.adapters.zookeeper.locks.service_locks import (
@@ -198,9 +198,14 @@ class ZooKeeperFleet:
         write_output(self._session, output)
 
     def publish_inventory(self, known: KnownHost) -> None:
-        if self._published_inventory is None or replace(self._published_inventory, time=known.time) != known:
+        last = self._published_inventory
+        if last is None:
             write_inventory(self._session, known)
-            self._published_inventory = known
+        elif replace(last, time=known.time) != known:
+            replace_inventory(self._session, known)
+        else:
+            return
+        self._published_inventory = known
 
     def record_result(self, revision: Revision, result: HostResult) -> None:
         write_result(self._session, revision, result)

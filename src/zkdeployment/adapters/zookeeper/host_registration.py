@@ -67,6 +67,7 @@ class HostRegistration:
         self._own_sessions = {previous_session}
         self._previous_session_lives = False
         self._identity: Identity | None = None  # of the registered host
+        self._written: tuple[int, int] | None = None  # the session and the version of the last update of the node
 
     def register(self, host: Host, *, adopt: bool) -> Revision | None:
         make_skeleton(self._session)
@@ -104,13 +105,10 @@ class HostRegistration:
 
     def update(self, host: Host) -> None:
         path = host_path(host)
-        node = self._session.get(path)
-        if node is None or node.owner != self._session.id:
-            self.register(host, adopt=False)
+        if self._write(path, host, self._own_version()):
             return
-        try:
-            self._session.commit(Set(path, encode(host.properties()), node.version))
-        except ConflictError:
+        node = self._session.get(path)
+        if node is None or node.owner != self._session.id or not self._write(path, host, node.version):
             self.register(host, adopt=False)
 
     def unregister(self) -> None:
@@ -127,7 +125,26 @@ class HostRegistration:
         """Return the operations that update the host's node as it was read; none unless this session owns it."""
         if node is None or node.owner != self._session.id:
             return []
+        self._written = None
         return [Set(host_path(host), encode(host.properties()), node.version)]
+
+    def _own_version(self) -> int | None:
+        """Return the version of the node as this session wrote it last; ``None`` if that is not known."""
+        session_id, version = self._written or (None, 0)
+        return version if session_id is not None and session_id == self._session.id else None
+
+    def _write(self, path: str, host: Host, version: int | None) -> bool:
+        """Update the node if it is at ``version`` (``None``: not known), and return whether it was."""
+        session_id, self._written = self._session.id, None  # after a lost answer the version is not known
+        if version is None:
+            return False
+        try:
+            self._session.commit(Set(path, encode(host.properties()), version))
+        except ConflictError:
+            return False
+        if session_id is not None:
+            self._written = session_id, version + 1
+        return True
 
     def _replaceable_node(self, path: str, host: Host, deadline: float) -> Node | None:
         """Return the existing node, which may be replaced, or ``None`` if there is none.

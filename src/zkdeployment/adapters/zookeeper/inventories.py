@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
-from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Set
+from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Set, TransactionError
 from zkdeployment.errors import RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Deployment
@@ -23,18 +23,32 @@ if TYPE_CHECKING:
 def write_inventory(session: Session, known: KnownHost) -> None:
     """Write a host's inventory unless its node is up to date; one that is too large is written as unknown."""
     path = _path(known.identity.id)
-    data = encode(known)
-    if len(data) > NODE_LIMIT:
-        unknown = f"its inventory is too large: expected at most {NODE_LIMIT} bytes, found {len(data)}"
-        get_logger().warning("inventory-too-large", reason=unknown)
-        known = replace(known, inventory=None, unknown=unknown)
-        data = encode(known)
+    known, data = _encode_limited(known)
     node = session.get(path)
     if node is None:
         session.ensure(paths.INVENTORY)
         session.commit(Create(path, data))
     elif replace(decode(known.identity.id, node.data), time=known.time) != known:
         session.commit(Set(path, data, node.version))
+
+
+def replace_inventory(session: Session, known: KnownHost) -> None:
+    """Write a host's inventory, which differs from the one that the host itself wrote last; reads nothing."""
+    try:
+        session.commit(Set(_path(known.identity.id), _encode_limited(known)[1]))
+    except TransactionError:
+        write_inventory(session, known)  # the node is missing
+
+
+def _encode_limited(known: KnownHost) -> tuple[KnownHost, bytes]:
+    """Return the inventory as it is written, and its data; one that is too large is unknown."""
+    data = encode(known)
+    if len(data) <= NODE_LIMIT:
+        return known, data
+    unknown = f"its inventory is too large: expected at most {NODE_LIMIT} bytes, found {len(data)}"
+    get_logger().warning("inventory-too-large", reason=unknown)
+    known = replace(known, inventory=None, unknown=unknown)
+    return known, encode(known)
 
 
 def read_inventories(session: Session, host_ids: Iterable[str] | None = None) -> tuple[KnownHost, ...]:

@@ -536,6 +536,24 @@ def test_a_host_whose_node_changes_during_registration_is_registered(fleet, sess
     assert fleet.register(HOST, adopt=True) == "second"
 
 
+def test_a_host_is_updated_with_one_request_also_after_others_wrote_its_node(fleet, session, client, monkeypatch):
+    fleet.register(HOST)
+    fleet.update_host(HOST)
+    sent = sent_requests(session, monkeypatch)
+    for step in range(3):
+        fleet.update_host(replace(HOST, step=f"deploy /a {step}"))
+    assert len(sent) == 3
+    fleet.stop_fleet(replace(HOST, error="no"), STOP)
+    fleet.update_host(replace(HOST, step="deploy /b 0"))
+    assert json.loads(client.get("/hosts/1")[0])["step"] == "deploy /b 0"
+    client.set("/hosts/1", b"{}")
+    fleet.update_host(HOST)
+    assert json.loads(client.get("/hosts/1")[0])["name"] == HOST.identity.name
+    sent.clear()
+    fleet.update_host(replace(HOST, step="deploy /c 0"))
+    assert len(sent) == 1
+
+
 def test_an_update_overwrites_concurrent_changes_of_the_node(fleet, session, client):
     fleet.register(HOST)
     send, disturbed = session.commit, []

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.zookeeper import sent_requests
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.inventories import known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
@@ -25,7 +26,7 @@ def fleet(session):
     return ZooKeeperFleet(session)
 
 
-def test_a_host_publishes_its_inventory_only_after_a_change(session, other, fleet, client):
+def test_a_host_publishes_its_inventory_only_after_a_change(session, other, fleet, client, monkeypatch):
     fleet.publish_inventory(KNOWN)
     assert read_inventories(session) == (KNOWN,)
     fleet.publish_inventory(replace(KNOWN, time=6.0))
@@ -34,6 +35,12 @@ def test_a_host_publishes_its_inventory_only_after_a_change(session, other, flee
     changed = replace(KNOWN, inventory=Inventory(), time=8.0)
     fleet.publish_inventory(changed)
     assert read_inventories(session) == (changed,)
+    client.delete(NODE)
+    fleet.publish_inventory(KNOWN)
+    assert read_inventories(session) == (KNOWN,)
+    sent = sent_requests(session, monkeypatch)
+    fleet.publish_inventory(changed)
+    assert len(sent) == 1
 
 
 def test_an_inventory_survives_the_session_and_a_damaged_inventory_is_replaced(session, other, client):

@@ -126,6 +126,11 @@ class Session(Connection):
             [None if names is None else sorted(names) for names in answers[len(nodes) :]],
         )
 
+    def children_and_node(self, directory: str, path: str) -> tuple[list[str] | None, Node | None]:
+        """Return the sorted names of a node's children, and another node, read in this order with one request."""
+        _, (names, node) = self._read_many([Read(check_path(directory), children=True), Read(check_path(path))])
+        return None if names is None else sorted(names), None if node is None else Node.read(node)
+
     def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
         """Send many reads, a limited number at a time, and yield each with its answer (``None``: no such node).
 

@@ -71,6 +71,7 @@ class ContenderLock:
         self._tried = False
         self._session_id: int | None = None
         self._watch = QueueWatch(session)
+        self._watched: Node | None = None  # the predecessor when it was read
         self._first: str | None = None
         self._ahead = 0
 
@@ -85,9 +86,8 @@ class ContenderLock:
 
     def try_acquire(self) -> bool:
         try:
-            names = self._session.children(self._directory)
-            if self._tried or not queued(names or ()):
-                self._join(exists=names is not None)
+            if self._tried or not queued(self._session.children(self._directory) or ()):
+                self._join()
                 if self._predecessor() is None:
                     return True
         except LockLostError as error:
@@ -126,6 +126,8 @@ class ContenderLock:
             pass  # the session has ended, and its contender with it
 
     def holder(self) -> str | None:
+        if self._watched is not None and self._ahead == 1 and self._is_waiting():
+            return _identity(self._watched)
         node = None if self._first is None else self._session.get(f"{self._directory}/{self._first}")
         if node is None:
             queue = self._read_queue()
@@ -146,28 +148,23 @@ class ContenderLock:
             self._node = None  # the session that joined the queue has ended: join again
             return False
         if predecessor is not None:
-            self._watch.set(f"{self._directory}/{predecessor}", session_id)
+            self._watched = self._watch.set(f"{self._directory}/{predecessor}", session_id)
         return predecessor is None
 
-    def _join(self, *, exists: bool = False) -> None:
-        """Ensure that exactly one contender of this object is in the queue, even if an earlier answer was lost.
-
-        ``exists``: the directory is known to exist.
-        """
+    def _join(self) -> None:
+        """Ensure that exactly one contender of this object is in the queue, even if an earlier answer was lost."""
         if self._node is not None:
             return
         if self._tried:
             self._node = self._find()
             if self._node is not None:
                 return
-        if not exists:
-            self._session.ensure(self._directory)
         self._session_id = self._session.id
         self._tried = True
         self._node = self._enqueue().rpartition("/")[2]
 
     def _enqueue(self) -> str:
-        """Create the contender; retry if the directory was removed as unused in the meantime."""
+        """Create the contender; create the directory first if it is missing, or was removed as unused."""
         for _ in range(_ATTEMPTS):
             try:
                 return self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)
@@ -186,9 +183,13 @@ class ContenderLock:
         return queue[self._ahead - 1] if self._ahead else None
 
     def _read_queue(self) -> list[str]:
-        queue = queued(self._session.children(self._directory) or ())
+        queue = queued(self._read_names())
         self._first = queue[0] if queue else None
         return queue
+
+    def _read_names(self) -> Iterable[str]:
+        """Return the names of the directory's children."""
+        return self._session.children(self._directory) or ()
 
     def _find(self) -> str | None:
         names = self._session.children(self._directory) or ()

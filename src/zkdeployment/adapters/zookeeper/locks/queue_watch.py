@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
@@ -28,14 +29,15 @@ class QueueWatch:
         """Whether the watch belongs to the current session and has not fired; sends no request."""
         return self._session_id is not None and self._session_id == self._session.id and not self._fired.is_set()
 
-    def set(self, path: str, session_id: int | None) -> None:
+    def set(self, path: str, session_id: int | None) -> Node | None:
         """Watch another node, which was read in the session with this id; in a later session the watch is void.
 
-        If the node no longer exists, the watch is not active.
+        Return the node; if it no longer exists, the watch is not active.
         """
         fired = self._fired = threading.Event()  # a new event: an earlier watch that still fires has no effect
-        exists = self._session.exists(path, lambda _: fired.set())
-        self._session_id = session_id if exists else None
+        node = self._session.get(path, lambda _: fired.set())
+        self._session_id = None if node is None else session_id
+        return node
 
     def wait_for_turn(
         self, timeout: float, *, is_waiting: Callable[[], bool], is_first: Callable[[], bool]

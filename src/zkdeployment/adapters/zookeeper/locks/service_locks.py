@@ -18,12 +18,12 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
 from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
-from zkdeployment.errors import ConflictError, LockLostError, ZkdeploymentError
+from zkdeployment.errors import ConflictError, LockLostError
 from zkdeployment.log import get_logger
 from zkdeployment.model.work import LockedWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -81,16 +81,13 @@ class ZooKeeperServiceLock(ContenderLock):
         self._own_works: tuple[LockedWork, ...] = ()  # what the record may say, if it is this object's
         self._sure_until = 0.0
         self._record_changed = threading.Event()
+        self._found: Node | None = None  # the record when the queue was last read
 
     def try_acquire(self) -> bool:
         if not super().try_acquire():
             return False
-        try:
-            if self._blocked_by() is None:
-                return True
-        except ZkdeploymentError:
-            self.release()
-            raise
+        if self._work_of(self._found) is None:
+            return True
         self.release()
         return False
 
@@ -98,6 +95,8 @@ class ZooKeeperServiceLock(ContenderLock):
         deadline = time.monotonic() + timeout
         if not super().acquire(timeout):
             return False
+        if self._work_of(self._found) is None:
+            return True
         while (blocked := self._blocked_by(self._record_changed.set)) is not None:
             _, left = blocked
             patience = min(left, deadline - time.monotonic())
@@ -149,11 +148,18 @@ class ZooKeeperServiceLock(ContenderLock):
     def _blocked_by(self, changed: Callable[[], None] | None = None) -> tuple[LockedWork, float] | None:
         """Return the work of another host that blocks the lock, and for how many seconds; ``None`` if none does.
 
-        ``changed`` is called once, when the record changes.
+        ``changed`` is called once, when such a record changes.
         """
-        if changed is not None:
-            self._session.exists(self._record, lambda _: changed())
-        return _blocking_work(self._session.get(self._record), self._name, self._identity, self._delay)
+        watch = None if changed is None else lambda _: changed()
+        return self._work_of(self._session.get(self._record, watch))
+
+    def _work_of(self, record: Node | None) -> tuple[LockedWork, float] | None:
+        return _blocking_work(record, self._name, self._identity, self._delay)
+
+    def _read_names(self) -> Iterable[str]:
+        # The record is read after the queue: only the first contender, or one before it, has written the record.
+        names, self._found = self._session.children_and_node(self._directory, self._record)
+        return names or ()
 
     def _enqueue(self) -> str:
         self._queues.join(self._prefix, self._name)

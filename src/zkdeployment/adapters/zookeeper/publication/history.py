@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
-from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Operation, Set
+from zkdeployment.adapters.zookeeper.client.transactions import (
+    NODE_LIMIT,
+    Create,
+    Delete,
+    Operation,
+    Set,
+    TransactionError,
+)
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
@@ -45,13 +52,14 @@ def write_result(session: Session, revision: Revision, result: HostResult) -> No
     last = decode_published(targets)
     if last.revision != revision or not last.sequence:
         return
-    path = paths.history_path(last.sequence)
-    above, node = session.get_many([path, f"{path}/{result.host_id}"])
-    if above is None:
-        return
     data = encode(result.to_json())
-    mine = f"{path}/{result.host_id}"
-    session.commit(Create(mine, data) if node is None else Set(mine, data, node.version))
+    mine = f"{paths.history_path(last.sequence)}/{result.host_id}"
+    try:
+        session.commit(Create(mine, data))
+    except TransactionError:
+        node = session.get(mine)  # there is none if the publication has no record
+        if node is not None:
+            session.commit(Set(mine, data, node.version))
 
 
 def recent_publications(sequences: Sequence[int]) -> list[str]:

@@ -94,7 +94,7 @@ class LockedSteps:
         """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
         with failpoints("lock"):
             while True:
-                self._supervisor.check()
+                self._supervisor.check_waiting()  # each step asks ZooKeeper before it begins
                 try:
                     with self._supervisor.reporting("lock"):
                         locked = self._lock_first_free(pending)
@@ -109,13 +109,14 @@ class LockedSteps:
     ) -> tuple[Undeploy | Deploy, ServiceLock] | None:
         """Return the first step whose lock is free, and its lock; queue for the first lock if none is free.
 
-        A host never holds two locks, so it leaves the queue before it tries another lock. Returns ``None`` if
-        another lock became free: then call again.
+        If there is only one lock to choose from, the host queues at once. A host never holds two locks, so it
+        leaves the queue before it tries another lock. Returns ``None`` if another lock became free: then call
+        again.
         """
         firsts: dict[str, Undeploy | Deploy] = {}
         for step in pending:
             firsts.setdefault(step.deployment.path, step)
-        for step in firsts.values():
+        for step in firsts.values() if len(firsts) > 1 else ():
             lock = self._fleet.node_lock(step.deployment, self._identity)
             if lock.try_acquire():
                 return step, lock
@@ -131,6 +132,8 @@ class LockedSteps:
         Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.
         """
         try:
+            if lock.acquire(0):
+                return True
             holder = KnownHolder(lock, self._clock)
             holder.read(0)
             for turn in count(1):

@@ -35,14 +35,14 @@ class StepRunner:
 
     def prepare_packages(self, change: PackageChange) -> None:
         """Prepare a package change that a later step commits."""
-        self._supervisor.check()
+        self._supervisor.check_waiting()  # nothing changes before the check of that step
         self.show("prepare packages")
         with self._supervisor.reporting("prepare packages", packages=change.names), failpoints("prepare"):
             self._effects.prepare_packages(change)
 
     def fetch(self, step: CheckOut) -> None:
         """Fetch a checkout that a later step installs."""
-        self._supervisor.check()
+        self._supervisor.check_waiting()
         name = f"fetch {step.package}"
         self.show(name)
         with self._supervisor.reporting(name, packages=[step.package]), failpoints("fetch"):

@@ -121,6 +121,22 @@ def test_only_the_holders_node_is_read_for_the_name_of_the_holder(session, other
     assert len(sent) == 4
 
 
+def test_the_next_in_the_queue_knows_the_holder_without_a_request(session, other, monkeypatch):
+    first, second = (lock(other, f"web{number}") for number in range(2))
+    assert first.acquire(0)
+    assert not second.acquire(0)
+    waiting = lock(session, "waiting")
+    assert not waiting.acquire(0)
+    second.release()
+    assert not waiting.acquire(0.1)
+    sent = sent_requests(session, monkeypatch)
+    assert waiting.holder() == "web0"
+    assert sent == []
+    first.release()
+    assert waiting.acquire(60)
+    assert waiting.holder() == "waiting"
+
+
 @pytest.mark.parametrize("take", ["try_acquire", "acquire"])
 def test_a_lock_node_that_is_removed_concurrently_is_created_again(session, other, monkeypatch, take):
     other.ensure(PATH)
@@ -230,6 +246,7 @@ def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy
 
 
 def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
+    session.ensure(PATH)
     mine = lock(session)
     send = session.enqueue
 

@@ -75,6 +75,25 @@ def test_begin_and_release_take_one_request_each(session, monkeypatch):
     assert sent == ["commit", "commit"]
 
 
+def test_a_free_lock_takes_three_requests_at_first_sight_and_two_in_the_queue(session, other, monkeypatch):
+    first, second = lock(session), lock(session)
+    session.ensure(LOCK)
+    sent = sent_requests(session, monkeypatch)
+    assert first.try_acquire()
+    assert len(sent) == 3
+    first.release()
+    sent.clear()
+    assert second.acquire(0)
+    assert len(sent) == 2
+    theirs = lock(other, TWO)
+    assert not theirs.acquire(0)
+    second.begin("deploy /web/shop 0")
+    sent = sent_requests(other, monkeypatch)
+    second.release()
+    assert theirs.acquire(60)
+    assert len(sent) == 1
+
+
 def test_no_step_begins_under_a_lock_that_was_lost_or_never_acquired(session, client):
     mine = lock(session)
     with pytest.raises(LockLostError):
@@ -227,18 +246,19 @@ def test_an_unanswered_begin_is_an_error_and_its_record_is_removed(session, clie
 @pytest.mark.parametrize("failing", ["try", "begin"])
 def test_a_lost_answer_while_the_record_is_read_leaves_no_contender(session, client, monkeypatch, failing):
     client.create(RECORD, b'{"host": "2"}')
-    read = session.get
+    name = "children_and_node" if failing == "try" else "get"
+    read = getattr(session, name)
 
-    def fail(path):
-        if path != RECORD:
-            return read(path)
-        monkeypatch.setattr(session, "get", read)
+    def fail(*paths):
+        if RECORD not in paths:
+            return read(*paths)
+        monkeypatch.setattr(session, name, read)
         raise UnreachableError("the answer got lost")
 
     mine = lock(session, delay=0)
     if failing == "begin":
         assert mine.try_acquire()
-    monkeypatch.setattr(session, "get", fail)
+    monkeypatch.setattr(session, name, fail)
     with pytest.raises(UnreachableError):
         mine.try_acquire() if failing == "try" else mine.begin("deploy")
     mine.release()
