@@ -11,7 +11,8 @@ from simulation.machine import MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
 from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.config.settings import CheckSettings, Settings, SyncSettings
+from zkdeployment.config.settings import Settings
+from zkdeployment.config.sync import SyncSettings
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.wiring import agent as agent_wiring
 from zkdeployment.wiring import coordinator as coordinator_wiring
@@ -133,8 +134,9 @@ def syncer_daemon(world: World, name: str) -> Daemon:
 
 def coordinator_daemon(world: World, name: str) -> Daemon:
     """Return a coordinator."""
-    checks = CheckSettings(interval=_CHECKS)
-    settings = Settings(source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), checks=checks)
+    settings = Settings(
+        source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), checks_interval=_CHECKS
+    )
 
     def main(daemon: Daemon) -> None:
         with coordinator_wiring.build_coordinator(settings) as (coordinator, daemon.control):

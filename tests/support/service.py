@@ -14,7 +14,7 @@ from support.certificates import CERTIFICATES
 from zkdeployment.adapters.listener import open_listener
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
-from zkdeployment.config.settings import ServerSettings
+from zkdeployment.config.server import ServerSettings
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.model.act import Act
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.nagios import NagiosSettings
-    from zkdeployment.config.settings import ServerSettings, Settings
+    from zkdeployment.config.pools import PoolsSettings
+    from zkdeployment.config.server import ServerSettings
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.logins.external import RoleRule
     from zkdeployment.model.servers import Access, AclEntry
@@ -79,8 +82,8 @@ def check(config: Path, output: str) -> None:
             echo(f"{key} = {_text(value)}".rstrip())
 
 
-#: The fields that are sections of their own.
-_SECTIONS = ("sync", "coordinate", "checks", "server", "nagios", "pools")
+#: The fields that belong to sections of their own.
+_SECTIONS = ("sync", "coordinator_metrics", "checks_interval", "server", "nagios", "pools")
 
 #: The fields that are no keys of ``[zkdeployment]``, or that are shown in another form.
 _SEPARATE = ("source", "identity", "named", "leasable", *_SECTIONS)
@@ -103,18 +106,19 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     if not settings.checkout_sources:
         main["checkout-sources"] = ["any" if settings.checkout_sources is None else "none"]
     sections = {"zkdeployment": main}
-    for section, part in (
-        ("sync", settings.sync),
-        ("coordinate", settings.coordinate),
-        ("checks", settings.checks),
-        ("pools", settings.pools),
-    ):
-        if part is not None:
-            sections[section] = {_key(field.name): _value(getattr(part, field.name)) for field in fields(part)}
-    sections["server"] = _plain_server(settings.server)
+    if settings.sync is not None:
+        sections["sync"] = _plain_section(settings.sync)
+    sections["coordinate"] = {"metrics": _value(settings.coordinator_metrics)}
+    sections["checks"] = {"interval": _value(settings.checks_interval)}
+    sections["pools"] = _plain_section(settings.require_pools())
+    sections["server"] = _plain_server(settings.require_server())
     if settings.nagios is not None:
         sections["nagios"] = _plain_nagios(settings.nagios)
     return sections
+
+
+def _plain_section(section: SyncSettings | PoolsSettings) -> dict[str, object]:
+    return {_key(field.name): _value(getattr(section, field.name)) for field in fields(section)}
 
 
 def _plain_nagios(nagios: NagiosSettings) -> dict[str, object]:

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.config import access, ini, keys
 from zkdeployment.config.connection import connection_problem
 from zkdeployment.config.section import Section
-from zkdeployment.config.settings import (
-    CheckSettings,
-    CoordinateSettings,
-    PoolsSettings,
-    ServerSettings,
-    Settings,
-    SyncSettings,
-)
+from zkdeployment.config.settings import Settings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity, idle_role
 from zkdeployment.model.names import NameKind, name_problem
@@ -30,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.config.nagios import NagiosSettings
+    from zkdeployment.config.pools import PoolsSettings
+    from zkdeployment.config.server import ServerSettings
+    from zkdeployment.config.sync import SyncSettings
 
 KEYS = {
     "zkdeployment": (
@@ -82,8 +78,6 @@ KEYS = {
 _PACKAGES = ("dnf", "none")
 _MAIL_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(:[0-9]{1,5})?")
 _MAIL_ADDRESS = re.compile(r"[^\s,@]+(@[^\s,@]+)?(\s*,\s*[^\s,@]+(@[^\s,@]+)?)*")
-# Common names that git refuses for a branch. ``git check-ref-format`` decides in the end.
-_NOT_A_BRANCH = re.compile(r"^[-/]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.lock$")
 
 
 def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None) -> Settings:
@@ -120,15 +114,11 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         repositories=tuple((main.text("repositories") or "").split()),
         checkout_sources=_checkout_sources(main),
         publishers=main.path("publishers"),
-        metrics=_metrics(main),
+        metrics=main.metrics_file(),
         sync=_sync(Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
-        coordinate=CoordinateSettings(
-            metrics=_metrics(Section("coordinate", values.get("coordinate", {}), problems))
-        ),
-        checks=CheckSettings(
-            interval=Section("checks", values.get("checks", {}), problems).number("interval", positive=True)
-            or 20.0
-        ),
+        coordinator_metrics=Section("coordinate", values.get("coordinate", {}), problems).metrics_file(),
+        checks_interval=Section("checks", values.get("checks", {}), problems).number("interval", positive=True)
+        or 20.0,
         server=_server(
             Section("server", values.get("server", {}), problems), authenticated=zookeeper_access.authenticated
         ),
@@ -201,55 +191,25 @@ def _checkout_sources(section: Section) -> tuple[str, ...] | None:
             return tuple(prefixes)
 
 
-def _metrics(section: Section) -> Path | None:
-    path = section.path("metrics")
-    if path is not None and path.suffix != ".prom":
-        section.report(
-            "metrics", f"expected a path that ends in .prom (other files are not collected), found {str(path)!r}"
-        )
-    return path
-
-
 def _shared_metrics(settings: Settings) -> Iterator[str]:
     """Yield a problem for each metrics file that several daemons would write."""
-    files = [settings.metrics, settings.sync and settings.sync.metrics, settings.coordinate.metrics]
+    files = [settings.metrics, settings.sync and settings.sync.metrics, settings.coordinator_metrics]
     for file in {file for file in files if file is not None and files.count(file) > 1}:
         yield f"metrics: expected separate files for the agent, the syncer and the coordinator, found {file} twice"
 
 
 def _sync(section: Section) -> SyncSettings | None:
-    url = section.text("url")
-    tree_directory = section.path("tree-directory")
-    branch = section.checked("branch", _branch_problem)
-    interval = section.number("interval", positive=True)
-    allowed_signers = section.path("allowed-signers")
-    push_key, signing_key = section.path("push-key"), section.path("signing-key")
-    metrics = _metrics(section)
-    history = int(section.checked("history", _count_problem) or 500)
-    if url is None or tree_directory is None:
-        return None
-    return SyncSettings(
-        url=url,
-        tree_directory=tree_directory,
-        branch=branch,
-        interval=interval,
-        allowed_signers=allowed_signers,
-        approvers=section.path("approvers"),
-        push_url=section.text("push-url"),
-        push_key=push_key,
-        signing_key=signing_key,
-        publish_key=section.path("publish-key"),
-        repositories=tuple((section.text("repositories") or "").split()),
-        history=history,
-        metrics=metrics,
-    )
-
-
-def _server(section: Section, *, authenticated: bool) -> ServerSettings:
-    """Return the settings of the service; agents and monitors start faster without the modules of this section."""
     if not section.values:
-        return ServerSettings(users_acl=access.read_acl(section, "users-acl", authenticated=authenticated))
-    from zkdeployment.config.server import read_server  # noqa: PLC0415  see above
+        return None
+    from zkdeployment.config.sync import read_sync  # noqa: PLC0415  agents and monitors start faster without it
+
+    return read_sync(section)
+
+
+def _server(section: Section, *, authenticated: bool) -> ServerSettings | None:
+    if not section.values:
+        return None
+    from zkdeployment.config.server import read_server  # noqa: PLC0415  as for the syncer
 
     return read_server(section, authenticated=authenticated)
 
@@ -257,27 +217,17 @@ def _server(section: Section, *, authenticated: bool) -> ServerSettings:
 def _nagios(section: Section) -> NagiosSettings | None:
     if not section.values:
         return None
-    from zkdeployment.config.nagios import read_nagios  # noqa: PLC0415  as for the service
+    from zkdeployment.config.nagios import read_nagios  # noqa: PLC0415  as for the syncer
 
     return read_nagios(section)
 
 
-def _pools(section: Section) -> PoolsSettings:
+def _pools(section: Section) -> PoolsSettings | None:
     if not section.values:
-        return PoolsSettings()
-    from zkdeployment.config.pools import read_pools  # noqa: PLC0415  as for the service
+        return None
+    from zkdeployment.config.pools import read_pools  # noqa: PLC0415  as for the syncer
 
     return read_pools(section)
-
-
-def _branch_problem(value: str) -> str | None:
-    return f"expected the name of a branch, found {value!r}" if _NOT_A_BRANCH.search(value) else None
-
-
-def _count_problem(value: str) -> str | None:
-    return (
-        None if re.fullmatch(r"[1-9][0-9]{0,4}", value) else f"expected a number from 1 to 99999, found {value!r}"
-    )
 
 
 def _package_manager_problem(value: str) -> str | None:

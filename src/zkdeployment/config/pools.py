@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.config.settings import PoolsSettings
 from zkdeployment.documents.durations import duration_seconds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zkdeployment.config.section import Section
 
 #: A plain path: the text becomes part of a command on the nodes.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolsSettings:
+    """The settings of the worker of host pools.
+
+    It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
+    ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
+    Leases are signed with the SSH key ``lease_key``.
+    """
+
+    interval: float = 300.0
+    ssh_key: Path | None = None
+    ssh_config: Path | None = None
+    authorized_keys: str = "/root/.ssh/authorized_keys"
+    lease_key: Path | None = None
 
 
 def read_pools(section: Section) -> PoolsSettings:

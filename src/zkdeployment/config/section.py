@@ -47,6 +47,16 @@ class Section:
         value = self.checked(key, _path_problem)
         return None if value is None else Path(value)
 
+    def metrics_file(self) -> Path | None:
+        """Return the path of the file for metrics."""
+        path = self.path("metrics")
+        if path is not None and path.suffix != ".prom":
+            self.report(
+                "metrics",
+                f"expected a path that ends in .prom (other files are not collected), found {str(path)!r}",
+            )
+        return path
+
     def file(self, key: str) -> Path | None:
         """Return the absolute path of a readable file."""
         path = self.path(key)

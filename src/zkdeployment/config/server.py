@@ -4,18 +4,56 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from zkdeployment.config import external_logins, webhooks
 from zkdeployment.config.access import read_acl, yes_no_problem
-from zkdeployment.config.settings import ServerSettings
+from zkdeployment.config.section import Section
 
 if TYPE_CHECKING:
-    from zkdeployment.config.section import Section
+    from pathlib import Path
+
+    from zkdeployment.config.external_logins import OpenIdSettings
+    from zkdeployment.config.webhooks import WebhookSettings
+    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
+    from zkdeployment.model.servers import Access, AclEntry
 
 _DEFAULT = "127.0.0.1:8420"
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """The settings of the service: the address ``host`` and ``port`` that it listens on, and its encryption.
+
+    ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
+    people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
+    users and logins. ``openid`` and ``proxies`` are where people may log in instead, if there are any.
+    ``webhooks`` are the receivers of events.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    certificate: Path | None = None
+    key: Path | None = None
+    plain_text: bool = False
+    base_url: str | None = None
+    users_acl: tuple[AclEntry, ...] = ()
+    openid: OpenIdSettings | None = None
+    proxies: TrustedProxies | None = None
+    webhooks: WebhookSettings | None = None
+
+    @property
+    def listen(self) -> str:
+        """The address with its port, as the configuration contains it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address of the service for browsers on this machine, or the address that people use."""
+        return self.base_url or f"{'http' if self.certificate is None else 'https'}://{self.listen}"
 
 
 def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
@@ -47,6 +85,12 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
         webhooks=webhooks.read_webhooks(section),
         users_acl=read_acl(section, "users-acl", authenticated=authenticated),
     )
+
+
+def default_server(access: Access) -> ServerSettings:
+    """Return the settings of the service for a configuration without the section, with this access."""
+    acl = read_acl(Section("server", {}), "users-acl", authenticated=access.authenticated)
+    return ServerSettings(users_acl=acl)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,4 +1,8 @@
-"""The validated, frozen settings of a configuration file."""
+"""The validated, frozen settings of a configuration file.
+
+The settings of a section that few programs need belong to the section's own module, which is imported only for
+files with the section, and by the programs themselves.
+"""
 
 from __future__ import annotations
 
@@ -12,100 +16,11 @@ from zkdeployment.model.servers import Access, Servers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.nagios import NagiosSettings
-    from zkdeployment.config.webhooks import WebhookSettings
+    from zkdeployment.config.pools import PoolsSettings
+    from zkdeployment.config.server import ServerSettings
+    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.model.host import Identity
-    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
-    from zkdeployment.model.servers import AclEntry
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyncSettings:
-    """The settings of the syncer; ``branch`` ``None`` is the remote's default branch, ``interval`` is in seconds.
-
-    ``history`` is the number of publications that the history keeps, ``metrics`` the file for the syncer's
-    metrics. Acts that are commits are pushed to ``push_url`` (``None``: ``url``) with the SSH key ``push_key``,
-    and signed with ``signing_key``. Publications are signed with the SSH key ``publish_key``. ``approvers`` are
-    the keys that may approve intents; without them, approvals need no signature. ``repositories`` are those that
-    hosts install packages from; without any, the packages of a publication are not checked.
-    """
-
-    url: str
-    tree_directory: Path
-    branch: str | None = None
-    interval: float | None = None
-    allowed_signers: Path | None = None
-    approvers: Path | None = None
-    push_url: str | None = None
-    push_key: Path | None = None
-    signing_key: Path | None = None
-    publish_key: Path | None = None
-    repositories: tuple[str, ...] = ()
-    history: int = 500
-    metrics: Path | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoordinateSettings:
-    """The settings of the coordinator; ``metrics`` is the file for its metrics."""
-
-    metrics: Path | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckSettings:
-    """The settings of the checks; ``interval`` is the number of seconds between two turns of their life cycle."""
-
-    interval: float = 20.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolsSettings:
-    """The settings of the worker of host pools.
-
-    It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
-    ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
-    Leases are signed with the SSH key ``lease_key``.
-    """
-
-    interval: float = 300.0
-    ssh_key: Path | None = None
-    ssh_config: Path | None = None
-    authorized_keys: str = "/root/.ssh/authorized_keys"
-    lease_key: Path | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerSettings:
-    """The settings of the service: the address ``host`` and ``port`` that it listens on, and its encryption.
-
-    ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
-    people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
-    users and logins. ``openid`` and ``proxies`` are where people may log in instead, if there are any.
-    ``webhooks`` are the receivers of events.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8420
-    certificate: Path | None = None
-    key: Path | None = None
-    plain_text: bool = False
-    base_url: str | None = None
-    users_acl: tuple[AclEntry, ...] = ()
-    openid: OpenIdSettings | None = None
-    proxies: TrustedProxies | None = None
-    webhooks: WebhookSettings | None = None
-
-    @property
-    def listen(self) -> str:
-        """The address with its port, as the configuration contains it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """The address of the service for browsers on this machine, or the address that people use."""
-        return self.base_url or f"{'http' if self.certificate is None else 'https'}://{self.listen}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +33,10 @@ class Settings:
     ``None`` any may. ``publishers`` are the keys whose publications the host deploys; with ``None`` publications
     need no signature. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is
     from the file and not the machine's own. ``leasable`` means that leases decide the role of the host; the role
-    in its identity is then the one that it has while it is not leased.
+    in its identity is then the one that it has while it is not leased. ``coordinator_metrics`` is the file for the
+    coordinator's metrics, ``checks_interval`` the seconds between two turns of the life cycle of checks.
+
+    The other sections of the file are ``None`` if the file does not have them.
     """
 
     source: Path
@@ -146,11 +64,11 @@ class Settings:
     publishers: Path | None = None
     metrics: Path | None = None
     sync: SyncSettings | None = None
-    coordinate: CoordinateSettings = field(default_factory=CoordinateSettings)
-    checks: CheckSettings = field(default_factory=CheckSettings)
-    server: ServerSettings = field(default_factory=ServerSettings)
+    coordinator_metrics: Path | None = None
+    checks_interval: float = 20.0
+    server: ServerSettings | None = None
     nagios: NagiosSettings | None = None
-    pools: PoolsSettings = field(default_factory=PoolsSettings)
+    pools: PoolsSettings | None = None
 
     @property
     def servers(self) -> Servers:
@@ -174,6 +92,18 @@ class Settings:
         if self.sync is None:
             raise ConfigurationError(f"{self.source}: url and tree-directory not specified in [sync]")
         return self.sync
+
+    def require_server(self) -> ServerSettings:
+        """Return the settings of the service; without the section, these are the defaults."""
+        from zkdeployment.config.server import default_server  # noqa: PLC0415  only for the service
+
+        return default_server(self.access) if self.server is None else self.server
+
+    def require_pools(self) -> PoolsSettings:
+        """Return the settings of the worker of host pools; without the section, these are the defaults."""
+        from zkdeployment.config.pools import PoolsSettings  # noqa: PLC0415  only for the worker
+
+        return PoolsSettings() if self.pools is None else self.pools
 
     def require_nagios(self) -> NagiosSettings:
         """Return the settings of the Nagios bridge; raises ``ConfigurationError`` without the section."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.adapters.git.source import GitSource
-    from zkdeployment.config.settings import SyncSettings
+    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.ports.approvals import ApprovalVerifier
 

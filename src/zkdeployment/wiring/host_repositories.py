@@ -15,7 +15,7 @@ from zkdeployment.adapters.packages.repositories import NamedRepositories
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from zkdeployment.config.settings import SyncSettings
+    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.ports.host_repositories import HostRepositories
 
 

@@ -44,7 +44,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     arm_failpoints(settings)
     session = Session(settings.servers, session_timeout=_SESSION, create_chroot=True)
     try:
-        clock, pools = SystemClock(), settings.pools
+        clock, pools = SystemClock(), settings.require_pools()
         control = Control(clock)
         session.on_change(control.wake)
         store = ZooKeeperPools(session)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def lease_signer(settings: Settings) -> PublishKey | None:
     """Return the key that signs leases, ``None`` without one; raises ``ConfigurationError`` as the other does."""
-    key = settings.pools.lease_key
+    key = None if settings.pools is None else settings.pools.lease_key
     return None if key is None else PublishKey(key, LEASES, "lease-key")
 
 

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.config.external_logins import OpenIdSettings
-    from zkdeployment.config.settings import ServerSettings, Settings
+    from zkdeployment.config.server import ServerSettings
+    from zkdeployment.config.settings import Settings
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
@@ -65,8 +66,9 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
 
     Raises ``ConfigurationError`` if the service cannot listen, or cannot use its certificate.
     """
-    encryption = _encryption(settings.server)
-    listener = open_listener(settings.server.host, settings.server.port)
+    service = settings.require_server()
+    encryption = _encryption(service)
+    listener = open_listener(service.host, service.port)
     with contextlib.closing(listener), _commits(settings) as commits, contextlib.ExitStack() as stack:
         session = Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
         try:
@@ -75,22 +77,22 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             feed = ZooKeeperFeed(
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
-            adapters = server_adapters(session, feed, settings.server, commits)
+            adapters = server_adapters(session, feed, service, commits)
             if settings.sync is not None:
                 adapters = replace(
                     adapters,
                     read_revision=partial(read_revision, settings),
                     repositories=stack.enter_context(temporary_repositories(settings.sync)),
                 )
-            application = build_application(adapters, public_site(settings.server))
+            application = build_application(adapters, public_site(service))
             server = HttpServer(application, listener, encryption)
             warnings = SessionWarnings(feed, adapters.pools.store, adapters.pools.clock)
-            webhooks = open_webhooks(session, feed, settings.server)
+            webhooks = open_webhooks(session, feed, service)
             yield (
                 ServiceDaemon(
                     server,
                     control,
-                    url=settings.server.url,
+                    url=service.url,
                     connect=session.open,
                     parts=(feed, warnings) if webhooks is None else (feed, warnings, webhooks),
                     notifier=SystemdNotifier(),

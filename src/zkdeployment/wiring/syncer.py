@@ -35,7 +35,8 @@ from zkdeployment.wiring.publish_key import publication_signer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.config.settings import Settings, SyncSettings
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import SyncerReport
     from zkdeployment.model.servers import Servers

@@ -10,7 +10,8 @@ import pytest
 from support.web import silent_server, web_server
 from zkdeployment.config import external_values as sources
 from zkdeployment.config.load import KEYS, load
-from zkdeployment.config.settings import Settings, SyncSettings
+from zkdeployment.config.settings import Settings
+from zkdeployment.config.sync import SyncSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.servers import AclEntry
@@ -92,7 +93,7 @@ def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator:
     )
     settings = loaded(file, text.format("s", "c"))
     assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
-    assert settings.coordinate.metrics == Path("/m/c.prom")
+    assert settings.coordinator_metrics == Path("/m/c.prom")
 
 
 def test_all_keys_are_read(file: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zkdeployment.config.load import load
-from zkdeployment.config.settings import ServerSettings
+from zkdeployment.config.server import ServerSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
 from zkdeployment.model.logins.external import OpenIdClient, RoleRule
@@ -23,7 +23,7 @@ def server(tmp_path: Path):
     def read(*lines: str) -> ServerSettings:
         file = tmp_path / "zkdeployment.cfg"
         file.write_text("\n".join(["[zkdeployment]", "[server]", *lines]))
-        return load(file, host=False).server
+        return load(file, host=False).require_server()
 
     return read
 

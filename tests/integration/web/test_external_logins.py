@@ -8,7 +8,7 @@ import pytest
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import form_token, running_service
 from zkdeployment.config.external_logins import OpenIdSettings
-from zkdeployment.config.settings import ServerSettings
+from zkdeployment.config.server import ServerSettings
 from zkdeployment.model.act import Act
 from zkdeployment.model.logins.external import OpenIdClient, RoleRule
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule

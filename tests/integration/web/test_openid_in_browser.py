@@ -3,7 +3,7 @@
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import running_service
 from zkdeployment.config.external_logins import OpenIdSettings
-from zkdeployment.config.settings import ServerSettings
+from zkdeployment.config.server import ServerSettings
 from zkdeployment.model.logins.external import OpenIdClient, RoleRule
 from zkdeployment.model.user import Role
 

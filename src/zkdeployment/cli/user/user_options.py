@@ -85,4 +85,4 @@ def _users_acl() -> tuple[AclEntry, ...]:
     """Return the access list of users in the configuration that the verb uses, ``--config`` or the system's."""
     config: Path | None = click.get_current_context().params.get("config")
     place = config or SYSTEM_CONFIGURATION
-    return load(place, host=False).server.users_acl if config or os.access(place, os.R_OK) else ()
+    return load(place, host=False).require_server().users_acl if config or os.access(place, os.R_OK) else ()
