@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment import log
-from zkdeployment.cli.shared.options import zookeeper_options
+from zkdeployment.cli.shared.options import node_path, zookeeper_options
 from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.tree.literal import LiteralError, evaluate
 from zkdeployment.wiring.provider import build_instance
@@ -51,7 +51,7 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
 
 
 @click.command(name="provide")
-@click.argument("path")
+@click.argument("path", callback=node_path)
 @click.argument("address")
 @click.argument("argv", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option(

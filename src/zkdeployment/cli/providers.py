@@ -14,7 +14,7 @@ from rich.console import Group
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.live_display import live_display
 from zkdeployment.cli.shared.majority_option import majority_option
-from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import LinkError, UnreachableError
@@ -43,7 +43,7 @@ _RETRY = 1.0
 
 
 @click.command(name="providers")
-@click.argument("path")
+@click.argument("path", callback=node_path)
 @majority_option
 @click.option("--watch", is_flag=True, help="Show each change until Ctrl-C; with -o json, an object in each line.")
 @output_option

@@ -26,6 +26,8 @@ def find_servers(zookeeper: str | None, config: Path | None) -> Servers:
     """
     inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
     named = checked_connection(zookeeper, "--zookeeper")
+    if named == "":  # perhaps an unset variable of a script: a default could be another fleet
+        raise ConfigurationError("--zookeeper: expected HOST:PORT[,HOST:PORT…][/CHROOT], found nothing")
     given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
     if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
         return Servers(given or DEFAULT_CONNECTION)

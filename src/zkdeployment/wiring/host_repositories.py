@@ -11,6 +11,7 @@ import platformdirs
 
 from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
 from zkdeployment.adapters.packages.repositories import NamedRepositories
+from zkdeployment.errors import ConfigurationError, PackageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,14 @@ def temporary_repositories(sync: SyncSettings) -> Iterator[HostRepositories | No
         return
     with tempfile.TemporaryDirectory(prefix="zkdeployment-packages-") as cache:
         yield DnfHostRepositories(Path(cache), NamedRepositories(sync.repositories))
+
+
+def check_repositories(configured: Sequence[str], where: str) -> None:
+    """Raise ``ConfigurationError`` for a value that dnf cannot use; ``where`` names their origin."""
+    try:
+        NamedRepositories(tuple(configured)).arguments()
+    except PackageError as error:
+        raise ConfigurationError(f"{where}: {str(error).removeprefix('repositories: ')}") from error
 
 
 def own_repositories(configured: Sequence[str]) -> HostRepositories:

@@ -86,6 +86,14 @@ def test_lint_without_repositories_says_where_to_name_them(run, tmp_path: Path):
     assert run("lint", "--packages", "a.zk") == (2, "", f"zkdeployment: {NO_REPOSITORIES}\n")
     code, _, err = run("lint", "--repositories", "/x", "a.zk")
     assert (code, "expected --packages with --repositories" in err) == (2, True)
+    wrong = {
+        "": "--repositories: expected a directory, a URL or a file, found nothing",
+        "/nonexistent": "--repositories: /nonexistent is not a directory; create it, or correct the configuration",
+        ".": f"--repositories: expected *.repo files in {tmp_path}, found none",
+    }
+    for value, message in wrong.items():
+        code, _, err = run("lint", "--packages", "--repositories", value, "a.zk")
+        assert (code, message in err) == (2, True), err
 
 
 def test_lint_since_a_revision_asks_for_what_the_change_wants_anew(

@@ -122,6 +122,7 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
         (("/", "h9"), 3, "nothing may be registered under /"),
         (("/shop/web", "providers"), 3, "/shop/web/providers is a node of the tree"),
         ((PATH, "app/80"), 2, "is not an address"),
+        (("shop", "app1:80"), 2, "'shop' is not the path of a node: expected a path that begins with /"),
         ((PATH, "a:1", "-p", "novalue"), 2, "is not a property: expected KEY=VALUE"),
         ((PATH, "a:1", "-p", "a b=1"), 2, "is not a property name"),
         ((PATH, "a:1", "--", "/no/such/program"), 1, "cannot run /no/such/program"),

@@ -177,7 +177,7 @@ def test_a_filter_that_may_not_write_ends_at_once(service, start, zookeeper, cli
     assert invoke("filter", "-z", zookeeper, SOURCE, OUTPUT, "--majority", "50%").returncode == 2
 
 
-def test_the_verb_shows_the_instances_in_service(service, zookeeper):
+def test_the_verb_shows_the_instances_in_service(service, zookeeper, client):
     def providers(*arguments):
         return invoke("providers", "-z", zookeeper, *arguments)
 
@@ -201,6 +201,12 @@ def test_the_verb_shows_the_instances_in_service(service, zookeeper):
     }
     assert "expected a table or JSON" in providers(SOURCE, "--watch", "-o", "yaml").stderr
     assert "there is no node /shop/nothing" in providers("/shop/nothing").stderr
+    assert providers("shop").returncode == 2
+    client.set("/shop/web", b'{"type": "web"}')
+    client.create("/shop/web/deploy")
+    of_service = providers("/shop/web")
+    assert of_service.returncode == 2
+    assert "/shop/web is a service: expected the node below which its instances register" in of_service.stderr
 
 
 def test_a_watch_prints_each_change_and_stays_with_its_version_until_there_is_a_majority(service, zookeeper):

@@ -92,6 +92,13 @@ def configured_repository(config: Path | None) -> Settings:
     return settings
 
 
+def node_path(_context: click.Context, _parameter: click.Parameter, path: str) -> str:
+    """Return the argument PATH, as a callback of click; raises ``BadParameter`` unless it begins with a slash."""
+    if not path.startswith("/"):
+        raise click.BadParameter(f"{path!a} is not the path of a node: expected a path that begins with /")
+    return path
+
+
 def output_option(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-o/--output``; the verb receives ``output``: ``table``, ``json`` or ``yaml``."""
     return click.option(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION
 from zkdeployment.config.load import load
+from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from zkdeployment.ports.host_repositories import HostRepositories
 
@@ -36,11 +37,22 @@ def repositories_option(function: Callable[..., R]) -> Callable[..., R]:
 def chosen_repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
     """Return the given repositories, else those of the configuration (default: the system's, if there is one)."""
     if given:
-        return tuple(value for values in given for value in values.split())
+        return _named_repositories([value for values in given for value in values.split()])
     if config is None and not os.access(SYSTEM_CONFIGURATION, os.R_OK):
         return ()
     sync = load(config or SYSTEM_CONFIGURATION, host=False).sync
     return () if sync is None else sync.repositories
+
+
+def _named_repositories(values: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of the option, with absolute paths; raises ``ConfigurationError`` for an invalid one."""
+    from zkdeployment.wiring.host_repositories import check_repositories  # noqa: PLC0415  as below
+
+    if not values:
+        raise ConfigurationError("--repositories: expected a directory, a URL or a file, found nothing")
+    repositories = tuple(str(Path(value).absolute()) if Path(value).exists() else value for value in values)
+    check_repositories(repositories, "--repositories")
+    return repositories
 
 
 def open_repositories(repositories: Sequence[str]) -> HostRepositories:

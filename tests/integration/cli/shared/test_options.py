@@ -89,6 +89,11 @@ def test_authentication_is_configured_independently_of_the_source_of_the_address
     ("arguments", "environment", "problem"),
     [
         (["-z", "a:b"], {}, "--zookeeper: expected HOST:PORT"),
+        (
+            ["-z", ""],
+            {"ZC_ZK_CONNECTION_STRING": "inherited:1"},
+            "--zookeeper: expected HOST:PORT.*, found nothing",
+        ),
         ([], {"ZC_ZK_CONNECTION_STRING": "a b"}, "ZC_ZK_CONNECTION_STRING: expected HOST:PORT"),
         (["--config", "/missing.cfg"], {}, "there is no configuration file /missing.cfg"),
     ],

@@ -57,6 +57,11 @@ class ZooKeeperProviderReader:
 
 
 def _listed(path: str, node: Node | None, children: Mapping[str, Node]) -> ProviderList:
+    """Return the list at a path; raises ``ConfigurationError`` for a service itself."""
+    if node is not None and "type" in node.properties and "deploy" in children:
+        raise ConfigurationError(
+            f"{path} is a service: expected the node below which its instances register, such as {path}/providers"
+        )
     providers = {name: RegisteredProvider(child.properties, child.born) for name, child in children.items()}
     return ProviderList(path, providers, *read_record(node))
 
