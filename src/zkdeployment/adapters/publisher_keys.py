@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.ssh_signatures import verify_text_by
-from zkdeployment.errors import HostFilesError, ProgramError, RefusedError, UntrustedError
+from zkdeployment.adapters.ssh_signatures import read_keys, verify_text_by
+from zkdeployment.errors import ConfigurationError, HostFilesError, ProgramError, RefusedError, UntrustedError
 from zkdeployment.signing.statement import NAMESPACE
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ _NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="[^"]+"', re.I
 _AUTHORITY = re.compile(r"\bcert-authority\b", re.IGNORECASE)
 
 
+#: The type and the beginning of a public key.
+_PUBLIC_KEY = re.compile(r"\s(?:sk-)?(?:ssh|ecdsa)-\S+\s+AAAA")
+
+
 @dataclass(frozen=True, slots=True)
 class _ListedKey:
     """A line of the list: its names and patterns, without excluded ones, and its options with the key."""
@@ -43,6 +47,14 @@ class _ListedKey:
         """
         names = () if _AUTHORITY.search(self.key) else self.names
         return next((name for name in names if not _PATTERN.search(name)), None)
+
+
+def check_keys(file: Path) -> None:
+    """Raise ``ConfigurationError`` if a list of publishers cannot be read or has no key."""
+    if not any(_PUBLIC_KEY.search(each.key) for each in _listed_keys(read_keys(file))):
+        raise ConfigurationError(
+            f'publishers: there is no key in {file}: expected lines NAME namespaces="{NAMESPACE}" KEYTYPE KEY'
+        )
 
 
 def unlimited_keys(file: Path) -> list[str]:

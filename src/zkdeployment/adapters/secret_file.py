@@ -27,6 +27,8 @@ def read_secret(file: Path) -> str:
 
 
 def check_private(file: Path) -> None:
-    """Raise ``ConfigurationError`` if everyone has access to a file; raises ``OSError`` for a missing file."""
+    """Raise ``ConfigurationError`` if everyone has access to a file; raises ``OSError`` for a missing one."""
+    if file.is_dir():
+        raise ConfigurationError(f"{file} is a directory: expected a file")
     if (mode := stat.S_IMODE(file.stat().st_mode)) & stat.S_IRWXO:
         raise ConfigurationError(f"everyone has access to {file} (mode {mode:03o}); run chmod o-rwx {file}")

@@ -18,7 +18,7 @@ from zkdeployment.errors import without_passwords
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.wiring.process import check_access
 from zkdeployment.wiring.publish_key import lease_signer, publication_signer
-from zkdeployment.wiring.trust import publishers_warning
+from zkdeployment.wiring.trust import check_publishers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def check(config: Path, output: str) -> None:
     role = None if settings.identity is None else settings.identity.role
     if role is not None and " " in role:
         echo(f"warning: nothing can be deployed to the role {role!r}: expected a name without blanks", err=True)
-    problem = None if settings.publishers is None else publishers_warning(settings.publishers)
+    problem = None if settings.publishers is None else check_publishers(settings.publishers)
     if problem is not None:
         echo(f"warning: {problem}", err=True)
     sections = _plain(settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.verified_lease_file import VerifiedLeaseFile
 from zkdeployment.adapters.host_files.verified_properties import VerifiedPropertiesFiles
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile, unlimited_keys
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile, check_keys, unlimited_keys
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperSignedLeases
 from zkdeployment.adapters.zookeeper.publication.signed_publications import ZooKeeperSignedPublications
 from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+
+
+def check_publishers(publishers: Path) -> str | None:
+    """Return what is dangerous in a list of publishers, ``None`` if nothing is, for the check of a configuration.
+
+    Raises ``ConfigurationError`` for a list that cannot be read or has no key: hosts would deploy nothing.
+    """
+    check_keys(publishers)
+    return publishers_warning(publishers)
 
 
 def publishers_warning(publishers: Path) -> str | None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
-from zkdeployment.adapters.ssh_signatures import read_keys, verify_text
+from zkdeployment.adapters.publisher_keys import check_keys
+from zkdeployment.adapters.ssh_signatures import verify_text
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.signed_fleet import read_signed_fleet
 from zkdeployment.errors import ConflictError, RefusedError, UntrustedError
@@ -46,7 +47,7 @@ def verify_fleet(servers: Servers, publishers: Path) -> Verification:
     Raises ``ConfigurationError`` if the keys cannot be read, ``ConflictError`` if publications keep being written,
     and ``UnreachableError``.
     """
-    read_keys(publishers)  # a mistake is reported before ZooKeeper is asked
+    check_keys(publishers)  # a mistake is reported before ZooKeeper is asked
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
         retry=tenacity.retry_if_exception_type(ConflictError),

@@ -9,9 +9,9 @@ import pytest
 
 from support.publish_keys import make_key, make_publishers
 from zkdeployment.adapters import process
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile, unlimited_keys
+from zkdeployment.adapters.publisher_keys import PublisherKeysFile, check_keys, unlimited_keys
 from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
-from zkdeployment.errors import HostFilesError, UntrustedError
+from zkdeployment.errors import ConfigurationError, HostFilesError, UntrustedError
 from zkdeployment.signing.statement import NAMESPACE, SignedStatement
 
 if TYPE_CHECKING:
@@ -129,3 +129,15 @@ def test_keys_without_namespaces_may_sign_everything(tmp_path: Path):
     )
     assert unlimited_keys(file) == ["one@example.com", "the worker", "five"]
     assert unlimited_keys(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize("content", ["", "# comment\n", "garbage line\n", "name ssh-ed25519\n"])
+def test_a_list_without_a_key_is_an_error_of_the_configuration(tmp_path: Path, content: str):
+    file = tmp_path / "publishers"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=rf"publishers: there is no key in {file}: expected lines NAME"):
+        check_keys(file)
+    with pytest.raises(ConfigurationError, match=r"cannot read the keys in .*: No such file"):
+        check_keys(tmp_path / "absent")
+    file.write_text('publisher@example.com namespaces="zkdeployment-publication" ssh-ed25519 AAAAC3Nz\n')
+    check_keys(file)
