@@ -163,7 +163,11 @@ def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
     code, _, err = run("plan", "--config", str(config), "--short")
     assert (code, "cannot be reached" in err) == (4, True)
     nowhere = str(tmp_path / "nowhere")
-    code, _, err = run("plan", "--config", str(config), "--repositories", nowhere)
+    assert run("plan", "--config", str(config), "--repositories", nowhere)[0] == 2
+    config.write_text(
+        config.read_text().replace(f"repositories = {paper_repository.url}", f"repositories = {nowhere}")
+    )
+    code, _, err = run("plan", "--config", str(config))
     assert (code, err) == (
         4,
         (
