@@ -153,6 +153,7 @@ def test_config_check_accepts_the_samples(sample: Path, commented: bool, tmp_pat
     Authority(tmp_path).issue("agent")
     for name in ("publish_key", "lease_key"):
         make_key(tmp_path / name)
+    (tmp_path / "publishers").write_text('syncer namespaces="zkdeployment-publication" ssh-ed25519 AAAA\n')
     credentials = tmp_path / "zookeeper.credentials"
     credentials.touch(mode=0o600)
     credentials.write_text("agents:secret\n")
