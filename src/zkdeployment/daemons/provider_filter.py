@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.cycle_loop import run_cycles
 from zkdeployment.errors import (
     ConflictError,
     LockLostError,
@@ -79,14 +80,13 @@ class ProviderFilter:
         """
         self._notifier.ready()
         try:
-            while not self._control.stopping:
-                begun = self._clock.monotonic()
-                pause = self.run_cycle()
-                self._notifier.watchdog()
-                self._control.wait(pause)
-                earliest = begun + max(_LEAST_SECONDS, self._backoff.seconds)
-                while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
-                    self._control.wait(remaining)
+            run_cycles(
+                self.run_cycle,
+                self._control,
+                self._clock,
+                self._notifier,
+                least=lambda: max(_LEAST_SECONDS, self._backoff.seconds),
+            )
         finally:
             self._notifier.stopping()
             self._store.resign()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS, failure_kind
 from zkdeployment.daemons.coordinator.rollout_log import log_changes, log_unmatched_selectors
+from zkdeployment.daemons.cycle_loop import run_cycles
 from zkdeployment.daemons.telemetry.coordinator import CoordinatorTelemetry
 from zkdeployment.errors import (
     ConflictError,
@@ -95,21 +96,24 @@ class Coordinator:
         if self._checks is not None:
             self._checks.start()
         try:
-            while not self._control.stopping:
-                begun = self._clock.monotonic()
-                pause = self.run_cycle()
-                self._telemetry.beat()
-                self._notifier.watchdog()
-                self._control.wait(pause)
-                earliest = begun + max(self._interval, self._backoff.seconds)
-                while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
-                    self._control.wait(remaining)
+            run_cycles(
+                self._run_measured_cycle,
+                self._control,
+                self._clock,
+                self._notifier,
+                least=lambda: max(self._interval, self._backoff.seconds),
+            )
         finally:
             self._notifier.stopping()
             if self._checks is not None:
                 self._checks.close()
             self._store.resign()
             self._telemetry.write(up=False)
+
+    def _run_measured_cycle(self) -> float:
+        pause = self.run_cycle()
+        self._telemetry.beat()
+        return pause
 
     def run_cycle(self) -> float:
         """Coordinate once if this coordinator leads; return the seconds until the next cycle."""

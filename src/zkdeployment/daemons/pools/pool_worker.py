@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.cycle_loop import run_cycles
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import (
     ConflictError,
@@ -88,14 +89,13 @@ class PoolWorker:
         self._notifier.ready()
         get_logger().info("pools-worker-started", worker=self._name)
         try:
-            while not self._control.stopping:
-                begun = self._clock.monotonic()
-                pause = self.run_cycle()
-                self._notifier.watchdog()
-                self._control.wait(min(pause, self._notifier.pace))
-                earliest = begun + max(_LEAST_SECONDS, self._backoff.seconds)
-                while (remaining := earliest - self._clock.monotonic()) > 0 and not self._control.stopping:
-                    self._control.wait(min(remaining, self._notifier.pace))
+            run_cycles(
+                self.run_cycle,
+                self._control,
+                self._clock,
+                self._notifier,
+                least=lambda: max(_LEAST_SECONDS, self._backoff.seconds),
+            )
         finally:
             self._notifier.stopping()
             if not self._tasks.join(self._control.grace):
