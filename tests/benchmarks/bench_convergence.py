@@ -3,7 +3,11 @@
 The agents are real, with their own sessions, spread over as many processes as needed. Their packages are fake,
 their scripts do nothing, and their files are in memory if the machine has a memory file system. The measured
 growth with the fleet is therefore the cost of ZooKeeper and of simulating all hosts on one machine. The processor
-time of both shows their shares, independently of other load on the machine.
+time of both shows their shares.
+
+A processor that alternates between many processes works with cold caches, and the same instructions take longer.
+Bare clients show how much of the growth comes from that: as many clients as agents, in as many processes and
+threads, wait for a change and then send as many requests as an agent, one after the other.
 """
 
 import itertools
@@ -24,6 +28,7 @@ from unittest import mock
 
 import psutil
 from kazoo.client import KazooClient
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
 
 from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.fleets import MANY_SERVICES, FleetRepository, host_name, make_syncer
@@ -34,15 +39,28 @@ from zkdeployment import log
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.scripts.runner import ScriptRunner
+from zkdeployment.adapters.zookeeper.client.reads import _MultiRead
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.config.settings import Settings
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox import zookeeper
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.wiring.agent import build_agent
+
+#: The requests that are no writes.
+_READS = (Exists, GetChildren, GetData, _MultiRead)
 
 #: The timeout of any wait in seconds, and the agents per process (more threads wait longer for their turn).
 _PATIENCE = 900
 _AGENTS = 25
+
+#: The times of a bare client's processor time that an agent may take: it also plans, and writes its files.
+_AT_MOST = 2
+
+#: The node that bare clients watch, and the data of their own nodes: as long as that of a host's node.
+_CLIENTS = "/clients"
+_DATA = bytes(200)
 
 #: The number of processes that start at the same time.
 _BEGINNING = 4
@@ -60,49 +78,84 @@ def measure(scale: Scale) -> Iterator[Result]:
             yield Result(
                 work="ZooKeeper requests per agent", size=fleet, value=converged.requests / agents, unit=""
             )
-            yield Result(work="an agent's processor time", size=fleet, value=converged.theirs / agents)
+            floor = bare_clients(agents, converged.requests // agents, converged.writes // agents)
+            yield Result(
+                work="an agent's processor time",
+                size=fleet,
+                value=converged.theirs / agents,
+                against="a bare client with as many requests",
+                reference=floor / agents,
+                at_most=_AT_MOST,
+            )
             yield Result(work="ZooKeeper's, per agent", size=fleet, value=converged.server / agents)
 
 
 class _Convergence(NamedTuple):
-    """The seconds, requests and script runs of a revision, and the processor seconds of agents and server."""
+    """The seconds, requests and script runs of a revision, and the processor seconds of agents and server.
+
+    The ``writes`` are among the requests.
+    """
 
     seconds: float
     requests: int
+    writes: int
     scripts: int
     theirs: float
     server: float
 
 
+def bare_clients(clients: int, requests: int, writes: int) -> float:
+    """Return the processor seconds of clients that each send so many requests after a change of a node."""
+    with _scratch() as directory, _patient_server(directory) as server, Session(server.address) as session:
+        session.ensure(_CLIENTS)
+        with _fleet(partial(_run_clients, server.address, requests, writes), clients) as fleet:
+            before = _processor_time(fleet.pids)
+            session.commit(Set(_CLIENTS, b"changed"))
+            fleet.finish()
+            return _processor_time(fleet.pids) - before
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Yield a new directory, in memory if the machine has a memory file system."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
+        yield Path(scratch)
+
+
+@contextmanager
+def _patient_server(directory: Path) -> Iterator[ZooKeeperServer]:
+    """Run a server whose sessions time out as in production, because a thousand clients share a processor."""
+    lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
+    with mock.patch.object(zookeeper, "_CONFIGURATION", lasting), running_server(directory) as server:
+        yield server
+
+
 def converge(agents: int, make_repository: Callable[[Path], FleetRepository]) -> _Convergence:
     """Return what a fleet needs for the second revision of a repository, which is made in the given directory."""
-    memory = Path("/dev/shm")
-    # Sessions time out as in production, not as early as in tests, because a thousand agents share a processor.
-    lasting = zookeeper._CONFIGURATION.replace("maxSessionTimeout=6000", "maxSessionTimeout=30000")
-    patience = mock.patch.object(zookeeper, "_CONFIGURATION", lasting)
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
-        directory = Path(scratch)
-        with patience, running_server(directory) as server, Session(server.address) as session:
-            repository = make_repository(directory / "repository")
+    with _scratch() as directory, _patient_server(directory) as server, Session(server.address) as session:
+        repository = make_repository(directory / "repository")
+        repository.push()
+        source = Fetched(GitSource(repository.url, directory / "mirror"))
+        syncer = make_syncer(source, session)
+        syncer.sync()
+        with _fleet(partial(_run_agents, server.address, directory), agents) as fleet:
             repository.push()
-            source = Fetched(GitSource(repository.url, directory / "mirror"))
-            syncer = make_syncer(source, session)
+            source.update()
+            before = fleet.counts
+            theirs, idle = _processor_time(fleet.pids), _processor_time([server.pid])
+            start = time.perf_counter()
             syncer.sync()
-            with _fleet(server.address, directory, agents) as fleet:
-                repository.push()
-                source.update()
-                before, scripts = fleet.requests, fleet.scripts
-                theirs, idle = _processor_time(fleet.pids), _processor_time([server.pid])
-                start = time.perf_counter()
-                syncer.sync()
-                end = fleet.finish()
-                return _Convergence(
-                    seconds=end - start,
-                    requests=fleet.requests - before,
-                    scripts=fleet.scripts - scripts,
-                    theirs=_processor_time(fleet.pids) - theirs,
-                    server=_processor_time([server.pid]) - idle,
-                )
+            end = fleet.finish()
+            after = fleet.counts
+            return _Convergence(
+                seconds=end - start,
+                requests=after.requests - before.requests,
+                writes=after.writes - before.writes,
+                scripts=after.scripts - before.scripts,
+                theirs=_processor_time(fleet.pids) - theirs,
+                server=_processor_time([server.pid]) - idle,
+            )
 
 
 def _processor_time(pids: Sequence[int | None]) -> float:
@@ -110,23 +163,26 @@ def _processor_time(pids: Sequence[int | None]) -> float:
     return float(sum(time.user + time.system for time in times))
 
 
+class _Counts(NamedTuple):
+    """What the agents of a process have sent and run since they started."""
+
+    requests: int = 0
+    writes: int = 0
+    scripts: int = 0
+
+
 class _Fleet:
-    """Processes that run agents: their process ids, their result pipes and their last reported request counts."""
+    """Processes of agents or clients: their process ids, their result pipes and their last reported counts."""
 
     def __init__(self) -> None:
         self.pids: list[int | None] = []
         self.pipes: list[Connection] = []
-        self._heard: dict[Connection, tuple[int, int]] = {}
+        self._heard: dict[Connection, _Counts] = {}
 
     @property
-    def requests(self) -> int:
-        """The number of requests of all agents when they last finished a revision."""
-        return sum(requests for requests, _ in self._heard.values())
-
-    @property
-    def scripts(self) -> int:
-        """The number of script runs of all agents when they last finished a revision."""
-        return sum(scripts for _, scripts in self._heard.values())
+    def counts(self) -> _Counts:
+        """The counts of all agents when they last finished a revision."""
+        return _Counts(*map(sum, zip(*self._heard.values(), strict=True)))
 
     def finish(self) -> float:
         """Wait until the new processes (all, if none is new) finish a revision; return the time of the last."""
@@ -138,23 +194,22 @@ class _Fleet:
             if not ready:
                 raise TimeoutError(f"the agents are not done after {_PATIENCE} s")
             for pipe in missing.intersection(ready):
-                end, requests, scripts = pipe.recv()
-                self._heard[pipe] = requests, scripts
+                end, self._heard[pipe] = pipe.recv()
                 last = max(last, end)
             missing.difference_update(ready)
         return last
 
 
 @contextmanager
-def _fleet(address: str, directory: Path, agents: int) -> Iterator[_Fleet]:
-    """Run agents that have finished the first revision."""
+def _fleet(run: Callable[[Sequence[int], Connection], None], agents: int) -> Iterator[_Fleet]:
+    """Run agents that have finished the first revision, or clients that wait; ``run`` runs those of a process."""
     context = multiprocessing.get_context("spawn")
     fleet = _Fleet()
     with ExitStack() as stack:
         for start in range(0, agents, _AGENTS):
             here, there = context.Pipe()
             numbers = range(start, min(start + _AGENTS, agents))
-            process = context.Process(target=_run_agents, args=(address, directory, numbers, there), daemon=True)
+            process = context.Process(target=run, args=(numbers, there), daemon=True)
             process.start()
             there.close()
             stack.callback(process.join, 5)
@@ -182,15 +237,17 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     log.configure()
     logging.getLogger().setLevel(logging.ERROR)
     sys.setswitchinterval(0.1)  # waiting threads check for the interpreter lock at this interval
-    requests = itertools.count()
+    requests, writes = itertools.count(), itertools.count()
     done: Counter[object] = Counter()
     guard = threading.Lock()
 
     call = KazooClient._call
 
-    def counted(client: KazooClient, *arguments: Any) -> Any:
+    def counted(client: KazooClient, request: Any, result: Any) -> Any:
         next(requests)
-        return call(client, *arguments)
+        if not isinstance(request, _READS):
+            next(writes)
+        return call(client, request, result)
 
     class Files(Filesystem):
         def write_version(self, revision: Any, sequence: int = 0) -> None:
@@ -198,7 +255,8 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             with guard:
                 done[revision] += 1
                 if done[revision] == len(numbers):
-                    pipe.send((time.perf_counter(), next(requests), _NoScripts.runs["all"]))
+                    counts = _Counts(next(requests), next(writes), _NoScripts.runs["all"])
+                    pipe.send((time.perf_counter(), counts))
 
     available = _available_packages()
     with ExitStack() as stack:
@@ -226,6 +284,47 @@ def _run_agent(address: str, directory: Path, number: int, available: Sequence[A
     settings.root.mkdir(parents=True)
     with build_agent(settings, packages=HostPackages(settings.root, available)) as (agent, _):
         agent.run()
+
+
+def _run_clients(address: str, requests: int, writes: int, numbers: Sequence[int], pipe: Connection) -> None:
+    """Run bare clients in threads; send the time whenever all wait for the next change."""
+    sys.setswitchinterval(0.1)  # as in the processes of agents
+    waiting: Counter[int] = Counter()
+    guard = threading.Lock()
+
+    def wait_for(change: threading.Event, turn: int) -> None:
+        with guard:
+            waiting[turn] += 1
+            if waiting[turn] == len(numbers):
+                pipe.send((time.perf_counter(), _Counts()))
+        change.wait()
+
+    threads = [
+        threading.Thread(target=_run_client, args=(address, number, requests, writes, wait_for))
+        for number in numbers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _run_client(
+    address: str, number: int, requests: int, writes: int, wait_for: Callable[[threading.Event, int], None]
+) -> None:
+    """Send requests after each change of the node that all clients watch; the last one sets the next watch."""
+    client = KazooClient(address, timeout=30)
+    client.start(timeout=_PATIENCE)
+    node = client.create(f"{_CLIENTS}/{number}", _DATA, ephemeral=True)
+    for turn in itertools.count():
+        change = threading.Event()
+        client.get(_CLIENTS, watch=lambda _, change=change: change.set())
+        wait_for(change, turn)
+        for sent in range(1, requests):
+            if sent * writes // requests > (sent - 1) * writes // requests:
+                client.set(node, _DATA)
+            else:
+                client.get(node)
 
 
 def _available_packages() -> list[AvailablePackage]:
