@@ -22,6 +22,7 @@ from chaos.plan import ACTS, KINDS, draw_plan
 from chaos.round import Round
 from chaos.trace import Trace, say
 from chaos.world import SERVERS, World
+from support.arguments import count, positive_number
 from support.sandboxes import ended_with_the_tests
 from zkdeployment import log
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -116,17 +117,17 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         epilog="A seed draws the same plans each time; what the fleet does meanwhile is up to the machine.",
     )
     parser.add_argument(
-        "--minutes", type=float, default=5.0, help="how long to bring faults (default: %(default)g)"
+        "--minutes", type=positive_number, default=5.0, help="how long to bring faults (default: %(default)g)"
     )
     parser.add_argument("--seed", type=int, help="the seed of the plans (default: a new one, which is printed)")
-    parser.add_argument("--hosts", type=int, default=5, help="hosts of the fleet (default: %(default)s)")
+    parser.add_argument("--hosts", type=count, default=5, help="hosts of the fleet (default: %(default)s)")
     parser.add_argument(
         "--round",
-        type=float,
+        type=positive_number,
         default=45.0,
         help="seconds of faults before the fleet has to converge (%(default)g)",
     )
-    parser.add_argument("--first", type=int, default=1, help="the number of the first round (%(default)s)")
+    parser.add_argument("--first", type=count, default=1, help="the number of the first round (%(default)s)")
     parser.add_argument("--plan", action="store_true", help="print the plan of the first round, and end")
     parser.add_argument("--verbose", action="store_true", help="print the whole trace")
     return parser.parse_args(arguments)

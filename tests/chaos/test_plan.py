@@ -1,6 +1,12 @@
 """Plans of chaos: a seed draws the same faults each time."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
+
+import pytest
 
 from chaos.plan import ACTS, FAULTS, KINDS, draw_plan
 from chaos.pushed import pushed_tree
@@ -75,3 +81,19 @@ def test_a_spoilt_tree_is_repaired():
     assert MISSING_VERSION in text_of(spoilt)
     assert MISSING_VERSION not in text_of(plan)
     assert MISSING_VERSION not in text_of(repaired_plan(spoilt))
+
+
+@pytest.mark.parametrize(
+    ("program", "option", "value"), [("chaos", "--hosts", "0"), ("simulation", "--seeds", "none")]
+)
+def test_an_invalid_number_is_refused_before_anything_starts(program, option, value):
+    done = subprocess.run(
+        [sys.executable, "-m", program, option, value],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"argument {option}: expected a whole number from 1 on, found {value!r}" in done.stderr

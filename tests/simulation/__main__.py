@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from simulation.mutations import DEFECTS, MUTATIONS
 from simulation.themes import THEMES
 from simulation.world import Options, World
+from support.arguments import count, positive_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,15 +123,20 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         epilog="A seed has the same outcome in each run of the same program with the same options.",
     )
     parser.add_argument("--seed", type=int, help="simulate this seed only, and show its whole trace")
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to simulate (default: %(default)s)")
-    parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
-    parser.add_argument("--hours", type=float, help="simulate one seed after the other for this time")
-    parser.add_argument("--hosts", type=int, default=5, help="hosts of each fleet (default: %(default)s)")
     parser.add_argument(
-        "--services", type=int, help="services of each fleet (default: one for ten hosts, at least 4)"
+        "--seeds", type=count, default=100, help="how many seeds to simulate (default: %(default)s)"
+    )
+    parser.add_argument("--first", type=count, default=1, help="the first seed (default: %(default)s)")
+    parser.add_argument("--hours", type=positive_number, help="simulate one seed after the other for this time")
+    parser.add_argument("--hosts", type=count, default=5, help="hosts of each fleet (default: %(default)s)")
+    parser.add_argument(
+        "--services", type=count, help="services of each fleet (default: one for ten hosts, at least 4)"
     )
     parser.add_argument(
-        "--faults", type=float, default=600.0, help="simulated seconds with faults (default: %(default)s)"
+        "--faults",
+        type=positive_number,
+        default=600.0,
+        help="simulated seconds with faults (default: %(default)s)",
     )
     parser.add_argument(
         "--theme", choices=list(THEMES), help="what the seeds are about (default: chosen by the seed)"
