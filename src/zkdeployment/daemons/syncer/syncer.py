@@ -317,8 +317,8 @@ class Syncer:
             self._intents.accept(intents)
         since = self._store.publish(publication, intents)
         if self._signer is not None:
+            # If this record is lost, the next run takes the numbers from the statement and verifies its signature.
             self._sequences.record(publication.sequence, since, publication.revision)
-            self._sequences.settle()
         self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
         return since
 

@@ -64,7 +64,8 @@ class StoredPublication:
     publication ever had an order between services. ``request`` is the operation
     that removes the request that this publication carries out, ``intents`` write the records of intents.
     ``signed`` is the node of the signed statement, ``None`` if nothing was ever signed; ``signing`` writes it and
-    its buckets. ``buckets`` are the nodes of the buckets that were asked for, by name.
+    its buckets. ``buckets`` are the nodes of the buckets that were asked for, by name. ``encoded`` are the data of
+    the publication's targets that were encoded already, by the paths of their nodes.
     """
 
     hosts: Node
@@ -83,6 +84,7 @@ class StoredPublication:
     signed: Node | None = None
     buckets: Mapping[str, Node | None] = field(default_factory=dict)
     signing: SignedOperations = SignedOperations()  # noqa: RUF009  it cannot be changed
+    encoded: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def read_stored(session: Session, publication: Publication, buckets: Collection[str] = ()) -> StoredPublication:
@@ -255,7 +257,7 @@ def _tree_operations(change: TreeChange, versions: Mapping[str, int]) -> Iterato
 
 def _target_operations(publication: Publication, snapshot: StoredPublication) -> Iterator[Operation]:
     touched = publication.targets.keys() if publication.touched is None else publication.touched
-    wanted = encode_targets(publication.targets, touched)
+    wanted = encode_targets(publication.targets, touched, snapshot.encoded)
     for path, data in sorted(wanted.items()):
         node = snapshot.compiled.get(path)
         if node is None:

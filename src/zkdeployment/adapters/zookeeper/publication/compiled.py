@@ -7,6 +7,7 @@ most three nodes.
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -29,11 +30,20 @@ def node_paths(names: Collection[str]) -> list[str]:
     return sorted({paths.target_path(name.removeprefix(_ROLES)) for name in names})
 
 
-def encode_targets(targets: Targets, names: Collection[str]) -> dict[str, bytes]:
-    """Return the data of the nodes of these targets, by path; names without a target have no node."""
+def encode_targets(
+    targets: Targets, names: Collection[str], known: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """Return the data of the nodes of these targets, by path; names without a target have no node.
+
+    ``known`` are the data of targets that were encoded already, by path.
+    """
     written: dict[int, str] = {}  # each assignment's text by its identity: all targets of a service share one
     encoded = {}
     for name in sorted({name.removeprefix(_ROLES) for name in names}):
+        path = paths.target_path(name)
+        if path in known:
+            encoded[path] = known[path]
+            continue
         assignments = (*targets.get(_ROLES + name, ()), *targets.get(name, ()))
         if assignments or name in targets:
             for assignment in assignments:
@@ -42,7 +52,7 @@ def encode_targets(targets: Targets, names: Collection[str]) -> dict[str, bytes]
                         assignment.to_json(), separators=(",", ":"), sort_keys=True
                     )
             data = f"[{','.join(written[id(assignment)] for assignment in assignments)}]"
-            encoded[paths.target_path(name)] = data.encode("ascii")
+            encoded[path] = data.encode("ascii")
     return encoded
 
 

@@ -46,10 +46,12 @@ class PublicationSigning:
     """Signs with ``signer``.
 
     It keeps the digests of the last targets, so that only changed ones are computed, and the data of the statement
-    that it wrote last. Neither is ever taken from ZooKeeper.
+    that it wrote last. Neither is ever taken from ZooKeeper. ``encoded`` are the data of the nodes of those of the
+    last targets that had changed, by path.
     """
 
     signer: PublicationSigner
+    encoded: Mapping[str, bytes] = field(default_factory=dict)
     _targets: Targets = field(default_factory=dict)
     _digests: SignedTargets = field(default_factory=SignedTargets)
     _written: tuple[bytes, SignedTargets] | None = None
@@ -137,7 +139,7 @@ class PublicationSigning:
             return self._digests
         changed = [name for name, assignments in targets.items() if last.get(name) is not assignments]
         changed += last.keys() - targets.keys()
-        encoded = encode_targets(targets, changed)
+        self.encoded = encoded = encode_targets(targets, changed)
         gone = [_name(path) for path in node_paths(changed) if path not in encoded]
         self._digests = self._digests.after({_name(path): data for path, data in encoded.items()}, gone)
         self._targets = targets

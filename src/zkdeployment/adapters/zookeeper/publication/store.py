@@ -26,6 +26,7 @@ from zkdeployment.adapters.zookeeper.publication.builder import (
 )
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets
 from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
+from zkdeployment.adapters.zookeeper.publication.followed_buckets import FollowedBuckets
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, recent_publications, tidy
 from zkdeployment.adapters.zookeeper.publication.intents import (
     intent_operations,
@@ -60,7 +61,6 @@ from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.planning.published_state import FleetHosts, PublishedState
-from zkdeployment.signing.digests import digest_of
 from zkdeployment.signing.sequences import implausible
 from zkdeployment.signing.standing import coming_publication
 
@@ -109,6 +109,7 @@ class ZooKeeperPublications:
         self._history = history
         self._reach = reach
         self._signing = None if signer is None else PublicationSigning(signer)
+        self._buckets = FollowedBuckets(session)
         self._lock: ContenderLock | None = None
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
@@ -178,7 +179,8 @@ class ZooKeeperPublications:
         started = None if self._signing is None else self._signing.start(coming_publication(publication))
         request = None if publication.request is None else carrying_out(self._session, publication.request)
         buckets = () if self._signing is None or started is None else self._signing.changed(started)
-        snapshot = replace(read_stored(self._session, publication, buckets), request=request)
+        encoded = {} if self._signing is None else self._signing.encoded
+        snapshot = replace(read_stored(self._session, publication, buckets), request=request, encoded=encoded)
         current = Cluster.from_properties(snapshot.hosts.properties)
         if current != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
@@ -231,11 +233,7 @@ class ZooKeeperPublications:
         return self._signing is not None and self._signing.has_written(data, buckets)
 
     def has_buckets(self, digests: Mapping[str, str]) -> bool:
-        nodes = self._session.get_many(map(paths.bucket_path, digests))
-        return all(
-            node is not None and digest_of(node.data) == digest
-            for node, digest in zip(nodes, digests.values(), strict=True)
-        )
+        return self._buckets.have(digests)
 
     def renew_signature(self, standing: StandingPublication, *, kept: bytes | None = None) -> bool:
         if self._signing is None:
