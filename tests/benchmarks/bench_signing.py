@@ -4,6 +4,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from benchmarks.results import Result, Scale, best, seconds
 from support.publish_keys import make_key, make_publishers
 from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.publisher_keys import PublisherKeysFile
+from zkdeployment.adapters.ssh_signatures import sign_text
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.model.host import Identity
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
-from zkdeployment.signing.statement import SignedStatement, Statement
+from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.tree.parse import parse_bytes
 from zkdeployment.wiring.trust import trusted_publications
 
@@ -34,57 +36,72 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) -> Iterator[Result]:
     tree = parse_bytes("fleet.zk", fleet_text(hosts).encode()).tree
-    size, against = f"{len(tree):,} nodes", "not signed"
+    size = f"{len(tree):,} nodes"
     key = PublishKey(make_key(scratch / "key"))
     repository = FleetRepository(scratch / "repository", hosts)
     repository.push()
     sides: dict[bool, Side] = {}
-    imports: dict[bool, list[float]] = {False: [], True: []}
+    imports, changes = _Costs(), _Costs()
     for number in range(rounds):
         for signed in (False, True) if number % 2 else (True, False):
             if signed in sides:
                 discard(sides[signed], tree)
             signer = key if signed else None
             sides[signed] = Side(server, f"side{number}{signed}", repository, scratch / f"{signed}", signer)
-            imports[signed].append(seconds(sides[signed].syncer.sync))
-    yield Result(
-        work="full import, signed",
-        size=size,
-        value=best(imports[True]),
-        against=against,
-        reference=best(imports[False]),
-        at_most=_AT_MOST,
-    )
-    changes: dict[bool, list[float]] = {False: [], True: []}
-    processor: dict[bool, list[float]] = {False: [], True: []}
-    signatures: list[float] = []
+            imports.measure(sides[signed], signed=signed)
+    yield from imports.results("whole tree published, signed", size)
+    programs: list[float] = []
     statement = Statement(1, 1, "revision", None, {f"{number:02x}": "0" * 64 for number in range(256)}).to_text()
     for number in range(rounds * 4):
         repository.push()
         for signed in (False, True) if number % 2 else (True, False):
-            taken, used = _publish(sides[signed])
-            changes[signed].append(taken)
-            processor[signed].append(used)
-        signatures.append(seconds(partial(_sign, key, statement)))
+            sides[signed].source.update()
+            changes.measure(sides[signed], signed=signed)
+        programs.append(seconds(partial(sign_text, scratch / "key", NAMESPACE, statement)))
+    yield from changes.results("one property changed, signed", size)
+    yield Result(work="one property changed: ssh-keygen alone", size=size, value=best(programs))
     yield Result(
         work="one property changed, signed",
         size=size,
-        value=best(changes[True]),
-        against=against,
-        reference=best(changes[False]),
+        value=best(changes.wall[True]),
+        against="not signed, then ssh-keygen alone",
+        reference=best(changes.wall[False]) + best(programs),
         at_most=_AT_MOST,
     )
-    yield Result(
-        work="one property changed, signed: processor time of the syncer",
-        size=size,
-        value=best(processor[True]),
-        against=against,
-        reference=best(processor[False]),
-    )
-    yield Result(work="one property changed: signature alone", size=size, value=best(signatures))
     yield from _reading(sides[True], size, scratch, rounds * 4)
     for side in sides.values():
         side.session.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """The seconds that publications took with and without a signature, and the processor time of this process.
+
+    The processor time of ``ssh-keygen``, a process of its own, is not part of it.
+    """
+
+    wall: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
+    processor: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
+
+    def measure(self, side: Side, *, signed: bool) -> None:
+        """Publish the tip that was fetched."""
+        gc.collect()
+        processor, start = time.process_time(), time.perf_counter()
+        side.syncer.sync()
+        self.wall[signed].append(time.perf_counter() - start)
+        self.processor[signed].append(time.process_time() - processor)
+
+    def results(self, work: str, size: str) -> Iterator[Result]:
+        """Yield the whole time, and the processor time of the syncer."""
+        for what, costs in (("", self.wall), (": processor time of the syncer", self.processor)):
+            yield Result(
+                work=f"{work}{what}",
+                size=size,
+                value=best(costs[True]),
+                against="not signed",
+                reference=best(costs[False]),
+                at_most=_AT_MOST,
+            )
 
 
 def _reading(side: Side, size: str, scratch: Path, rounds: int) -> Iterator[Result]:
@@ -120,16 +137,3 @@ def _reading(side: Side, size: str, scratch: Path, rounds: int) -> Iterator[Resu
             reference=best(references),
             at_most=at_most,
         )
-
-
-def _publish(side: Side) -> tuple[float, float]:
-    """Publish the tip; return the seconds, and the seconds of processor time of this process."""
-    side.source.update()
-    gc.collect()
-    processor, start = time.process_time(), time.perf_counter()
-    side.syncer.sync()
-    return time.perf_counter() - start, time.process_time() - processor
-
-
-def _sign(key: PublishKey, statement: str) -> None:
-    key.start(statement)()
