@@ -291,6 +291,20 @@ def test_an_approval_that_only_zookeeper_calls_accepted_does_not_count(
     approved.sync()
 
 
+def test_what_was_accepted_is_forgotten_with_the_last_intent_although_zookeeper_hides_all_intents(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    approved.push("Instantiated", signed=True)
+    approved.sync()
+    published = publishing.get("/zkdeployment/targets") or {}
+    publishing.put("/zkdeployment/targets", {key: published[key] for key in published if key != "intents"})
+    publishing.push(TREE, i_yaml=None)
+    approved.sync(force=True)
+    approved.approvers.write_text(f"bob@example.com {public(make_key(publishing.directory, 'bob'))}\n")
+    approved.push("Instantiated", signed=True)
+    approved.refuses("its signature is not by one of the keys in")
+
+
 def test_an_accepted_approval_counts_when_its_approver_has_left(
     publishing: Publishing, approved: ApprovedPublishing
 ):
