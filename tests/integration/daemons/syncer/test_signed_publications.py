@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
+from support.waiting import wait_until
 from zkdeployment.adapters import publish_key
 from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.ssh_signatures import sign_text
@@ -386,8 +387,7 @@ def test_a_running_syncer_repairs_buckets(signing: Publishing, keys):
         syncer.sync()
         assert not damages(signing)
         signing.client.set(bucket, b"{}")
-        syncer.sync()
-        assert not damages(signing)
+        wait_until(lambda: syncer.sync() and not damages(signing), "the bucket is repaired")
         signing.push(TREE.replace("red", "blue"))  # does not concern h2
         signing.client.delete(bucket)
         syncer.sync()
@@ -397,6 +397,24 @@ def test_a_running_syncer_repairs_buckets(signing: Publishing, keys):
         syncer.sync()
         assert not damages(signing)
     assert standing(signing, keys)[0] == "old"
+
+
+def test_an_idle_syncer_reads_only_buckets_that_have_changed(signing: Publishing, monkeypatch):
+    follow, numbers_of_reads = Session.follow, []
+
+    def counted(session, reads, changed):
+        numbers_of_reads.append(len(reads))
+        return follow(session, reads, changed)
+
+    monkeypatch.setattr(Session, "follow", counted)
+    signing.push(TREE)
+    with signing.syncer() as syncer:
+        for _ in range(3):
+            syncer.sync()
+        assert numbers_of_reads == [len(signing.client.get_children(SIGNED))]
+        signing.client.set(f"{SIGNED}/{bucket_of('h2')}", b"{}")
+        wait_until(lambda: syncer.sync() and not damages(signing), "the bucket is repaired")
+        assert set(numbers_of_reads[1:]) == {1}
 
 
 def test_a_forged_signature_over_the_right_text_is_replaced(signing: Publishing, keys, tmp_path):
