@@ -54,8 +54,8 @@ class IntentJudge:
     def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
         """Return what a draft changes of the intents; ``None`` if there neither were nor are any.
 
-        Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read. What
-        this syncer accepted counts as an intent: ZooKeeper may have lost it.
+        Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
+        What this syncer accepted counts as an intent: ZooKeeper may have lost it.
         """
         if not published.intents and not draft.intents and not self._known():
             return None
