@@ -43,7 +43,7 @@ class PackageChange:
         return bool(self.want or self.remove or self.reinstall)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Undeploy:
     """Call the deploy script with ``-u`` and remove the markers.
 
@@ -78,7 +78,7 @@ class Undeploy:
         return f"{self.kind} {self.deployment}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangeController:
     """Update the role controller's package in a transaction of its own, and remove the remains of old controllers.
 
@@ -99,7 +99,7 @@ class ChangeController:
         return self.kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StartDeployments:
     """Call the controller's ``starting-deployments`` under the role's lock, which is kept for all later steps."""
 
@@ -119,7 +119,7 @@ class StartDeployments:
         return f"{self.kind} {self.controller.path}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EndDeployments:
     """Call the controller's ``ending-deployments``, then release the role's lock."""
 
@@ -139,7 +139,7 @@ class EndDeployments:
         return f"{self.kind} {self.controller.path}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangePackages:
     """Install or change the packages of the desired deployments in one transaction.
 
@@ -164,7 +164,7 @@ class ChangePackages:
         return self.kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckOut:
     """Install a checkout of ``version`` in ``/opt/PACKAGE``, build it, and take the package out of the registry.
 
@@ -185,7 +185,7 @@ class CheckOut:
         return f"{self.kind} /opt/{self.package}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RemoveCheckout:
     """Remove the directory ``/opt/PACKAGE`` of a checkout, which the package manager does not know."""
 
@@ -201,7 +201,7 @@ class RemoveCheckout:
         return f"{self.kind} /opt/{self.package}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Deploy:
     """Call the deploy script for one instance under its service node's lock, then write the marker.
 
@@ -233,7 +233,7 @@ class Deploy:
         return f"{self.kind} {self.deployment}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RemoveSoftware:
     """Remove packages that no deployment needs, with their directories and their entries in the registry.
 
@@ -283,7 +283,7 @@ def packages_of(step: Step) -> frozenset[str]:
             return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """The steps of a host, in order; a converged host has none.
 
