@@ -14,7 +14,7 @@ from zkdeployment.adapters import process
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import operator_adapters
 

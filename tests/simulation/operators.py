@@ -14,7 +14,8 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import GuardOverrides, TreeChange
+from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import operator_adapters
 

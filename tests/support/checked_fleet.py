@@ -26,7 +26,7 @@ from zkdeployment.daemons.checks.pokes import CheckPokes
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

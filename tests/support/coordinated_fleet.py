@@ -27,7 +27,8 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.commits import Author
 from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import Publication, TreeChange
+from zkdeployment.model.publishing.publication import Publication
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
 from zkdeployment.rollout.state import Directive, Ending, RolloutState
 from zkdeployment.wiring.operator import operator_adapters

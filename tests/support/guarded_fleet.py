@@ -21,7 +21,7 @@ from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.config.load import load
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.model.servers import Access, AclEntry, Servers
 from zkdeployment.pools.signed_lease import NAMESPACE as LEASES
 from zkdeployment.signing.statement import NAMESPACE as PUBLICATIONS

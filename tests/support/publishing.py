@@ -20,7 +20,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publication import GuardOverrides, SyncOptions
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

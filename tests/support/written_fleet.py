@@ -22,7 +22,8 @@ from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.model.history import HostResult, PublicationRecord
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import Publication, next_sequence
+from zkdeployment.model.publication import next_sequence
+from zkdeployment.model.publishing.publication import Publication
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.stop import FailureOutput, Stop
 from zkdeployment.model.work import LockedWork
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.host import Host, Identity
-    from zkdeployment.model.publication import DocumentContents
+    from zkdeployment.model.publishing.publication import DocumentContents
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.pools.tenant_session import TenantSession

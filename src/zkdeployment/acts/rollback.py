@@ -10,7 +10,7 @@ from zkdeployment.acts.quarantine import quarantines_of_rollback
 from zkdeployment.errors import RefusedError, UnreachableError, ZkdeploymentError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.commits import ROLLOUT_TRAILER
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.planning.last_good import last_good_revision
 from zkdeployment.planning.rollback import rollback_changes
 from zkdeployment.ports.commits import CommitOrder

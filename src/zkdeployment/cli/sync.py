@@ -15,7 +15,7 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.model.history import ForcedBy
-from zkdeployment.model.publication import GuardOverrides, SyncOptions
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
 from zkdeployment.wiring.syncer import (
     NOTICE_TIMEOUT,
     build_follower,

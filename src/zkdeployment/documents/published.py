@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.documents.kinds import DocumentKind, Subject, ValueT
-    from zkdeployment.model.publication import DocumentContents, DocumentKey
+    from zkdeployment.model.publishing.publication import DocumentContents, DocumentKey
     from zkdeployment.model.tree import Value
 
 #: The kinds whose changes ``StrategyChange`` describes.

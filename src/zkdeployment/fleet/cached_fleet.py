@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.changes import LastCheckChanges
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
-    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.publishing.request import SyncerReport
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.publishing.request import SyncerReport
     from zkdeployment.rollout.state import RolloutState
 
 #: How many hosts and stops a line names.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.publishing.request import PublicationRequest
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Facts, Host, Identity
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.rollout.state import RolloutState
 

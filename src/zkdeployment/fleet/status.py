@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Host
-    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.state import RolloutState

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.tree.diff import describe_change, stored_alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.model.publication import LiveNode
+    from zkdeployment.model.publishing.tree_change import LiveNode
     from zkdeployment.model.tree import Tree
 
 

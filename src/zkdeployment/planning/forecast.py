@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.inventory import Inventory, KnownHost
-    from zkdeployment.model.publication import Targets, TreeChange
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.tree_change import TreeChange
     from zkdeployment.model.tree import Tree, Value
 
 

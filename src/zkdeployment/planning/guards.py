@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from zkdeployment.model.cluster import INITIAL, is_commit
-from zkdeployment.model.publication import RequestState
+from zkdeployment.model.publishing.request import RequestState
 from zkdeployment.planning.targets.selection import unchecked_assignments
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import PublicationRequest, Targets
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.planning.published_state import PublishedState
 
 #: The fraction of the deployments that one publication may end; a single deployment may always end.

@@ -13,7 +13,8 @@ from zkdeployment.tree.layers import desired_tree, select_tops
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.publication import LiveTree, Published, Targets
+    from zkdeployment.model.publication import Published, Targets
+    from zkdeployment.model.publishing.tree_change import LiveTree
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.review import Review
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import LiveTree, Targets
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.tree_change import LiveTree
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree, Value
     from zkdeployment.planning.availability.findings import PackageFindings

@@ -15,7 +15,8 @@ from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import LiveTree, Publication
+from zkdeployment.model.publishing.publication import Publication
+from zkdeployment.model.publishing.tree_change import LiveTree
 from zkdeployment.model.tree import top_path
 from zkdeployment.planning.convergence import count_excluded, is_completed, is_under_way
 from zkdeployment.planning.precedence.entries import ServiceOrder
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import SyncOptions, Targets, TreeChange
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.request import SyncOptions
+    from zkdeployment.model.publishing.tree_change import TreeChange
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.published_state import PublicationSnapshot

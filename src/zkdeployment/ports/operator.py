@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import (
-        GuardOverrides,
-        LiveTree,
-        Published,
-        SyncerReport,
-        Targets,
-        TreeChange,
-    )
+    from zkdeployment.model.publication import Published, Targets
+    from zkdeployment.model.publishing.request import GuardOverrides, SyncerReport
+    from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
     from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Properties

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
+    from zkdeployment.model.publishing.publication import Publication
+    from zkdeployment.model.publishing.request import PublicationRequest
+    from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import FleetHosts, PublishedState

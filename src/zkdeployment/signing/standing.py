@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Publication, Targets
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.strategy import Strategy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.tree import SYMBOLIC_LINK, Tree
 from zkdeployment.tree.format import format_property, format_value
 

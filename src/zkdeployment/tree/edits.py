@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError, TreeError
 from zkdeployment.model.names import RESERVED, NameKind, name_problem
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.tree import SYMBOLIC_LINK, Tree, node_name, parent_path
 from zkdeployment.tree.links import resolve
 
 if TYPE_CHECKING:
-    from zkdeployment.model.publication import LiveTree
+    from zkdeployment.model.publishing.tree_change import LiveTree
 
 
 def removal_change(live: LiveTree, path: str) -> TreeChange:

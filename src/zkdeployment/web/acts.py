@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.branch.jobs import Job
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import CommitOutcome
-    from zkdeployment.model.publication import GuardOverrides
+    from zkdeployment.model.publishing.request import GuardOverrides
     from zkdeployment.model.user import User
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.server import ServerAdapters

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
     from zkdeployment.config.sync import SyncSettings
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.publishing.request import SyncerReport
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.approvals import ApprovalVerifier

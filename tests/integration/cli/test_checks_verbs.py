@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublicati
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

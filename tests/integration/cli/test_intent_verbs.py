@@ -25,7 +25,7 @@ from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.documents.intents.values import parse_subject
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from support.agents import AgentHost, Fleet, called, put_controller, put_script
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.tree import properties_digest
 
 FOO = {"type": "foo", "version": "1.0", "rerun": "changed", "port =>": "/ports foo"}

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.daemons.agent.steps import ordered_steps
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.rollout.state import Ending
 
 TREE = """

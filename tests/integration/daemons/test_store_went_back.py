@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from support.agents import put_script
 from support.waiting import wait_until
 from zkdeployment.errors import AllStopError, StalePublicationError
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

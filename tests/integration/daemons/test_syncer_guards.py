@@ -27,7 +27,8 @@ from zkdeployment.errors import RefusedError, SourceError, TreeError, Zkdeployme
 from zkdeployment.model.act import Act
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.publication import GuardOverrides, SyncOptions, TreeChange
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
+from zkdeployment.model.publishing.tree_change import TreeChange
 
 if TYPE_CHECKING:
     from pathlib import Path

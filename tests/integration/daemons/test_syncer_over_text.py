@@ -13,7 +13,8 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publication import GuardOverrides, SyncOptions, TreeChange
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
+from zkdeployment.model.publishing.tree_change import TreeChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublicati
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import TreeError
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import GuardOverrides, SyncOptions
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.format import format_tree

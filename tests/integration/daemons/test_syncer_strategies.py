@@ -17,7 +17,7 @@ from zkdeployment.errors import NotConvergedError, TreeError
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.host import Facts
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
     from support.publishing import Publishing

@@ -15,7 +15,7 @@ from support.waiting import wait_until
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.cli.main import main
 from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 
 if TYPE_CHECKING:
     from pathlib import Path

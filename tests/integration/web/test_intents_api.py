@@ -27,7 +27,7 @@ from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.intents.edits import find_intent
 from zkdeployment.model.commits import Author
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.user import Role
 from zkdeployment.wiring.approvals import approval_signer

@@ -16,7 +16,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import TreeError
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity, Leased
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.publication import SyncerReport
+from zkdeployment.model.publishing.request import SyncerReport
 from zkdeployment.model.stop import COORDINATOR, Stop
 from zkdeployment.pools.overview import PoolOverview, PoolsStatus
 from zkdeployment.rollout.state import Ending

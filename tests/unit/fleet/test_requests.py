@@ -4,7 +4,7 @@ from zkdeployment.fleet.requests import describe_request, publication_obstacles
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.publishing.request import PublicationRequest
 from zkdeployment.model.stop import Stop
 
 REQUEST = PublicationRequest("1", "ann@adm1", "web 1.3", 0.0, age_limit=60.0, written=100.0)

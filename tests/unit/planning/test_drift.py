@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from zkdeployment.model.publication import LiveNode, TreeChange
+from zkdeployment.model.publishing.tree_change import LiveNode, TreeChange
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.drift import drift, has_foreign_children
 

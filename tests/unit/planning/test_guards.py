@@ -6,7 +6,8 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import PublicationRequest, Published, RequestState
+from zkdeployment.model.publication import Published
+from zkdeployment.model.publishing.request import PublicationRequest, RequestState
 from zkdeployment.planning.guards import (
     date_refusal,
     predecessor,

@@ -3,7 +3,8 @@ import re
 import pytest
 
 from zkdeployment.model.cluster import BY_HAND, Cluster
-from zkdeployment.model.publication import LiveTree, Published
+from zkdeployment.model.publication import Published
+from zkdeployment.model.publishing.tree_change import LiveTree
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.interruption import (
     incompleteness,

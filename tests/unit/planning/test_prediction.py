@@ -4,7 +4,7 @@ from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.model.plan import Undeploy
-from zkdeployment.model.publication import LiveTree
+from zkdeployment.model.publishing.tree_change import LiveTree
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.prediction import PredictionBasis, predict
 from zkdeployment.planning.review import review

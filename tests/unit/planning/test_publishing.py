@@ -11,14 +11,9 @@ from zkdeployment.model.history import ForcedBy, PublicationRecord
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import (
-    LiveTree,
-    OrderEntry,
-    PublicationRequest,
-    Published,
-    SyncOptions,
-    TreeChange,
-)
+from zkdeployment.model.publication import OrderEntry, Published
+from zkdeployment.model.publishing.request import PublicationRequest, SyncOptions
+from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.published_state import PublicationSnapshot

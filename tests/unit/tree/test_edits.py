@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.errors import LinkError, RefusedError, TreeError
-from zkdeployment.model.publication import LiveTree, TreeChange
+from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.edits import link_change, removal_change
 

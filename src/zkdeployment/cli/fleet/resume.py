@@ -10,7 +10,7 @@ from zkdeployment.cli.shared.operator_options import new_act, override_options, 
 from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from zkdeployment.model.act import Act, sanitize
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from zkdeployment.wiring.operator import open_operator
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.model.publication import LiveTree, TreeChange
+    from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
     from zkdeployment.model.servers import Servers
     from zkdeployment.ports.operator import OperatorAdapters
 

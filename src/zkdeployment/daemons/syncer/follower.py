@@ -28,7 +28,7 @@ from zkdeployment.errors import (
 )
 from zkdeployment.log import get_logger
 from zkdeployment.model.history import ForcedBy
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.syncer.syncer import Syncer, SyncReport
     from zkdeployment.daemons.telemetry.probe import Probe
-    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.ports.process import Notifier
     from zkdeployment.ports.publication import PublicationStore
 

@@ -24,7 +24,8 @@ from zkdeployment.signing.standing import StandingPublication
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Published, SyncOptions
+    from zkdeployment.model.publication import Published
+    from zkdeployment.model.publishing.request import SyncOptions
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
     from zkdeployment.ports.publication import PublicationStore, TreeSource

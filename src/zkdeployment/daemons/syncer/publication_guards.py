@@ -16,7 +16,7 @@ from zkdeployment.planning.guards import (
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
-    from zkdeployment.model.publication import PublicationRequest
+    from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.planning.published_state import PublicationSnapshot, PublishedState
     from zkdeployment.planning.publishing import Draft
     from zkdeployment.ports.publication import PublicationStore, TreeSource

@@ -23,7 +23,8 @@ from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.publication import Published, SyncOptions, next_sequence
+from zkdeployment.model.publication import Published, next_sequence
+from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.planning.convergence import has_unfinished_hosts, is_under_way, refusal
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.problem import Problem
-    from zkdeployment.model.publication import Targets, TreeChange
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.tree_change import TreeChange
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.targets.withheld import ServiceTarget
 

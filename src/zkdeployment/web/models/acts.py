@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from zkdeployment.model.act import MAX_REASON_LENGTH, Act, sanitize
 from zkdeployment.model.cluster import Revision
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 
 #: The longest wait for a syncer, in seconds: a request keeps a thread of the service.
 _LONGEST_WAIT = 300.0

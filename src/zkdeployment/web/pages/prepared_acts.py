@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError
 from zkdeployment.fleet.locks import find_lock
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
 from zkdeployment.web import acts

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.status import FleetStatus
     from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.lock import Lock
-    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.publishing.request import SyncerReport
     from zkdeployment.web.views.fleet_verdict import FleetVerdict
     from zkdeployment.web.views.host_list import HostList, StateFilter
     from zkdeployment.web.views.host_map import HostMap

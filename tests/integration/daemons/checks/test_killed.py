@@ -25,7 +25,7 @@ from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 if TYPE_CHECKING:
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.daemons.checks.check_daemon import CheckDaemon
-    from zkdeployment.model.publication import DocumentContents
+    from zkdeployment.model.publishing.publication import DocumentContents
 
 H1 = Identity("h1", "h1")
 

@@ -28,7 +28,7 @@ from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.rollout.recovery import RecoveryStage
 from zkdeployment.rollout.state_machine import HostProgress, RolloutResult
 

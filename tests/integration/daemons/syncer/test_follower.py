@@ -24,7 +24,7 @@ from zkdeployment.daemons.syncer.follower import Follower
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from support.proxy import Proxy
     from support.publishing import Publishing
     from zkdeployment.intents.publication import IntentsChange
-    from zkdeployment.model.publication import Publication
+    from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.tree import Value
     from zkdeployment.ports.publication import TreeSource
 

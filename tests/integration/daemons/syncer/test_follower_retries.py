@@ -20,7 +20,7 @@ from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.daemons.telemetry.probe import Probe
 from zkdeployment.errors import UnreachableError
 from zkdeployment.model.connection_status import ConnectionStatus
-from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.publishing.request import PublicationRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

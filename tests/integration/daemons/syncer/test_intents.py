@@ -27,7 +27,7 @@ from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
 from zkdeployment.wiring.approvals import approval_signer

@@ -5,7 +5,8 @@ import pytest
 from support.publishing import Publishing
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry
-from zkdeployment.model.publication import GuardOverrides, OrderEntry
+from zkdeployment.model.publication import OrderEntry
+from zkdeployment.model.publishing.request import GuardOverrides
 
 
 def tree(host):

@@ -14,7 +14,7 @@ from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleet
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Package
-from zkdeployment.model.publication import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.errors import HostFilesError, RefusedError, TreeError, UnreachableError
-from zkdeployment.model.publication import SyncOptions
+from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.signing.checking import deviations
 from zkdeployment.signing.digests import bucket_of
 from zkdeployment.signing.sequences import SigningRecord

@@ -22,7 +22,7 @@ from zkdeployment.errors import (
     TreeError,
 )
 from zkdeployment.model.act import Act
-from zkdeployment.model.publication import GuardOverrides, SyncOptions
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

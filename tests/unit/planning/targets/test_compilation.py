@@ -12,7 +12,7 @@ from zkdeployment.documents.intents.values import ClusterIntents, DeploymentInte
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.errors import TreeError
 from zkdeployment.model.host import Identity
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.planning.targets.compilation import Recompilation, compile_tree, withheld_after
 from zkdeployment.planning.targets.compiler import compile_targets
 from zkdeployment.planning.targets.wanted import host_problems, wanted_for, wanted_from_tree

@@ -6,7 +6,7 @@ from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost
 from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.tree import Tree
 from zkdeployment.planning.availability.findings import PackageFindings
 from zkdeployment.planning.forecast import forecast

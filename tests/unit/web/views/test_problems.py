@@ -9,7 +9,7 @@ from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.publication import PublicationRequest
+from zkdeployment.model.publishing.request import PublicationRequest
 from zkdeployment.model.stop import Stop
 from zkdeployment.web.views.problems import fleet_problems
 

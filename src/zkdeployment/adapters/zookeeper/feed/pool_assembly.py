@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
-    from zkdeployment.model.publication import DocumentKey
+    from zkdeployment.model.publishing.publication import DocumentKey
     from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.tenant_session import TenantSession

@@ -27,7 +27,7 @@ from zkdeployment.adapters.zookeeper.publication.requests import answer_request,
 from zkdeployment.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent
-from zkdeployment.model.publication import GuardOverrides, PublicationRequest, RequestState
+from zkdeployment.model.publishing.request import GuardOverrides, PublicationRequest, RequestState
 from zkdeployment.model.stop import Stop
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
-    from zkdeployment.model.publication import LiveTree, TreeChange
+    from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.tree.links import Lookup

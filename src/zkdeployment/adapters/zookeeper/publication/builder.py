@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.model.publication import Publication, TreeChange
+    from zkdeployment.model.publishing.publication import Publication
+    from zkdeployment.model.publishing.tree_change import TreeChange
 
 #: A transaction blocks the whole ensemble; this many small operations take about 20 ms.
 OPERATIONS_LIMIT = 2000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.kinds import Subject
-    from zkdeployment.model.publication import DocumentKey, Publication
+    from zkdeployment.model.publishing.publication import DocumentKey, Publication
 
 
 def document_path(key: DocumentKey) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client.nodes import Node, check_path
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.model.names import RESERVED
-from zkdeployment.model.publication import LiveNode, LiveTree
+from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree
 from zkdeployment.model.tree import Tree, parent_path
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
-    from zkdeployment.model.publication import TreeChange
+    from zkdeployment.model.publishing.tree_change import TreeChange
 
 _NAMES = "names"
 _BEGUN = "begun"

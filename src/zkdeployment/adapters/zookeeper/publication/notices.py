@@ -13,7 +13,7 @@ from zkdeployment.errors import ConflictError
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.model.publication import SyncerReport
+    from zkdeployment.model.publishing.request import SyncerReport
 
 
 def give_notice(session: Session, by: str) -> SyncerReport | None:

@@ -9,7 +9,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.errors import ConflictError
-from zkdeployment.model.publication import SyncerReport
+from zkdeployment.model.publishing.request import SyncerReport
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node

@@ -11,7 +11,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.publication import AGE_LIMIT, GuardOverrides, PublicationRequest, RequestState
+from zkdeployment.model.publishing.request import AGE_LIMIT, GuardOverrides, PublicationRequest, RequestState
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node

@@ -76,7 +76,9 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.history import Refusal
     from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.publication import LiveNode, LiveTree, Publication, PublicationRequest
+    from zkdeployment.model.publishing.publication import Publication
+    from zkdeployment.model.publishing.request import PublicationRequest
+    from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.ports.publication import PublicationSigner
     from zkdeployment.rollout.state import RolloutState

@@ -17,7 +17,7 @@ from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLi
 from zkdeployment.errors import ConfigurationError, DeniedError, UnreachableError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
-from zkdeployment.model.publication import TreeChange
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.servers import Access, AclEntry, Servers
 
 if TYPE_CHECKING:

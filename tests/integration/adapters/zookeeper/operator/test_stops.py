@@ -17,7 +17,8 @@ from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import Publication, TreeChange
+from zkdeployment.model.publishing.publication import Publication
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.stop import Stop
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from zkdeployment.adapters.zookeeper.publication.history import folded, merge, r
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.model.history import ForcedBy, HostResult, PublicationRecord
 from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import Publication, TreeChange
+from zkdeployment.model.publishing.publication import Publication
+from zkdeployment.model.publishing.tree_change import TreeChange
 
 ORIGIN = Origin("Ann <ann@example.com>", "web 1.4", 90.0)
 PARENT = "/zkdeployment/history"

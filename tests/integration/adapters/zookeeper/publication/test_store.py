@@ -32,7 +32,9 @@ from zkdeployment.errors import (
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import BY_HAND, INITIAL, Cluster, ClusterState
 from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import Publication, PublicationRequest, TreeChange
+from zkdeployment.model.publishing.publication import Publication
+from zkdeployment.model.publishing.request import PublicationRequest
+from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.model.stop import Stop
 from zkdeployment.model.strategy import ALL_HOSTS, Group, Selector, Strategy
 from zkdeployment.model.tree import Tree
