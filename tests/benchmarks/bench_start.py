@@ -30,7 +30,7 @@ client.close()
 """
 
 #: The same with the libraries that the monitor needs.
-_WITH_LIBRARIES = f"import click, configparser, nagiosplugin\n{_BARE}"
+_WITH_LIBRARIES = f"import configparser, nagiosplugin\n{_BARE}"
 
 _PYTHON = [sys.executable]
 _PROGRAM = [sys.executable, "-m", "zkdeployment"]
@@ -42,7 +42,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         config = _host(Path(scratch), server.address)
         monitor, libraries, bare = _in_turns(
             2 * scale.rounds,
-            [*_PROGRAM, "monitor", str(config)],
+            [*_PROGRAM, "monitor", str(config), "-w", "200", "-c", "600"],
             [*_PYTHON, "-c", _WITH_LIBRARIES, server.address],
             [*_PYTHON, "-c", _BARE, server.address],
         )
