@@ -121,7 +121,8 @@ class ZooKeeperAwaitedService:
         for name in sorted(have):
             finish(self._session, self._sequence, self._service, name)
         rollout = read_outline(self._session, self._sequence)
-        judged = [name for name in missing if name not in have and name not in registered[_EXAMINED:]]
+        not_judged = have.union(registered[_EXAMINED:])
+        judged = [name for name in missing if name not in not_judged]
         return replace(
             progress,
             finished=progress.finished | have,

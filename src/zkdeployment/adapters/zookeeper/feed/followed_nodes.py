@@ -33,6 +33,7 @@ class FollowedNodes:
         self._lock = threading.Lock()
         self._values: dict[Read, Any] = {}
         self._stale: set[Read] = set()
+        self._changed: set[Read] = set()  # not returned yet
         self._connection: int | None = None  # the connection that has the watches; they end with it
 
     @property
@@ -51,12 +52,11 @@ class FollowedNodes:
         return found
 
     def refresh(self, wanted: Callable[[], Iterable[Read]]) -> frozenset[Read]:
-        """Read the outdated nodes, and return the changes since the last call.
+        """Read the outdated nodes, and return the changes since the last call that returned.
 
         ``wanted`` returns everything that is to be followed; it is called again when that may depend on what was
         read. Raises ``UnreachableError`` if the connection was lost during the call: then everything is outdated.
         """
-        changed: set[Read] = set()
         connection, former = self._session.link.connections, self._connection
         self._connection = None
         if connection != former:
@@ -66,11 +66,12 @@ class FollowedNodes:
             due = self._due(frozenset(wanted()))
             if not due:
                 break
-            changed |= self._read(due)
+            self._read(due)
         if connection != self._session.link.connections:
             raise UnreachableError(f"the connection to ZooKeeper at {self._session.connection} was lost")
         self._connection = connection
-        return frozenset(changed)
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
 
     def _due(self, wanted: frozenset[Read]) -> list[Read]:
         """Return the nodes to read, lists of children first, and drop nodes that are not followed any more."""
@@ -81,14 +82,12 @@ class FollowedNodes:
             self._stale.clear()
         return sorted(due, key=lambda read: (not read.children, read.path))
 
-    def _read(self, due: list[Read]) -> set[Read]:
-        changed = set()
+    def _read(self, due: list[Read]) -> None:
         for read, answer in self._session.follow(due, self._note):
             value = tuple(sorted(answer)) if read.children and answer is not None else answer
             if read not in self._values or self._values[read] != value:
-                changed.add(read)
+                self._changed.add(read)
                 self._values[read] = value
-        return changed
 
     def _note(self, event: Any) -> None:
         """Record the report of a watch; kazoo calls this on its thread."""

@@ -1,0 +1,70 @@
+"""Followed nodes on a real ZooKeeper: no change is lost with a connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.zookeeper import renew_session
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.client.transactions import Set
+from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+from zkdeployment.adapters.zookeeper.publication.followed_buckets import FollowedBuckets
+from zkdeployment.errors import UnreachableError
+from zkdeployment.signing.digests import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+
+NODE = Read("/followed")
+
+
+def test_a_change_that_was_read_before_the_connection_was_lost_is_in_the_next_refresh(
+    session: Session, other: Session
+):
+    other.ensure(NODE.path, b"1")
+    nodes = FollowedNodes(session, lambda: None)
+    assert nodes.refresh(lambda: [NODE]) == {NODE}
+    other.commit(Set(NODE.path, b"2"))
+    session.last_transaction()  # which waits for the watch
+    with pytest.raises(UnreachableError):
+        nodes.refresh(_losing_the_connection(session))
+    assert nodes.refresh(lambda: [NODE]) == {NODE}
+    assert nodes.refresh(lambda: [NODE]) == frozenset()
+
+
+def test_a_foreign_bucket_that_was_read_before_the_connection_was_lost_is_noticed(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
+):
+    path = paths.bucket_path("00")
+    other.ensure(path, b"signed")
+    digests = {"00": digest_of(b"signed")}
+    buckets = FollowedBuckets(session)
+    assert buckets.have(digests)
+    other.commit(Set(path, b"foreign"))
+    session.last_transaction()
+    follow = session.follow
+
+    def cut(*arguments: object) -> Iterator[object]:
+        yield from follow(*arguments)
+        raise UnreachableError("the connection is lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "follow", cut)
+        with pytest.raises(UnreachableError):
+            buckets.have(digests)
+    assert not buckets.have(digests)
+
+
+def _losing_the_connection(session: Session):
+    calls = iter([lambda: None, lambda: renew_session(session)])
+
+    def wanted() -> list[Read]:
+        next(calls)()
+        return [NODE]
+
+    return wanted
