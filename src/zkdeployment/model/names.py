@@ -8,6 +8,7 @@ that kind.
 
 from __future__ import annotations
 
+import functools
 import re
 from enum import Enum
 from typing import NamedTuple
@@ -96,12 +97,17 @@ _RULES = {
         "at most 64 letters from a to z, digits and . _ @ + -, beginning with a letter or a digit",
     ),
 }
-_COMPILED = {kind: re.compile(rule.pattern) for kind, rule in _RULES.items()}
+
+
+@functools.cache
+def _compiled(kind: NameKind) -> re.Pattern[str]:
+    """Return the compiled pattern; a program needs few of the kinds, and compiling all of them takes long."""
+    return re.compile(_RULES[kind].pattern)
 
 
 def is_name(kind: NameKind, text: str) -> bool:
     """Whether ``text`` is a valid name of this kind."""
-    return _COMPILED[kind].fullmatch(text) is not None and printable(text) == text
+    return _compiled(kind).fullmatch(text) is not None and printable(text) == text
 
 
 def name_problem(kind: NameKind, text: str) -> str | None:
