@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 #: buckets: an agent reads 28 KB at most, and a change of one target writes 21 KB.
 BUCKETS = tuple(f"{number:02x}" for number in range(256))
 _NAMES = frozenset(BUCKETS)
+_encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -31,7 +32,7 @@ def bucket_of(name: str) -> str:
 
 def encode_bucket(digests: Mapping[str, str]) -> bytes:
     """Return the data of a bucket's node: the digests of its targets by name, as canonical JSON."""
-    return json.dumps(digests, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return _encode_canonically(digests).encode("ascii")
 
 
 def decode_bucket(data: bytes) -> dict[str, str]:

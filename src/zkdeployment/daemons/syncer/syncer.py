@@ -177,7 +177,7 @@ class Syncer:
         self._note(published_state.published)
         if candidate is None:
             return SyncReport(tip)
-        with self._locked(tip):
+        with self._expected_signature(), self._locked(tip):
             prepared, intents = self._prepare_to_sign(candidate, options)
             if prepared is None:
                 return SyncReport(tip)
@@ -255,6 +255,18 @@ class Syncer:
         )
 
     @contextmanager
+    def _expected_signature(self) -> Iterator[None]:
+        """Have the signer prepared while the lock is acquired and the publication is made."""
+        if self._signer is None:
+            yield
+            return
+        self._signer.expect()
+        try:
+            yield
+        finally:
+            self._signer.abandon()
+
+    @contextmanager
     def _locked(self, tip: Revision) -> Iterator[None]:
         """Hold the lock of publications; raises ``LockHeldError`` if another syncer holds it."""
         lock = self._store.lock()
@@ -274,14 +286,12 @@ class Syncer:
         if self._signer is None:
             return self._prepare(candidate, options)
         before = self._sequences.reserve(candidate.sequence)
-        self._signer.expect()
         is_ready = False
         try:
             prepared, intents = self._prepare(candidate, options)
             self._sequences.settle()
             is_ready = prepared is not None
         finally:
-            self._signer.abandon()
             if not is_ready:
                 self._sequences.withdraw(before)
         return prepared, intents

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from kazoo.recipe.lock import Lock
 
 from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
 from support.waiting import wait_until
@@ -18,7 +19,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.errors import HostFilesError, RefusedError, TreeError, UnreachableError
+from zkdeployment.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
 from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.signing.checking import deviations
 from zkdeployment.signing.digests import bucket_of
@@ -346,6 +347,38 @@ def test_nothing_is_published_while_its_number_cannot_be_recorded(signing: Publi
         syncer.sync()
         assert standing(signing, keys)[2] == signing.version
         assert signing.nodes() != before
+
+
+def test_a_signature_is_prepared_before_the_lock_and_abandoned_without_it(signing: Publishing, keys, monkeypatch):
+    calls: list[str] = []
+    key = publish_key.PublishKey
+
+    def noting(owner: type, name: str) -> None:
+        called = getattr(owner, name)
+
+        def note(*arguments: object) -> object:
+            calls.append(name)
+            return called(*arguments)
+
+        monkeypatch.setattr(owner, name, note)
+
+    for owner, name in ((ZooKeeperPublications, "lock"), (key, "expect"), (key, "start"), (key, "abandon")):
+        noting(owner, name)
+    signing.push(TREE)
+    with signing.syncer() as syncer:
+        syncer.sync()
+        before, record = signing.nodes(), syncer._sequences.known
+        signing.push(TREE.replace("red", "blue"))
+        with Lock(signing.client, "/hosts-lock", "process 4711"):
+            calls.clear()
+            with pytest.raises(LockHeldError):
+                syncer.sync()
+        assert calls == ["expect", "lock", "abandon"]
+        assert (signing.nodes(), syncer._sequences.known) == (before, record)
+        calls.clear()
+        syncer.sync()
+        assert calls == ["expect", "lock", "start", "abandon"]
+        assert standing(signing, keys)[2] == signing.version
 
 
 def test_since_is_what_this_syncer_knows(signing: Publishing, keys):

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.publication import Targets
 
-_ROLES = "/roles/"
+#: Above the nodes of controllers: the prefix of the names of their targets.
+ROLES = "/roles/"
+_encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def node_paths(names: Collection[str]) -> list[str]:
     """Return the paths of the nodes of these targets, sorted; ``/roles/ROLE`` shares the node of ROLE."""
-    return sorted({paths.target_path(name.removeprefix(_ROLES)) for name in names})
+    return sorted({paths.target_path(name.removeprefix(ROLES)) for name in names})
 
 
 def encode_targets(
@@ -39,18 +41,16 @@ def encode_targets(
     """
     written: dict[int, str] = {}  # each assignment's text by its identity: all targets of a service share one
     encoded = {}
-    for name in sorted({name.removeprefix(_ROLES) for name in names}):
+    for name in sorted({name.removeprefix(ROLES) for name in names}):
         path = paths.target_path(name)
         if path in known:
             encoded[path] = known[path]
             continue
-        assignments = (*targets.get(_ROLES + name, ()), *targets.get(name, ()))
+        assignments = (*targets.get(ROLES + name, ()), *targets.get(name, ()))
         if assignments or name in targets:
             for assignment in assignments:
                 if id(assignment) not in written:
-                    written[id(assignment)] = json.dumps(
-                        assignment.to_json(), separators=(",", ":"), sort_keys=True
-                    )
+                    written[id(assignment)] = _encode_canonically(assignment.to_json())
             data = f"[{','.join(written[id(assignment)] for assignment in assignments)}]"
             encoded[path] = data.encode("ascii")
     return encoded

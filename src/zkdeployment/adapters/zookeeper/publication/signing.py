@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
-from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets, node_paths
+from zkdeployment.adapters.zookeeper.publication.compiled import ROLES, encode_targets
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.signing.digests import BUCKETS
 from zkdeployment.signing.signed_targets import SignedTargets
@@ -140,8 +140,9 @@ class PublicationSigning:
         changed = [name for name, assignments in targets.items() if last.get(name) is not assignments]
         changed += last.keys() - targets.keys()
         self.encoded = encoded = encode_targets(targets, changed)
-        gone = [_name(path) for path in node_paths(changed) if path not in encoded]
-        self._digests = self._digests.after({_name(path): data for path, data in encoded.items()}, gone)
+        named = {_name(path): data for path, data in encoded.items()}
+        gone = {name.removeprefix(ROLES) for name in changed} - named.keys()
+        self._digests = self._digests.after(named, gone)
         self._targets = targets
         return self._digests
 
