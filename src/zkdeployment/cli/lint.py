@@ -172,7 +172,8 @@ def _check(
     advice = reviewed.documents.advice if rules.strict else ()
     changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
     if rules.repositories and not reviewed.errors:
-        findings = check_packages(open_repositories(rules.repositories), reviewed.targets, review(before).targets)
+        with open_repositories(rules.repositories) as repositories:
+            findings = check_packages(repositories, reviewed.targets, review(before).targets)
         changes += tuple(place(problem, reviewed.linted) for problem in findings.problems)
     problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
     for problem in problems:

@@ -86,7 +86,8 @@ def command(  # noqa: PLR0917  options are arguments
     around the current directory, pushed or not), of REV, or of the tip of the configured branch. With a strategy,
     the order of its groups is shown, too. The plans are based on the inventories that hosts report; the plan of a
     host without an inventory is unknown. Nothing is changed. The exit code is 0 if nothing would change, 4 if
-    something would change, 1 if the tree has errors, breaks the life cycle of an intent, or a host would fail.
+    something would change, 1 if the tree has errors, breaks the life cycle of an intent, or a host would fail, 3
+    if --host names no host that is registered, has reported an inventory or is named in the tree.
 
     With --repositories, or repositories in [sync] of the configuration, the packages that the tree newly wants are
     looked up, and the transactions of hosts are resolved on paper. A package that hosts could not install gives
@@ -144,7 +145,8 @@ def _checked(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]
     """
     repositories = chosen_repositories(given, _config())
     if repositories:
-        return with_package_check(predicted, basis, open_repositories(repositories))
+        with open_repositories(repositories) as opened:
+            return with_package_check(predicted, basis, opened)
     if sys.stderr is not None and sys.stderr.isatty():
         echo(f"the packages are not checked: {MISSING}", err=True)
     return predicted

@@ -80,4 +80,4 @@ class Control:
     def check(self) -> None:
         """Raise ``ShutdownError`` if the daemon was asked to end."""
         if self.stopping:
-            raise ShutdownError("asked to end")
+            raise ShutdownError("this process was asked to end")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.published import DocumentsChange
 from zkdeployment.documents.strategies.changes import StrategyChange
-from zkdeployment.errors import HostFilesError, LinkError, TreeError
+from zkdeployment.errors import HostFilesError, LinkError, NotFoundError, TreeError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.plan import Deploy, Plan
@@ -188,7 +188,8 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     if ``since`` is given: then registered hosts that reached the publication with this sequence do nothing.
     ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included. ``had`` is the
     tree that hosts were last ordered to deploy, if it may be another one than the ``live`` tree. ``lasting`` are
-    the services that hosts undeploy only after other hosts have gained them.
+    the services that hosts undeploy only after other hosts have gained them. Raises ``NotFoundError`` if a
+    selected host is not known and not named in the tree.
     """
     known_hosts = {host.identity.id: host for host in known}
     registered = {host.identity.id: host for host in hosts}
@@ -210,7 +211,7 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     forecasts = [replace(host, lease=leases.get(host.identity.id, "")) for host in forecasts]
     forecasts += _unknown_targets(targets, [host.identity for host in forecasts])
     if selected:
-        forecasts = list(_select(forecasts, selected))
+        forecasts = list(_select(forecasts, targets, selected))
     forecasts.sort(key=lambda host: (host.identity.name, host.identity.id))
     return Forecast(revision, change, tuple(forecasts), partial=bool(selected))
 
@@ -277,13 +278,20 @@ def _unknown_targets(targets: Targets, identities: Sequence[Identity]) -> Iterat
             yield _unknown(Identity(name, name), "no host with this id, name or role is known")
 
 
-def _select(hosts: Sequence[HostForecast], selected: Collection[str]) -> Iterator[HostForecast]:
+def _select(hosts: Sequence[HostForecast], targets: Targets, selected: Collection[str]) -> Iterator[HostForecast]:
+    """Yield the forecasts of the selected hosts; a target without a known host is unknown."""
     names: set[str] = set()
     for host in hosts:
         if not {host.identity.id, host.identity.name}.isdisjoint(selected):
             names |= {host.identity.id, host.identity.name}
             yield host
+    roles = {host.identity.role for host in hosts}
     for name in sorted(set(selected) - names):
+        if name not in targets or name in roles or name.startswith("/"):
+            raise NotFoundError(
+                f"there is no host {name}: expected the id or the name of a host that is registered, has reported"
+                " its inventory or is named in the tree; run 'zkdeployment status' to see the known hosts"
+            )
         yield _unknown(Identity(name, name), "no host with this id or name is known")
 
 

@@ -90,7 +90,7 @@ def predict(
 
     ``title`` names the tree in messages if it has no ``revision``. ``selected`` are hosts by id or name; without
     any, all hosts are predicted. ``keeps_strategy``: the files say nothing about documents, so the
-    published intents stay. Raises ``TreeError``.
+    published intents stay. Raises ``TreeError``, and ``NotFoundError`` for a selected host that does not exist.
     """
     published, cluster, live, last = basis.published, basis.cluster, basis.live, basis.ordered_text
     baseline = Baseline.of_live_tree(live, basis.strategy, basis.documents)

@@ -19,6 +19,7 @@ from zkdeployment.errors import (
     RefusedError,
     RestartError,
     RetiredError,
+    ShutdownError,
     SourceError,
     TreeError,
     UnknownRevisionError,
@@ -45,6 +46,7 @@ RETRY_AFTER = 5
 STATUSES: Sequence[tuple[type[ZkdeploymentError], int]] = (
     (UnreachableError, 503),
     (RestartError, 503),
+    (ShutdownError, 503),
     (WaitTimeoutError, 503),
     (UnknownRevisionError, 404),
     (SourceError, 503),

@@ -33,16 +33,16 @@ def syncer_repositories(sync: SyncSettings, *, tick: Callable[[], None] = lambda
 
 
 @contextlib.contextmanager
-def temporary_repositories(sync: SyncSettings) -> Iterator[HostRepositories | None]:
+def temporary_repositories(sync: SyncSettings, *, tick: Callable[[], None]) -> Iterator[HostRepositories | None]:
     """Yield the configured repositories, cached in a temporary directory; ``None`` if none are configured.
 
-    The service has no other directory of its own.
+    The service has no other directory of its own. ``tick`` is as in ``syncer_repositories``.
     """
     if not sync.repositories:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="zkdeployment-packages-") as cache:
-        yield DnfHostRepositories(Path(cache), NamedRepositories(sync.repositories))
+        yield DnfHostRepositories(Path(cache), NamedRepositories(sync.repositories), tick=tick)
 
 
 def check_repositories(configured: Sequence[str], where: str) -> None:

@@ -82,7 +82,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 adapters = replace(
                     adapters,
                     read_revision=partial(read_revision, settings),
-                    repositories=stack.enter_context(temporary_repositories(settings.sync)),
+                    repositories=stack.enter_context(temporary_repositories(settings.sync, tick=control.check)),
                 )
             application = build_application(adapters, public_site(service))
             server = HttpServer(application, listener, encryption)

@@ -152,6 +152,9 @@ def test_text_output_groups_hosts_with_the_same_changes(run, publishing):
     code, out, _ = run("--revision", "proposal", "--host", "h2")
     assert code == 0
     assert "runs starting-deployments /roles/web under the lock of role web" in out
+    code, out, err = run("--revision", "proposal", "--host", "h2", "--host", "h22")
+    assert (code, out) == (3, "")
+    assert "there is no host h22: expected the id or the name of a host that is registered" in err
 
 
 def test_errors_are_reported_with_their_place_and_nothing_is_planned(run, tmp_path):

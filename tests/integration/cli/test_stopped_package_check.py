@@ -1,4 +1,4 @@
-"""A syncer that is asked to end while it checks packages: an endless answer of a server, real dnf and signals."""
+"""Programs that are asked to end while they check packages: a server's endless answer, real dnf and signals."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, ClassVar
 
+import httpx
 import psutil
 import pytest
 
 from support.supervisor import heard
 from support.waiting import wait_until
+from zkdeployment.model.act import Act
+from zkdeployment.model.servers import Servers
+from zkdeployment.model.user import NewUser, Role
+from zkdeployment.sandbox.zookeeper import free_port
+from zkdeployment.wiring.users import open_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +88,7 @@ def solvers(directory: Path) -> list[psutil.Process]:
     return [
         found
         for found in psutil.process_iter(["cmdline"])
-        if any(f"{directory}/var/.tree.packages/" in word for word in found.info["cmdline"] or [])
+        if any(f"cachedir={directory}/" in word for word in found.info["cmdline"] or [])
     ]
 
 
@@ -121,6 +128,66 @@ def test_a_check_of_packages_serves_the_watchdog_and_ends_at_sigterm_with_nothin
     assert publishing.version == "none"
     assert publishing.client.get_children("/hosts-lock") == []
     assert (tmp_path / "var/.tree.unfinished").exists()
+
+
+@pytest.mark.parametrize("verb", [("lint", "--packages"), ("plan",)], ids=["lint", "plan"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_while_it_checks_packages_ends_dnf(
+    metadata, config: Path, tmp_path: Path, verb, number
+):
+    (tmp_path / "a.zk").write_text(TREE)
+    argv = [sys.executable, "-m", "zkdeployment", *verb, "--config", str(config), str(tmp_path / "a.zk")]
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True) as command:
+        try:
+            wait_until(lambda: metadata.clients, "dnf reads the metadata")
+            assert solvers(tmp_path)
+            command.send_signal(number)
+            assert command.wait(10) == 128 + signal.SIGINT
+        finally:
+            command.kill()
+        assert command.stderr is not None
+        assert command.stderr.read().strip() == "interrupted"
+    assert solvers(tmp_path) == []
+    wait_until(lambda: not metadata.clients, "the connection has ended")
+
+
+def test_a_service_that_is_asked_to_end_does_not_wait_for_a_check_of_packages(
+    publishing: Publishing, metadata, config: Path, tmp_path: Path
+):
+    publishing.push(TREE)
+    port = free_port()
+    with config.open("a") as file:
+        file.write(f"[server]\nlisten = 127.0.0.1:{port}\n")
+    with open_users(Servers(str(publishing.zookeeper)), ()) as users:
+        key = users.add(NewUser(name="ann", role=Role.VIEWER), Act("tests", "user", "", 0.0)).key
+    argv = [sys.executable, "-m", "zkdeployment", "serve", str(config)]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with (
+        subprocess.Popen(argv, env=environment) as service,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", auth=("ann", key), timeout=60) as client,
+        ThreadPoolExecutor() as pool,
+    ):
+        try:
+            wait_until(lambda: is_healthy(client), "the service answers")
+            answer = pool.submit(client.get, "/api/v1/plan")
+            wait_until(lambda: metadata.clients, "dnf reads the metadata")
+            assert solvers(tmp_path)
+            service.terminate()
+            assert service.wait(10) == 0
+            assert answer.result().status_code == 503
+        finally:
+            service.kill()
+    assert solvers(tmp_path) == []
+    assert list(tmp_path.glob("zkdeployment-packages-*")) == []
+
+
+def is_healthy(client: httpx.Client) -> bool:
+    """Return whether a service answers and has a connection to ZooKeeper."""
+    try:
+        return client.get("/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def test_an_idle_syncer_serves_the_watchdog(publishing: Publishing, config: Path, tmp_path: Path):

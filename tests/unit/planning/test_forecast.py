@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zkdeployment.documents.strategies.changes import StrategyChange
+from zkdeployment.errors import NotFoundError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
@@ -200,8 +201,20 @@ class TestAServiceThatRunsAgainOnlyWhenChanged:
 def test_only_hosts_asked_for_are_shown_by_id_or_name():
     hosts = [host(number) for number in (1, 2, 3)]
     known_hosts = [known(number) for number in (1, 2, 3)]
-    seen = look(NODES, hosts, known_hosts, selected=["h1", "app3", "h9"])
-    assert outlooks(seen) == {"h1": Outlook.REPEATS, "h3": Outlook.REPEATS, "h9": Outlook.UNKNOWN}
+    nodes = changed("/who/foo/deploy/h8") | {"/who/foo/deploy/h9": {"n": 0}}
+    seen = look(nodes, hosts, known_hosts, selected=["app2", "h3", "h8", "h9"])
+    assert {identity: outlook is Outlook.UNKNOWN for identity, outlook in outlooks(seen).items()} == {
+        "h2": False,
+        "h3": False,
+        "h8": True,
+        "h9": True,
+    }
+
+
+@pytest.mark.parametrize("name", ["h99", "web", "/roles/web", ""])
+def test_a_selected_host_that_does_not_exist_is_refused(name):
+    with pytest.raises(NotFoundError, match=f"there is no host {name}: expected the id or the name of a host"):
+        look(NODES, selected=["h1", name])
 
 
 def test_a_forecast_as_json():

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from zkdeployment.cli.shared.interruption import interrupted_by_signals
 from zkdeployment.config.find_servers import SYSTEM_CONFIGURATION
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.ports.host_repositories import HostRepositories
 
@@ -55,8 +57,10 @@ def _named_repositories(values: Sequence[str]) -> tuple[str, ...]:
     return repositories
 
 
-def open_repositories(repositories: Sequence[str]) -> HostRepositories:
-    """Return the repositories, as ``check_packages`` reads them."""
+@contextmanager
+def open_repositories(repositories: Sequence[str]) -> Iterator[HostRepositories]:
+    """Yield the repositories, as ``check_packages`` reads them; a signal inside the block ends dnf, too."""
     from zkdeployment.wiring.host_repositories import own_repositories  # noqa: PLC0415  for quick commands without
 
-    return own_repositories(repositories)
+    with interrupted_by_signals():
+        yield own_repositories(repositories)
