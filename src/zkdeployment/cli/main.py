@@ -26,6 +26,7 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the program and exit: expected errors end with one line on stderr and their exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters outside of the terminal's encoding are escaped
             stream.reconfigure(errors="backslashreplace")
@@ -48,6 +49,14 @@ def main(argv: list[str] | None = None) -> NoReturn:
             echo(f"zkdeployment: {place}{error.strerror or error}", err=True)
         status = 1
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Discard the output to streams that the caller has closed, as ``>&-`` does in a shell."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  as long as the process runs
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  as above
 
 
 def check() -> NoReturn:

@@ -88,3 +88,16 @@ def test_a_closed_output_pipe_causes_no_error_message():
     done = program("version", stdout=writing)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_output_to_a_closed_stream_is_discarded_and_gets_into_no_other(tmp_path, number: int):
+    (tmp_path / "a.zk").write_text("/a\n  title\n")
+    argv = [sys.executable, "-m", "zkdeployment", "lint", str(tmp_path)]
+    whole = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, timeout=60, check=False, preexec_fn=lambda: os.close(number))
+    assert whole.returncode == 1
+    assert whole.stdout
+    assert whole.stderr
+    assert done.returncode == 1
+    assert (done.stdout, done.stderr) == ((b"", whole.stderr) if number == 1 else (whole.stdout, b""))
