@@ -25,8 +25,8 @@ from zkdeployment.daemons.coordinator.coordinator import Coordinator
 from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
 from zkdeployment.model.act import Act
 from zkdeployment.model.commits import Author
-from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.model.publishing.publication import Publication
 from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.rollout.permission import Grant, Phase, PhaseReport

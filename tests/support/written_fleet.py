@@ -19,10 +19,10 @@ from zkdeployment.adapters.zookeeper.publication.documents import subject_name
 from zkdeployment.adapters.zookeeper.publication.intents import intent_operations, read_intent_nodes
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
-from zkdeployment.model.history import HostResult, PublicationRecord
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.publication import next_sequence
+from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.model.publishing.publication import Publication
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.stop import FailureOutput, Stop
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.publishing.publication import DocumentContents
     from zkdeployment.model.strategy import Strategy

@@ -14,7 +14,7 @@ from zkdeployment.cli.shared.operator_options import new_act, override_options, 
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.load import load
 from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
 from zkdeployment.wiring.syncer import (
     NOTICE_TIMEOUT,

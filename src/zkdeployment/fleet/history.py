@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import HostResult, PublicationRecord
+    from zkdeployment.model.history import HostResult
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.state import RolloutState
 

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Facts, Host, Identity
     from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publishing.history import Refusal
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.rollout.state import RolloutState

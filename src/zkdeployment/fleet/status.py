@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.history import Refusal
     from zkdeployment.model.host import Host
+    from zkdeployment.model.publishing.history import Refusal
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.stop import Stop
     from zkdeployment.model.tree import Value

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import PublicationRecord
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.rollout.state import RolloutState
 
 

@@ -13,8 +13,8 @@ from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.history import PublicationRecord
 from zkdeployment.model.problem import Problem, Severity
+from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.model.publishing.publication import Publication
 from zkdeployment.model.publishing.tree_change import LiveTree
 from zkdeployment.model.tree import top_path

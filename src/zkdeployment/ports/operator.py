@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import Published, Targets
+    from zkdeployment.model.publishing.history import PublicationRecord, Refusal
     from zkdeployment.model.publishing.request import GuardOverrides, SyncerReport
     from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
     from zkdeployment.model.stop import FailureOutput

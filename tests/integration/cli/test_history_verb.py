@@ -13,7 +13,7 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.cli.shared.operator_options import new_act
-from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import SyncOptions
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"

@@ -15,7 +15,7 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:

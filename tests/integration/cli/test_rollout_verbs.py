@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
 from zkdeployment.cli.main import main
-from zkdeployment.model.history import PublicationRecord
+from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.model.strategy import Pace
 from zkdeployment.rollout.engine import record
 from zkdeployment.rollout.tasks import next_task

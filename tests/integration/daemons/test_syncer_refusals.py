@@ -14,7 +14,7 @@ from zkdeployment.errors import NotConvergedError, RefusedError, TreeError
 from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.history import Refusal
+from zkdeployment.model.publishing.history import Refusal
 from zkdeployment.model.publishing.request import GuardOverrides
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from zkdeployment.cli.fleet.history import render
-from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.model.history import HostResult
 from zkdeployment.model.origin import Origin
+from zkdeployment.model.publishing.history import PublicationRecord
 
 REVISION = "4f2a9c0d1e" * 4
 HEADS = ["REVISION", "PUBLISHED", "TOOK", "DONE", "SUBJECT"]

@@ -1,6 +1,7 @@
 """The last good revision of the history."""
 
-from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.model.history import HostResult
+from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.planning.last_good import last_good_revision
 
 

@@ -7,11 +7,11 @@ import pytest
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.history import ForcedBy, PublicationRecord
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.publication import OrderEntry, Published
+from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
 from zkdeployment.model.publishing.request import PublicationRequest, SyncOptions
 from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
 from zkdeployment.model.source_files import SourceFile

@@ -25,7 +25,7 @@ from zkdeployment.adapters.zookeeper.locks.service_locks import (
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
 from zkdeployment.adapters.zookeeper.pools.host_lease import read_lease
 from zkdeployment.adapters.zookeeper.publication.assignments import read_services, read_wanted
-from zkdeployment.adapters.zookeeper.publication.history import write_result
+from zkdeployment.adapters.zookeeper.publication.host_result import write_result
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission, reporting
 from zkdeployment.adapters.zookeeper.service_orders import (

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import HostResult, PublicationRecord
+    from zkdeployment.model.history import HostResult
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.servers import Servers
 
 _LAST = 20

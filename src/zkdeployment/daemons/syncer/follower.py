@@ -27,7 +27,7 @@ from zkdeployment.errors import (
     without_secrets,
 )
 from zkdeployment.log import get_logger
-from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:

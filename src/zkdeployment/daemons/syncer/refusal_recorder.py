@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError, SourceError, TreeError, ZkdeploymentError, without_secrets
 from zkdeployment.log import get_logger
-from zkdeployment.model.history import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal
+from zkdeployment.model.publishing.history import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal
 from zkdeployment.printable import printable
 
 if TYPE_CHECKING:

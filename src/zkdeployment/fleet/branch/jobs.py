@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import PublicationRecord, Refusal
+    from zkdeployment.model.publishing.history import PublicationRecord, Refusal
     from zkdeployment.model.tree import Value
 
 

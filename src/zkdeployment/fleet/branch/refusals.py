@@ -9,7 +9,7 @@ from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
 
 if TYPE_CHECKING:
-    from zkdeployment.model.history import Refusal
+    from zkdeployment.model.publishing.history import Refusal
 
 
 def describe_refusal(refusal: Refusal, now: float) -> str:

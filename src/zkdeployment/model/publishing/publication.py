@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.cluster import Cluster, Revision
-    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.publication import OrderEntry, Published, Targets
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.publishing.tree_change import TreeChange
     from zkdeployment.model.strategy import Strategy
 

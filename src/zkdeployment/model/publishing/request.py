@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.history import ForcedBy
+    from zkdeployment.model.publishing.history import ForcedBy
 
 #: The default age in seconds after which a request is no longer served.
 AGE_LIMIT = 300.0

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.fleet.status import FleetStatus
-    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.lock import Lock
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.publishing.request import SyncerReport
     from zkdeployment.web.views.fleet_verdict import FleetVerdict
     from zkdeployment.web.views.host_list import HostList, StateFilter

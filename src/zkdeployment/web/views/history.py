@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import HostResult, PublicationRecord
+    from zkdeployment.model.history import HostResult
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.rollout.state import RolloutState
     from zkdeployment.web.views.moments import Moment
 

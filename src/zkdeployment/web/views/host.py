@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.explanation import Explanation
     from zkdeployment.fleet.host_status import HostStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
-    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.host import Facts, Identity
     from zkdeployment.model.inventory import Inventory, KnownHost
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.web.views.moments import Moment
     from zkdeployment.web.views.states import StateSign
 

@@ -19,7 +19,7 @@ from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublicati
 from zkdeployment.adapters.zookeeper.rollout.records import read_current
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.act import Act
-from zkdeployment.model.history import ForcedBy
+from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.rollout.recovery import RecoveryStage
 from zkdeployment.rollout.state_machine import RolloutResult

@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.fleet.branch.jobs import Job, JobState, job_of
-from zkdeployment.model.history import PublicationRecord, Refusal
+from zkdeployment.model.publishing.history import PublicationRecord, Refusal
 
 RECORDS = [PublicationRecord(f"r{number}", 1.0, sequence=number * 10) for number in (3, 2, 1)]
 

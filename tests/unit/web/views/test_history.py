@@ -1,8 +1,9 @@
 """The pages of the history: publications by pages, and the outcome of one on each host."""
 
 from zkdeployment.model.act import Act
-from zkdeployment.model.history import ForcedBy, HostResult, PublicationRecord
+from zkdeployment.model.history import HostResult
 from zkdeployment.model.origin import Origin
+from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
 from zkdeployment.web.views.history import (
     PAGE_SIZE,
     TreeDifference,

@@ -7,10 +7,11 @@ from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.model.history import HostResult
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 from zkdeployment.model.origin import Origin
+from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.web.views.host import host_view
 
 NOW = 10_000.0

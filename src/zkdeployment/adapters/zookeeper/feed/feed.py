@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import PublicationRecord
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.pools.tenant_session import TenantSession

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
-    from zkdeployment.model.history import PublicationRecord, Refusal
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published, Targets
+    from zkdeployment.model.publishing.history import PublicationRecord, Refusal
     from zkdeployment.model.publishing.request import SyncerReport
     from zkdeployment.model.stop import FailureOutput
     from zkdeployment.model.strategy import Strategy

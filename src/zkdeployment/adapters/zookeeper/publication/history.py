@@ -9,27 +9,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import (
     NODE_LIMIT,
-    Create,
     Delete,
     Operation,
     Set,
-    TransactionError,
 )
-from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.log import get_logger
-from zkdeployment.model.history import HostResult, PublicationRecord
+from zkdeployment.model.history import HostResult
+from zkdeployment.model.publishing.history import PublicationRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.model.cluster import Revision
 
 #: How many publications are kept.
 LIMIT = 500
@@ -44,22 +40,6 @@ _CHUNK = 1000
 
 #: Requests for the results of all hosts.
 _REQUESTS = 8
-
-
-def write_result(session: Session, revision: Revision, result: HostResult) -> None:
-    """Record a host's result in the publication of ``revision``; a version that was set by hand has no record."""
-    targets = session.get(paths.TARGETS)
-    last = decode_published(targets)
-    if last.revision != revision or not last.sequence:
-        return
-    data = encode(result.to_json())
-    mine = f"{paths.history_path(last.sequence)}/{result.host_id}"
-    try:
-        session.commit(Create(mine, data))
-    except TransactionError:
-        node = session.get(mine)  # there is none if the publication has no record
-        if node is not None:
-            session.commit(Set(mine, data, node.version))
 
 
 def recent_publications(sequences: Sequence[int]) -> list[str]:

@@ -10,7 +10,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import is_revision
-from zkdeployment.model.history import Refusal
+from zkdeployment.model.publishing.history import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.intents.reality import FleetReports
-    from zkdeployment.model.history import Refusal
     from zkdeployment.model.inventory import KnownHost
+    from zkdeployment.model.publishing.history import Refusal
     from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree

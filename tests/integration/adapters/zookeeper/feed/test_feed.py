@@ -21,9 +21,9 @@ from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.events.event_log import EventBatch
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.history import Refusal
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.model.publishing.history import Refusal
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 
 

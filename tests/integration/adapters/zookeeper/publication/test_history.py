@@ -14,8 +14,9 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.publication import history
 from zkdeployment.adapters.zookeeper.publication.history import folded, merge, read_history
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.model.history import ForcedBy, HostResult, PublicationRecord
+from zkdeployment.model.history import HostResult
 from zkdeployment.model.origin import Origin
+from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
 from zkdeployment.model.publishing.publication import Publication
 from zkdeployment.model.publishing.tree_change import TreeChange
 
