@@ -48,7 +48,7 @@ def test_a_denied_lock_acquisition_stops_the_fleet_with_the_reason(fleet, host):
     close(fleet, "/agent-locks/who,myfoo")
     with host.process() as agent:
         host.wait_for_error()
-        assert "does not allow to read /agent-locks/who,myfoo: missing rights" in host.node["error"]
+        assert "does not allow to create /agent-locks/who,myfoo/" in host.node["error"]
         assert fleet.version is None
         assert fleet.calls() == []
         open_again(fleet, "/agent-locks/who,myfoo")
