@@ -21,7 +21,7 @@ from zkdeployment.model.host import Identity
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.tree.parse import parse_bytes
-from zkdeployment.wiring.trust import trusted_publications
+from zkdeployment.wiring.host.trust import trusted_publications
 
 #: The most that a signed publication may cost, as a multiple of one without a signature.
 _AT_MOST = 1.1

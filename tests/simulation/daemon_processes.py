@@ -193,7 +193,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "wiring.agent.RunDirectory": run_directory,
         "wiring.agent.Filesystem": files,
         "wiring.agent.ScriptRunner": scripts,
-        "wiring.agent.AuthorizedKeys": _Access,
+        "wiring.host.leases.AuthorizedKeys": _Access,
         "wiring.agent.Program": _Nothing,
         "wiring.agent.CheckoutPlaces": _Nothing,
         "wiring.agent.SmtpMailer": _Nothing,

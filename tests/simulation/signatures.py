@@ -144,7 +144,7 @@ def signed_fleet(world: World) -> dict[str, Any]:
         "wiring.syncer.publication_signer": lambda _settings: SimulatedKey(world) if world.theme.signed else None,
         "daemons.syncer.signed_sequences.ThreadPoolExecutor": InlineExecutor,
         "wiring.syncer.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
-        "wiring.trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
-        "wiring.trust.PublishedFile": memory,
-        "wiring.trust.VerifiedPropertiesFiles": VerifiedOnMachine,
+        "wiring.host.trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
+        "wiring.host.trust.PublishedFile": memory,
+        "wiring.host.trust.VerifiedPropertiesFiles": VerifiedOnMachine,
     }

@@ -16,9 +16,9 @@ from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies
+from zkdeployment.wiring.host.trust import check_publishers
 from zkdeployment.wiring.process import check_access
 from zkdeployment.wiring.publish_key import lease_signer, publication_signer
-from zkdeployment.wiring.trust import check_publishers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

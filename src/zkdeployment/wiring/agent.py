@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import zkdeployment
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
+from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.mail import SmtpMailer
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.packages.none import NoPackages
@@ -34,14 +34,13 @@ from zkdeployment.config.load import load
 from zkdeployment.daemons.agent.agent import Agent
 from zkdeployment.daemons.agent.agent_adapters import AgentAdapters, ReportingAdapters
 from zkdeployment.daemons.agent.deployment_run import HostCommands
-from zkdeployment.daemons.agent.plans import preview
+from zkdeployment.daemons.agent.host_role import HostRole
 from zkdeployment.daemons.agent.reporting.host_reporting import make_host_reporting
 from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.telemetry.agent_events import AgentEvents
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.log import bind_process, get_logger
 from zkdeployment.model.host import Host
-from zkdeployment.pools.lease import first_record
 from zkdeployment.wiring.host_names import record_name, wait_for_full_name, with_full_name
 from zkdeployment.wiring.process import arm_failpoints, build_probe
 
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.config.settings import Settings
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
     from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.model.cluster import Revision
@@ -113,7 +113,8 @@ def build_agent(
             trusted_leases=_trusted_leases(settings, session),
         )
         commands = HostCommands(settings.after, settings.after_failure)
-        yield Agent(agent_adapters, reporting, control, commands=commands), control
+        lease = _host_role(settings, agent_adapters, reporting)
+        yield Agent(agent_adapters, reporting, control, commands=commands, lease=lease), control
     finally:
         session.close()
         run.release()
@@ -124,14 +125,19 @@ def _with_lease(settings: Settings, run: RunDirectory, host: Host) -> Host:
     idle_role = host.identity.role
     if not settings.leasable or idle_role is None:
         return host
-    record = first_record(run.read_lease(), idle_role, has_version=host.version is not None)
-    return replace(
-        host,
-        identity=replace(host.identity, role=record.lease.role),
-        idle_role=idle_role,
-        leased=record.lease.reached if record.is_reached else None,
-        completed=host.completed if record.is_reached else None,
-    )
+    with late_import():
+        from zkdeployment.wiring.host.leases import with_lease  # noqa: PLC0415
+    return with_lease(run, host, idle_role)
+
+
+def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostReporting) -> HostRole:
+    """Return what follows the lease of a host that can be leased; others do not load it."""
+    idle_role = reporting.host.idle_role
+    if idle_role is None:
+        return HostRole()
+    with late_import():
+        from zkdeployment.wiring.host.leases import lease_follower  # noqa: PLC0415
+    return lease_follower(settings.root, adapters, reporting, idle_role)
 
 
 def _end_leases(settings: Settings, run: RunDirectory) -> None:
@@ -139,11 +145,9 @@ def _end_leases(settings: Settings, run: RunDirectory) -> None:
     record = run.read_lease()
     if record is None:
         return
-    access = AuthorizedKeys(settings.root)
-    access.admit(())
-    if record.lease.keys:
-        access.end_connections()
-    run.end_leases(settings.require_identity().role)
+    with late_import():
+        from zkdeployment.wiring.host.leases import end_leases  # noqa: PLC0415
+    end_leases(settings.root, run, record, settings.require_identity().role)
 
 
 def run_agent(
@@ -190,6 +194,8 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
 
 def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
     """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
+    from zkdeployment.daemons.agent.plan_preview import preview  # noqa: PLC0415  a running agent needs no preview
+
     settings = with_full_name(settings)
     run = RunDirectory(settings.require_run_directory())
     with Session(settings.servers) as session:
@@ -231,7 +237,7 @@ def _trusted_publications(settings: Settings, session: Session, run: RunDirector
     """Return the reader of signed publications for a host with publishers; others do not load it."""
     if settings.publishers is None:
         return None
-    from zkdeployment.wiring.trust import trusted_publications  # noqa: PLC0415
+    from zkdeployment.wiring.host.trust import trusted_publications  # noqa: PLC0415
 
     return trusted_publications(settings.publishers, session, root=settings.root, run=run.path)
 
@@ -240,7 +246,7 @@ def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | Non
     """Return the reader of signed leases for a host with publishers that can be leased."""
     if settings.publishers is None or not settings.leasable:
         return None
-    from zkdeployment.wiring.trust import trusted_leases  # noqa: PLC0415
+    from zkdeployment.wiring.host.trust import trusted_leases  # noqa: PLC0415
 
     return trusted_leases(settings.publishers, session, root=settings.root)
 
@@ -273,7 +279,6 @@ def _agent_adapters(
         packages=packages,
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
-        access=AuthorizedKeys(settings.root),
     )
 
 

@@ -7,12 +7,14 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.mail import SmtpMailer
 from zkdeployment.adapters.metrics_file import MetricsFile
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.scripts.record import ScriptRecord
 from zkdeployment.errors import RestartError
+from zkdeployment.pools.lease import Lease, LeaseRecord
 
 MESSAGE = (
     "a library cannot be imported: import of {} halted; None in sys.modules; if an upgrade has just replaced it, a"
@@ -58,6 +60,16 @@ def test_an_agent_that_cannot_look_for_a_running_dnf_or_script_asks_for_a_restar
     (tmp_path / "script").write_text(json.dumps({"unit": "", "argv": ["/a"], "begun": time.time()}))
     with pytest.raises(RestartError):
         ScriptRecord(tmp_path / "script").orphan()
+
+
+def test_a_host_that_was_leased_needs_the_module_of_leases_and_others_do_not(gone, tmp_path):
+    run = RunDirectory(tmp_path)
+    run.write_lease(LeaseRecord(Lease("ci", 1), is_reached=True))
+    gone("zkdeployment.pools.lease")
+    with pytest.raises(RestartError, match="if an upgrade has just replaced it"):
+        run.read_lease()
+    (tmp_path / "lease").unlink()
+    assert run.read_lease() is None
 
 
 def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():

@@ -110,6 +110,8 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
         "zkdeployment.adapters.svn",
         "zkdeployment.cli.program",
         "zkdeployment.config.server",
+        "zkdeployment.daemons.agent.lease_follower",
+        "zkdeployment.daemons.agent.plan_preview",
         "zkdeployment.daemons.telemetry.probe",
         "zkdeployment.fleet.metrics",
         "zkdeployment.model.publishing.history",
@@ -117,7 +119,9 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
         "zkdeployment.model.publishing.request",
         "zkdeployment.model.strategy",
         "zkdeployment.model.user",
+        "zkdeployment.pools",
         "zkdeployment.signing",
+        "zkdeployment.wiring.host",
     }
 
 

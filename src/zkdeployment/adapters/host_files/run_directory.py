@@ -18,9 +18,9 @@ from zkdeployment.adapters.host_files.failure_file import FailureFile
 from zkdeployment.adapters.host_files.identity_file import IdentityFile
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.version_file import VersionFile
+from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
-from zkdeployment.pools.lease import LeaseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
+    from zkdeployment.pools.lease import LeaseRecord
 
 _LARGEST = 64 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -152,7 +153,12 @@ class RunDirectory:
 
     def read_lease(self) -> LeaseRecord | None:
         """Return the last lease that this host began to follow; ``None`` for a missing or damaged file."""
-        return LeaseRecord.from_json(self._read("lease"))
+        record = self._read("lease")
+        if record is None:
+            return None
+        with late_import():  # most hosts are never leased
+            from zkdeployment.pools.lease import LeaseRecord  # noqa: PLC0415
+        return LeaseRecord.from_json(record)
 
     def write_lease(self, record: LeaseRecord) -> None:
         """Record the lease that this host follows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
@@ -23,7 +24,6 @@ from zkdeployment.adapters.zookeeper.locks.service_locks import (
     any_free,
 )
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
-from zkdeployment.adapters.zookeeper.pools.host_lease import read_lease
 from zkdeployment.adapters.zookeeper.publication.assignments import read_services, read_wanted
 from zkdeployment.adapters.zookeeper.publication.host_result import write_result
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
@@ -141,6 +141,8 @@ class ZooKeeperFleet:
         return read_permission(self._session, sequence, identity.id, changed, follows=follows)
 
     def lease(self, identity: Identity) -> Lease | None:
+        with late_import():  # most hosts are never leased
+            from zkdeployment.adapters.zookeeper.pools.host_lease import read_lease  # noqa: PLC0415
         return read_lease(self._session, identity.id)
 
     def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.deployment_run import HostCommands
+    from zkdeployment.daemons.agent.host_role import HostRole
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
 
@@ -41,14 +42,26 @@ class Agent:
     """Brings one host to the cluster version."""
 
     def __init__(
-        self, adapters: AgentAdapters, reporting: HostReporting, control: Control, *, commands: HostCommands
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        control: Control,
+        *,
+        commands: HostCommands,
+        lease: HostRole,
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
         self._control = control
         self._waits = AgentWaits(adapters, control)
         self._cycle = AgentCycle(
-            adapters, reporting, control, self._waits, commands=commands, is_disturbed=self._is_disturbed
+            adapters,
+            reporting,
+            control,
+            self._waits,
+            commands=commands,
+            lease=lease,
+            is_disturbed=self._is_disturbed,
         )
         self._backoff = Backoff(first=5.0, most=60.0)
         self._following = False

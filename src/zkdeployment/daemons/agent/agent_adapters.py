@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.fleet import FleetStore
-    from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts, TenantAccess
+    from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts
     from zkdeployment.ports.process import Clock, Mailer, Notifier
 
 
@@ -48,7 +48,6 @@ class AgentAdapters(ReportingAdapters):
     packages: PackageManager
     checkouts: Checkouts
     scripts: Scripts
-    access: TenantAccess
     trusted: TrustedPublications | None = None
     trusted_leases: TrustedLeases | None = None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEvent, CycleState
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
-from zkdeployment.daemons.agent.lease_follower import LEASE_ERRORS, LeaseFollower
+from zkdeployment.daemons.agent.host_role import LEASE_ERRORS
 from zkdeployment.daemons.agent.plans import confirm_order
 from zkdeployment.daemons.agent.publication_reader import VERIFICATION, PublicationReader
 from zkdeployment.daemons.agent.reporting.failure_reporter import reason
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.agent_waits import AgentWaits
     from zkdeployment.daemons.agent.deployment_run import HostCommands
+    from zkdeployment.daemons.agent.host_role import HostRole
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Cluster, Revision
@@ -51,7 +52,7 @@ class AgentCycle:
     host can be leased.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts of one agent
         self,
         adapters: AgentAdapters,
         reporting: HostReporting,
@@ -59,6 +60,7 @@ class AgentCycle:
         waits: AgentWaits,
         *,
         commands: HostCommands,
+        lease: HostRole,
         is_disturbed: Callable[[], bool],
     ) -> None:
         self._adapters = adapters
@@ -68,7 +70,7 @@ class AgentCycle:
         self._commands = commands
         self._is_disturbed = is_disturbed
         self._inventory = InventoryReporter(adapters, reporting.local)
-        self.lease = LeaseFollower(adapters, reporting)
+        self.lease = lease
         self._publications = PublicationReader(adapters, reporting)
         self._held: ClusterState | None = None
         self._confirmed = 0

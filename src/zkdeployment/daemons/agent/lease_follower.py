@@ -10,8 +10,9 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.agent.host_role import LEASE_ERRORS, HostRole
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.errors import ConflictError, HostFilesError, RefusedError, TreeError
+from zkdeployment.errors import ConflictError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.host import WAITING_PREFIX
 from zkdeployment.pools.lease import Lease, LeaseRecord, admissible_keys, first_record, revoked_keys
@@ -23,22 +24,24 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.model.cluster import ClusterState, Revision
     from zkdeployment.model.host import Host
-
-#: The errors of a lease that cannot be followed.
-LEASE_ERRORS = (HostFilesError, RefusedError, TreeError)
+    from zkdeployment.ports.host import TenantAccess
 
 _WAITS_FOR_ROLE = f"{WAITING_PREFIX}take role "
 
 
-class LeaseFollower:
-    """Follows the lease of one host; does nothing and sends no request for a host that cannot be leased.
+class LeaseFollower(HostRole):
+    """Follows the lease of one host that can be leased; without a lease, the host has its ``idle_role``.
 
     All methods wait until ZooKeeper answers. Call ``read`` before the others.
     """
 
-    def __init__(self, adapters: AgentAdapters, reporting: HostReporting) -> None:
+    def __init__(
+        self, adapters: AgentAdapters, reporting: HostReporting, access: TenantAccess, *, idle_role: str
+    ) -> None:
         self._adapters = adapters
         self._reporting = reporting
+        self._access = access
+        self._idle_role = idle_role
         self._changed = threading.Event()
         self._lease = Lease("", 0)
         self._record = LeaseRecord(self._lease, is_reached=False)
@@ -46,15 +49,14 @@ class LeaseFollower:
         self._failed: tuple[Revision, int] | None = None
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` (which must not block) whenever the lease may have changed."""
+        """Call ``wake`` whenever the lease may have changed."""
 
         def changed() -> None:
             """Note the change, so that the host acts at once, and wake the agent."""
             self._changed.set()
             wake()
 
-        if self._host.is_leasable:
-            self._adapters.fleet.watch_lease(self._host.identity, changed)
+        self._adapters.fleet.watch_lease(self._host.identity, changed)
 
     @property
     def is_outdated(self) -> bool:
@@ -63,30 +65,26 @@ class LeaseFollower:
 
     @property
     def is_leasable(self) -> bool:
-        """Whether leases decide the role of this host."""
-        return self._host.is_leasable
+        """True: leases decide the role of this host."""
+        return True
 
     @property
     def is_reached(self) -> bool:
-        """Whether the host runs the role of its lease; true of a host that cannot be leased."""
-        return not self.is_leasable or (self._record.is_reached and self._record.lease.role == self._lease.role)
+        """Whether the host runs the role of its lease."""
+        return self._record.is_reached and self._record.lease.role == self._lease.role
 
     def read(self) -> None:
-        """Read the lease, and admit or remove keys accordingly; confirm a lease that changed nothing else.
-
-        Raises one of ``LEASE_ERRORS`` if the lease is malformed or older than one that the host knows, or if the
-        keys cannot be written.
-        """
+        """Read the lease, and admit or remove keys accordingly; confirm a lease that changed nothing else."""
         host = self._host
-        if host.idle_role is None:
-            return
         if not self._is_loaded:
             has_version = host.version is not None
-            self._record = first_record(self._adapters.files.read_lease(), host.idle_role, has_version=has_version)
+            self._record = first_record(
+                self._adapters.files.read_lease(), self._idle_role, has_version=has_version
+            )
             self._is_loaded = True
         self._changed.clear()
         lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.lease(host.identity))
-        self._lease = Lease(host.idle_role, 0) if lease is None else lease
+        self._lease = Lease(self._idle_role, 0) if lease is None else lease
         _check_number(self._lease, self._record)
         if self._record == LeaseRecord(self._lease, is_reached=True):
             return  # a tenant may change the file meanwhile
@@ -97,9 +95,7 @@ class LeaseFollower:
             self._store(replace(self._record, lease=replace(self._record.lease, keys=keys)))
 
     def check(self) -> None:
-        """Read the lease again during a deployment; raise ``ConflictError`` if it gives the host another role."""
-        if not self.is_leasable:
-            return
+        """Read the lease again; raise ``ConflictError`` if it gives the host another role."""
         try:
             self.read()
         except LEASE_ERRORS as error:
@@ -108,11 +104,8 @@ class LeaseFollower:
             raise ConflictError(f"the lease changed: it gives this host the role {self._lease.role}")
 
     def take_role(self) -> None:
-        """Begin to change the host to the role of its lease; the host leaves the lock of its former role.
-
-        A crash before the record is written repeats this. Raises ``HostFilesError``.
-        """
-        if not self.is_leasable or self._lease.role == self._record.lease.role:
+        """Begin to change the host to the role of its lease. A crash before the record is written repeats this."""
+        if self._lease.role == self._record.lease.role:
             return
         identity = self._host.identity
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
@@ -126,29 +119,22 @@ class LeaseFollower:
         )
 
     def reach(self) -> None:
-        """Record that the host runs its role completely, and admit the keys of its lease.
-
-        Raises ``HostFilesError``.
-        """
+        """Record that the host runs its role completely, and admit the keys of its lease."""
         self._failed = None
-        if not self.is_leasable or self._record.is_reached:
+        if self._record.is_reached:
             return
         with failpoints("reach-lease"):
             if self._lease.role != self._record.lease.role:  # another lease came at the last moment
                 self._store(replace(self._record, is_reached=True))
                 return
-            self._adapters.access.admit(self._lease.keys)
+            self._access.admit(self._lease.keys)
             self._store(LeaseRecord(self._lease, is_reached=True))
 
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
-        """Note that a deployment failed: it is not repeated for the same revision and lease.
-
-        No other host waits for the lock of the role. A rollout remembers the failures of its own deployments.
-        """
-        if self.is_leasable:
-            identity = self._host.identity
-            self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_role(identity))
-            self._failed = None if is_gated else (revision, self._lease.number)
+        """Note that a deployment failed, and hand on the lock of the role, for which no other host waits."""
+        identity = self._host.identity
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_role(identity))
+        self._failed = None if is_gated else (revision, self._lease.number)
 
     def forget_failure(self) -> None:
         """Permit the failed deployment again."""
@@ -159,7 +145,7 @@ class LeaseFollower:
         return self._failed == (revision, self._lease.number)
 
     def show_waiting(self, state: ClusterState) -> None:
-        """Show that the lease waits for the fleet, which is in ``state``; show nothing if no lease waits."""
+        """Show that the lease waits for the fleet; show nothing if no lease waits."""
         host = self._host
         waiting = f"{_WAITS_FOR_ROLE}{self._lease.role} (lease {self._lease.number}): the cluster is {state.value}"
         step = None if self.is_reached else waiting
@@ -176,13 +162,13 @@ class LeaseFollower:
 
         The record still has removed keys, so that a crash before the end of the connections repeats this.
         """
-        before = (*self._record.lease.keys, *self._adapters.access.admitted())
+        before = (*self._record.lease.keys, *self._access.admitted())
         keys = admissible_keys(self._lease, before, is_reached=self.is_reached)
         with failpoints("write-keys"):
-            self._adapters.access.admit(keys)
+            self._access.admit(keys)
         if revoked := revoked_keys(self._lease, before):
             get_logger().info("tenant-keys-removed", keys=len(revoked))
-            self._adapters.access.end_connections()
+            self._access.end_connections()
         return keys
 
     def _store(self, record: LeaseRecord) -> None:

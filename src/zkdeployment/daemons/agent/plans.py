@@ -1,17 +1,13 @@
-"""Reads the facts for a host's plan, and previews a plan for operators. Decisions belong to ``planning``."""
+"""Reads the facts for a host's plan. Decisions belong to ``planning``, previews to ``plan_preview``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.planner import plan, unwanted_services
 from zkdeployment.planning.steps.undeploying import leaving_services
-from zkdeployment.pools.lease import Lease, first_record
 
 if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
@@ -48,7 +44,7 @@ def read_plan(
     with adapters.notifier.uninterrupted():
         adapters.packages.recover()
         adapters.checkouts.recover()
-    made = _make_plan(adapters, wanted, 0 if leasable else sequence)
+    made = make_plan(adapters, wanted, 0 if leasable else sequence)
     if not sequence or leasable:
         return HostPlan(made, sequence, ignores_failures=leasable)
     return HostPlan(made, sequence, _take_part(adapters, identity, wanted, made, sequence))
@@ -98,40 +94,7 @@ def _take_part(
     return frozenset(entries.keys() & deployed)
 
 
-def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
-    """Return the cluster version and the plan an agent would execute for it, without changing anything.
-
-    ``leasable``: whether leases decide the role of the host, which has that of its ``identity`` without a lease.
-    Raises ``RefusedError`` if the fleet is stopped or held.
-    """
-    published = adapters.fleet.published()
-    if adapters.trusted is None:
-        Watermark(adapters.files).check(published)
-    cluster = adapters.fleet.cluster()
-    if cluster is None or cluster.revision is None:
-        state = ClusterState.STOPPED if cluster is None else cluster.state
-        raise RefusedError(f"nothing starts: the cluster is {state.value}")
-    revision = cluster.revision
-    version = adapters.files.read_version(identity)
-    has_role = True
-    if leasable and identity.role is not None:
-        lease = adapters.lease(identity, remembers=False) or Lease(identity.role, 0)
-        record = first_record(adapters.files.read_lease(), identity.role, has_version=version is not None)
-        has_role = record.is_reached and record.lease.role == lease.role
-        identity = replace(identity, role=lease.role)
-    if adapters.trusted is not None:
-        adapters.trusted.published(identity, revision)
-    if revision == INITIAL or (revision == version and has_role):
-        return revision, Plan()
-    if adapters.trusted is None:
-        wanted = adapters.fleet.wanted(identity, revision)
-    else:
-        wanted = adapters.trusted.targets(identity, revision).wanted
-    has_order = published.revision == revision and not leasable
-    return revision, _make_plan(adapters, wanted, published.effective_since if has_order else 0)
-
-
-def _make_plan(adapters: AgentAdapters, wanted: DesiredState, sequence: int) -> Plan:
+def make_plan(adapters: AgentAdapters, wanted: DesiredState, sequence: int) -> Plan:
     """Return the plan of a host; ``sequence`` is that of the order by which it undeploys services (0: none)."""
     inventory = adapters.inventory()
     leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
-    from zkdeployment.daemons.agent.lease_follower import LeaseFollower
+    from zkdeployment.daemons.agent.host_role import HostRole
     from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.rollout_gate import RolloutGate
@@ -73,7 +73,7 @@ class Supervision:
         gate: RolloutGate | None,
         *,
         published: Published,
-        lease: LeaseFollower,
+        lease: HostRole,
         disturbed: Callable[[], bool],
     ) -> None:
         self._adapters = adapters

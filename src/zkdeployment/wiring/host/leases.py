@@ -1,0 +1,45 @@
+"""Builds what follows the lease of a host, and removes what leases left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
+from zkdeployment.daemons.agent.lease_follower import LeaseFollower
+from zkdeployment.pools.lease import first_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.adapters.host_files.run_directory import RunDirectory
+    from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
+    from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.model.host import Host
+    from zkdeployment.pools.lease import LeaseRecord
+
+
+def with_lease(run: RunDirectory, host: Host, idle_role: str) -> Host:
+    """Return the host with the role of the lease that it followed last; without one, it has ``idle_role``."""
+    record = first_record(run.read_lease(), idle_role, has_version=host.version is not None)
+    return replace(
+        host,
+        identity=replace(host.identity, role=record.lease.role),
+        idle_role=idle_role,
+        leased=record.lease.reached if record.is_reached else None,
+        completed=host.completed if record.is_reached else None,
+    )
+
+
+def lease_follower(root: Path, adapters: AgentAdapters, reporting: HostReporting, idle_role: str) -> LeaseFollower:
+    """Return the follower of the lease of a host, which has ``idle_role`` without a lease."""
+    return LeaseFollower(adapters, reporting, AuthorizedKeys(root), idle_role=idle_role)
+
+
+def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | None) -> None:
+    """Remove what leases left on a host that has ``role`` now and cannot be leased any more."""
+    access = AuthorizedKeys(root)
+    access.admit(())
+    if record.lease.keys:
+        access.end_connections()
+    run.end_leases(role)
