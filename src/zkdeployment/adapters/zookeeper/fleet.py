@@ -28,12 +28,7 @@ from zkdeployment.adapters.zookeeper.publication.assignments import read_service
 from zkdeployment.adapters.zookeeper.publication.host_result import write_result
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission, reporting
-from zkdeployment.adapters.zookeeper.service_orders import (
-    ZooKeeperAwaitedService,
-    finish,
-    join,
-    read_entries,
-)
+from zkdeployment.adapters.zookeeper.service_orders import finish, join, read_entries
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent
@@ -41,6 +36,7 @@ from zkdeployment.model.cluster_machine import ClusterEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment, DesiredState
@@ -194,6 +190,8 @@ class ZooKeeperFleet:
         finish(self._session, sequence, service, identity.id)
 
     def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
+        with late_import():  # in most fleets no service waits for another
+            from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService  # noqa: PLC0415
         return ZooKeeperAwaitedService(self._session, sequence, service)
 
     def publish_output(self, output: FailureOutput) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import is_path
 from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
-from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree
+from zkdeployment.adapters.zookeeper.publication.tree_nodes import read_tree
 from zkdeployment.adapters.zookeeper.publication.withheld import decode_withheld
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import Cluster
@@ -54,7 +54,7 @@ def _from_tree(session: Session, identity: Identity, revision: Revision) -> Desi
     """Return the wanted state of a host from the whole tree: a version set by hand has no compiled targets."""
     before, targets, withheld = session.get_many([paths.HOSTS, paths.TARGETS, paths.WITHHELD])
     _check_cluster(before, revision)
-    tree = read_live_tree(session).tree
+    tree = read_tree(session)
     after, targets_after = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(after, revision)
     # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.

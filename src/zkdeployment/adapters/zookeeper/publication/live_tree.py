@@ -1,13 +1,11 @@
-"""Reading the live tree, in pipelined requests."""
+"""Snapshots of the live tree, read in pipelined requests."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.client.nodes import Node, check_path
-from zkdeployment.adapters.zookeeper.client.reads import Read
-from zkdeployment.model.names import RESERVED
+from zkdeployment.adapters.zookeeper.client.nodes import check_path
+from zkdeployment.adapters.zookeeper.publication.tree_nodes import top_paths, walk
 from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree
 from zkdeployment.model.tree import Tree, parent_path
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 def read_live_tree(session: Session) -> LiveTree:
     """Return the whole tree without reserved top-level nodes and ephemeral nodes."""
-    nodes = _walk(session, [f"/{name}" for name in session.children("/") or () if name not in RESERVED])
+    nodes = walk(session, top_paths(session))
     kept = {path: node for path, node in nodes.items() if not node.owner}
     pinned: set[str] = set()
     for path in nodes.keys() - kept.keys():
@@ -49,12 +47,7 @@ def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
 
     The empty path is the whole tree without the reserved nodes; a path may lead to a reserved node.
     """
-    start = (
-        [check_path(path)]
-        if path
-        else [f"/{name}" for name in session.children("/") or () if name not in RESERVED]
-    )
-    nodes = _walk(session, start)
+    nodes = walk(session, [check_path(path)] if path else top_paths(session))
     if path and path not in nodes:
         return None
     return {found_path: node.properties for found_path, node in nodes.items()}
@@ -78,19 +71,3 @@ def read_providers(session: Session, services: Collection[str]) -> dict[str, dic
         }
         for directory, children in names.items()
     }
-
-
-def _walk(session: Session, paths: list[str]) -> dict[str, Node]:
-    """Return these nodes and all nodes below them, parents first; nodes removed in the meantime are left out."""
-    nodes_by_path: dict[str, Node] = {}
-    waiting = deque(Read(path) for path in sorted(paths))
-    for read, answer in session.pipeline(waiting):
-        if answer is None:
-            continue
-        if read.children:
-            waiting.extend(Read(f"{read.path}/{name}") for name in sorted(answer))
-            continue
-        node = nodes_by_path[read.path] = Node.read(answer)
-        if node.children:
-            waiting.append(Read(read.path, children=True))
-    return nodes_by_path
