@@ -21,8 +21,6 @@ from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.mail import SmtpMailer
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.adapters.packages.none import NoPackages
 from zkdeployment.adapters.program import Program
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.systemd import SystemdNotifier
@@ -283,8 +281,13 @@ def _agent_adapters(
 
 
 def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None) -> PackageManager:
+    """Return the configured package manager; the other one is not loaded."""
     if settings.packages == "none":
+        with late_import():
+            from zkdeployment.adapters.packages.none import NoPackages  # noqa: PLC0415
         return NoPackages(settings.root)
+    with late_import():
+        from zkdeployment.adapters.packages.dnf import Dnf  # noqa: PLC0415
     return Dnf(settings.root, settings.repositories, tick=tick)
 
 

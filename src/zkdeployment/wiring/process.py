@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.metrics_file import MetricsFile
 from zkdeployment.adapters.zookeeper.client.access import encryption
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
@@ -36,7 +35,9 @@ def arm_failpoints(settings: Settings) -> None:
 
 def build_probe(metrics: Path | None, session: Session) -> Probe:
     """Return the probe that writes a daemon's metrics to a file; without one it writes nothing."""
-    from zkdeployment.daemons.telemetry.probe import Probe  # noqa: PLC0415  agents without metrics do not keep it
+    # Agents without metrics do not keep these modules.
+    from zkdeployment.adapters.metrics_file import MetricsFile  # noqa: PLC0415
+    from zkdeployment.daemons.telemetry.probe import Probe  # noqa: PLC0415
 
     if metrics is None:
         return Probe(MetricsFile(None), SystemClock(), lambda: session.link, "")
