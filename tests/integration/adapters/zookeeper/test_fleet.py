@@ -117,7 +117,7 @@ def test_of_two_hosts_that_register_a_name_or_an_id_as_a_name_concurrently_the_l
     make_skeleton(session)
     session.commit = overtaken
     with pytest.raises(RefusedError, match=rf"two hosts are called {name}: 2, which .* and 1, this one"):
-        ZooKeeperFleet(session).register(HOST)
+        ZooKeeperFleet(session, patience=0.3).register(HOST)
     assert session.children("/hosts") == ["2"]
     assert session.children("/zkdeployment/host-names") == [name]
 

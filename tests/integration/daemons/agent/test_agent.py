@@ -676,7 +676,7 @@ def test_an_agent_with_the_run_directory_or_the_name_of_another_agent_is_refused
             wait_until(lambda: second.ended, "refused")
             assert isinstance(second.error, RefusedError)
             assert "uses the run directory" in str(second.error)
-        with namesake.agent() as third:
+        with namesake.agent(session_timeout=4) as third:
             wait_until(lambda: third.ended, "refused")
             assert isinstance(third.error, RefusedError)
             assert "h1" in str(third.error)
