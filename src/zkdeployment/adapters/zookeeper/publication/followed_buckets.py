@@ -1,4 +1,4 @@
-"""The buckets of the signed publication as a syncer follows them: it reads only those that have changed."""
+"""The buckets of the signed publication as a syncer follows them: it reads only the changed ones."""
 
 from __future__ import annotations
 
