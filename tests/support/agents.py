@@ -16,7 +16,9 @@ from kazoo.exceptions import NoNodeError
 from support.available_packages import AvailablePackage
 from support.fake_packages import FakePackageManager
 from support.waiting import PATIENCE, wait_until
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.config.load import load
+from zkdeployment.daemons.control import Control
 from zkdeployment.daemons.failpoints import VARIABLE
 from zkdeployment.wiring.agent import build_agent
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from zkdeployment.daemons.agent.agent import Agent
-    from zkdeployment.daemons.control import Control
     from zkdeployment.model.inventory import Packages
     from zkdeployment.ports.host import Transaction
 
@@ -305,13 +306,23 @@ def wait_for_versions(hosts: Sequence[AgentHost], version: object) -> None:
         host.wait_for_version(version)
 
 
+class CountingControl(Control):
+    """The control of an agent, which counts the waits of the agent's thread."""
+
+    waits = 0
+
+    def wait(self, timeout: float) -> bool:
+        self.waits += 1
+        return super().wait(timeout)
+
+
 class RunningAgent:
     """An agent in a thread."""
 
     def __init__(self, host: AgentHost, options: Mapping[str, Any]) -> None:
         self._host = host
         self._options = options
-        self._control: Control | None = None
+        self._control: CountingControl | None = None
         self.agent: Agent | None = None
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"agent-{host.id}")
@@ -320,7 +331,9 @@ class RunningAgent:
     def _run(self) -> None:
         try:
             settings = load(self._host.config)
-            with build_agent(settings, packages=self._host.packages, **self._options) as (agent, control):
+            control = CountingControl(SystemClock())
+            built = build_agent(settings, packages=self._host.packages, control=control, **self._options)
+            with built as (agent, _):
                 self._control = control
                 self.agent = agent
                 agent.run()
@@ -331,6 +344,14 @@ class RunningAgent:
     def ended(self) -> bool:
         """Whether the agent has ended."""
         return not self._thread.is_alive()
+
+    def wait_until_idle(self) -> None:
+        """Wait until the cycle in progress, which may have read what is outdated now, has ended."""
+        control = self._control
+        assert control is not None
+        waits = control.waits
+        control.wake()
+        wait_until(lambda: control.waits > waits or self.ended, f"the agent of {self._host.id} is idle")
 
     def reload(self) -> None:
         """Ask the agent to reload its configuration, as SIGHUP does."""

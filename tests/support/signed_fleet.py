@@ -66,12 +66,14 @@ class SignedFleet:
         self.other_key = make_key(directory / "keys" / "other")
         self.publishers = make_publishers(directory / "keys" / "publishers", self.key)
         self.hosts = [self.fleet.host(name, publishers=str(self.publishers)) for name in ("h1", "h2")]
+        self._running: list[RunningAgent] = []
 
     @contextmanager
     def agents(self) -> Iterator[list[RunningAgent]]:
         """Run the agents of both hosts."""
         with ExitStack() as stack:
-            yield [stack.enter_context(host.agent()) for host in self.hosts]
+            self._running = [stack.enter_context(host.agent()) for host in self.hosts]
+            yield self._running
 
     def publish(self, version: str = "1.0", color: str = "red") -> str:
         """Publish the tree with this version of the first service, and return the revision."""
@@ -82,6 +84,7 @@ class SignedFleet:
     def converge(self) -> None:
         """Wait until both hosts have finished the cluster version without an error."""
         wait_until(lambda: all(self.has_finished(host) for host in self.hosts), "both hosts are converged")
+        self._wait_until_idle()
 
     def has_finished(self, host: AgentHost) -> bool:
         """Return whether a host is at the cluster version, and shows no error."""
@@ -89,12 +92,21 @@ class SignedFleet:
         return isinstance(version, str) and host.has_finished(version) and not host.node.get("error")
 
     def wait_for_refusal(self, message: str) -> None:
-        """Wait until the first host shows this error, and the fleet is stopped because of it."""
-        first = self.hosts[0]
-        wait_until(lambda: first.node.get("error"), "the first host refuses")
-        assert message in first.node["error"]
+        """Wait until a host shows this error, and the fleet is stopped because of it.
+
+        The other host may have refused, too, or it may have heard of the stop before.
+        """
+        wait_until(lambda: any(host.node.get("error") for host in self.hosts), "a host refuses")
         wait_until(lambda: self.publishing.version is None, "the fleet is stopped")
-        assert first.status == "error"
+        self._wait_until_idle()  # a stop of the other host may come a moment later
+        refusing = [host for host in self.hosts if host.node.get("error")]
+        for host in refusing:
+            assert message in host.node["error"]
+            assert host.status == "error"
+
+    def _wait_until_idle(self) -> None:
+        for agent in self._running:
+            agent.wait_until_idle()
 
     def publish_again(self) -> None:
         """Publish the truth again, as the operator is told to, and wait until the hosts follow."""
