@@ -217,22 +217,22 @@ def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count:
 
 
 def _bare_requests(client: KazooClient) -> None:
-    """Do what a publication cannot do without: read, take the lock, read what changes, write, look, release."""
+    """Do what a publication cannot do without: read, take the lock, read what changes, write and release."""
     client.get("/hosts")
     client.get_children("/hosts")
-    client.get_children("/hosts-lock")
-    contender = client.create("/hosts-lock/bare", ephemeral=True, sequence=True)
+    contender = client.create_async("/hosts-lock/bare", ephemeral=True, sequence=True)
     client.get_children("/hosts-lock")
     client.get("/databases/customer0")
     client.get("/zkdeployment/targets")
-    _two_writes(client)
-    client.delete(contender)
+    _two_writes(client, contender.get())
 
 
-def _two_writes(client: KazooClient) -> None:
+def _two_writes(client: KazooClient, lock: str | None = None) -> None:
     transaction = client.transaction()
     transaction.set_data("/databases", b"")
     transaction.set_data("/databases/customer0", b"")
+    if lock is not None:
+        transaction.delete(lock)
     transaction.commit()
 
 

@@ -28,7 +28,7 @@ def drift(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) ->
             yield f"{path} is gone"
         elif node.ephemeral:
             yield f"{path} has become an ephemeral node"
-        elif not stored_alike(published.nodes[path], node.properties):
+        elif not stored_alike(published.properties(path) or {}, node.properties):
             yield from describe_change(TreeChange(update={path: node.properties}), published)
 
 

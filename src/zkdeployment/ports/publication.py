@@ -61,7 +61,10 @@ class PublicationStore(Protocol):
         """Read these nodes; nodes that do not exist are left out."""
 
     def lock(self) -> NodeLock:
-        """Return a new ``/hosts-lock``. Once it is held, ``publish`` writes only while it is still held."""
+        """Return a new ``/hosts-lock``.
+
+        Once it is held, ``publish`` writes only while it is still held, and its last transaction releases it.
+        """
 
     def intents(self) -> tuple[IntentRecord, ...]:
         """Read the records of all intents, as ``IntentReader.records`` does."""

@@ -86,7 +86,7 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     offset = 0
     for section in (first, *(f"/{rest}" for rest in others)):
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
-        if read.problems or (read.tree.tops and section[0] != "/"):
+        if read.problems or (not section.startswith("/") and read.tree.tops):
             return None
         sections[section] = read
         for top, part in read.tree.parts.items():

@@ -255,17 +255,29 @@ class Session(Connection):
 
         After ``UnreachableError`` the node may exist.
         """
+        return self.begin_enqueue(path, data, ephemeral=ephemeral)()
+
+    def begin_enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> Callable[[], str]:
+        """Send what ``enqueue`` sends, and return a function that waits for its end and returns the node's path.
+
+        ZooKeeper executes later requests after it.
+        """
         check_path(path)
-        try:
-            made: str = self._write(
-                lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True),
-                f"create {path}",
-            )()
-        except exceptions.NoNodeError as error:
-            raise TransactionError(
-                f"cannot create {path}: the node it is to be under does not exist", path
-            ) from error
-        return made
+        wait = self._write(
+            lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True), f"create {path}"
+        )
+
+        def finish() -> str:
+            """Wait for the new node."""
+            try:
+                made: str = wait()
+            except exceptions.NoNodeError as error:
+                raise TransactionError(
+                    f"cannot create {path}: the node it is to be under does not exist", path
+                ) from error
+            return made
+
+        return finish
 
     # Cleaning up
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
 
 _MARK = "__lock__"
 _ATTEMPTS = 5  # at creating a contender
@@ -86,10 +87,8 @@ class ContenderLock:
 
     def try_acquire(self) -> bool:
         try:
-            if self._tried or not queued(self._session.children(self._directory) or ()):
-                self._join()
-                if self._predecessor() is None:
-                    return True
+            if self._predecessor(self._join()) is None:
+                return True
         except LockLostError as error:
             self.release()
             raise UnreachableError(
@@ -110,8 +109,19 @@ class ContenderLock:
         node = self._session.get(f"{self._directory}/{self._node}")
         if node is None or node.owner != self._session_id or self._session.id != self._session_id:
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
-        if self._predecessor() is not None:
+        if self._predecessor(self._read_queue()) is not None:
             raise LockLostError(f"the lock {self._directory} is held by {self.holder()}")
+
+    def releasing(self) -> list[Operation]:
+        """Return the operations that release the lock as a part of a transaction, which fails if the lock is lost.
+
+        Call ``note_released`` when the transaction was executed.
+        """
+        return [] if self.path is None else [Delete(self.path, 0)]
+
+    def note_released(self) -> None:
+        """Note that a transaction has released the lock."""
+        self._node, self._tried = None, False
 
     def release(self) -> None:
         if not self._tried:
@@ -140,10 +150,10 @@ class ContenderLock:
 
     def _is_first(self) -> bool:
         """Join the queue if necessary; return whether this contender is first, otherwise watch its predecessor."""
-        self._join()
+        queue = self._join()
         session_id = self._session.id
         try:
-            predecessor = self._predecessor()
+            predecessor = self._predecessor(queue)
         except LockLostError:
             self._node = None  # the session that joined the queue has ended: join again
             return False
@@ -151,32 +161,39 @@ class ContenderLock:
             self._watched = self._watch.set(f"{self._directory}/{predecessor}", session_id)
         return predecessor is None
 
-    def _join(self) -> None:
-        """Ensure that exactly one contender of this object is in the queue, even if an earlier answer was lost."""
-        if self._node is not None:
-            return
-        if self._tried:
+    def _join(self) -> list[str]:
+        """Ensure that exactly one contender of this object is in the queue, even if an earlier answer was lost.
+
+        Return the queue.
+        """
+        if self._node is None and self._tried:
             self._node = self._find()
-            if self._node is not None:
-                return
+        if self._node is not None:
+            return self._read_queue()
         self._session_id = self._session.id
         self._tried = True
-        self._node = self._enqueue().rpartition("/")[2]
+        return self._enqueue()
 
-    def _enqueue(self) -> str:
-        """Create the contender; create the directory first if it is missing, or was removed as unused."""
+    def _enqueue(self) -> list[str]:
+        """Create the contender; create the directory first if it is missing, or was removed as unused.
+
+        Return the queue, which is read meanwhile.
+        """
         for _ in range(_ATTEMPTS):
+            finish = self._session.begin_enqueue(f"{self._directory}/{self._prefix}", self._data)
+            queue = self._read_queue()
             try:
-                return self._session.enqueue(f"{self._directory}/{self._prefix}", self._data)
+                self._node = finish().rpartition("/")[2]
             except TransactionError:
                 self._session.ensure(self._directory)
+            else:
+                return queue
         raise UnreachableError(
             f"cannot join the queue of {self._directory}: the node was removed during each of {_ATTEMPTS} attempts"
         )
 
-    def _predecessor(self) -> str | None:
+    def _predecessor(self, queue: list[str]) -> str | None:
         """Return the contender just before this one; raises ``LockLostError`` if this one is gone."""
-        queue = self._read_queue()
         if self._node not in queue:
             raise LockLostError(f"the lock {self._directory} is lost: this contender's node is gone")
         self._ahead = queue.index(self._node)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
-from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
+from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock, queued
 from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
 from zkdeployment.errors import ConflictError, LockLostError
 from zkdeployment.log import get_logger
@@ -84,6 +84,8 @@ class ZooKeeperServiceLock(ContenderLock):
         self._found: Node | None = None  # the record when the queue was last read
 
     def try_acquire(self) -> bool:
+        if not self._tried and queued(self._session.children(self._directory) or ()):
+            return False  # thousands of hosts may try, and read only
         if not super().try_acquire():
             return False
         if self._work_of(self._found) is None:
@@ -161,7 +163,7 @@ class ZooKeeperServiceLock(ContenderLock):
         names, self._found = self._session.children_and_node(self._directory, self._record)
         return names or ()
 
-    def _enqueue(self) -> str:
+    def _enqueue(self) -> list[str]:
         self._queues.join(self._prefix, self._name)
         return super()._enqueue()
 

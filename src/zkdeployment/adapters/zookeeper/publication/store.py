@@ -198,7 +198,7 @@ class ZooKeeperPublications:
         if others:
             self._commit([first])
             self._commit(others[:-1])
-        finish = self._begin(others[-1] if others else first)
+        finish = self._begin(others[-1] if others else first, releases=True)
         listed = [*recent, paths.OUTPUTS, paths.AGENT_LOCKS]
         leftovers = _logging_errors(lambda: self._session.look((), listed)[1])  # sent meanwhile
         finish()
@@ -280,16 +280,23 @@ class ZooKeeperPublications:
         while pending:
             pending.popleft()()
 
-    def _begin(self, operations: Sequence[Operation]) -> Callable[[], None]:
-        """Send a transaction that is executed only under the lock; return a function that waits for its end."""
-        contender = None if self._lock is None else self._lock.path
-        held = [] if contender is None else [Check(contender, 0)]
+    def _begin(self, operations: Sequence[Operation], *, releases: bool = False) -> Callable[[], None]:
+        """Send a transaction that is executed only under the lock; return a function that waits for its end.
+
+        ``releases``: the transaction releases the lock as well.
+        """
+        lock = self._lock
+        held: Sequence[Operation] = ()
+        if lock is not None and lock.path is not None:
+            held = lock.releasing() if releases else [Check(lock.path, 0)]
         self._reach("before:commit")
         wait = self._session.begin(*held, *operations)
 
         def finish() -> None:
             """Wait for the end of the transaction."""
             wait()
+            if lock is not None and releases:
+                lock.note_released()
             self._reach("after:commit")
 
         return finish

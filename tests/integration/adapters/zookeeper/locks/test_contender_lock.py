@@ -141,14 +141,14 @@ def test_the_next_in_the_queue_knows_the_holder_without_a_request(session, other
 def test_a_lock_node_that_is_removed_concurrently_is_created_again(session, other, monkeypatch, take):
     other.ensure(PATH)
     mine = lock(session)
-    send = session.enqueue
+    send = session.begin_enqueue
 
     def remove_before(path, data):
         monkeypatch.undo()
         other.commit(Delete(PATH))
         return send(path, data)
 
-    monkeypatch.setattr(session, "enqueue", remove_before)
+    monkeypatch.setattr(session, "begin_enqueue", remove_before)
     assert mine.try_acquire() if take == "try_acquire" else mine.acquire(0)
     mine.check()
 
@@ -230,14 +230,14 @@ def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy
     other.ensure(PATH)
     with Session(through(proxy, zookeeper), call_timeout=1) as session:
         mine = lock(session)
-        send = session.enqueue
+        send = session.begin_enqueue
 
         def lose_the_answer(path, data):
-            send(path, data)
+            send(path, data)()
             proxy.cut()
             raise UnreachableError("the answer got lost")
 
-        session.enqueue = lose_the_answer
+        session.begin_enqueue = lose_the_answer
         with pytest.raises(UnreachableError):
             mine.try_acquire()
         assert len(other.children(PATH)) == 1
@@ -248,14 +248,14 @@ def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy
 def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
     session.ensure(PATH)
     mine = lock(session)
-    send = session.enqueue
+    send = session.begin_enqueue
 
     def lose_the_answer(path, data):
-        session.enqueue = send
-        send(path, data)
+        session.begin_enqueue = send
+        send(path, data)()
         raise UnreachableError("the answer got lost")
 
-    session.enqueue = lose_the_answer
+    session.begin_enqueue = lose_the_answer
     with pytest.raises(UnreachableError):
         mine.acquire(1)
     assert mine.acquire(1)
@@ -315,15 +315,16 @@ def test_racing_sessions_never_hold_the_lock_at_the_same_time(zookeeper):
 
 
 def test_a_lock_whose_session_ends_during_the_acquisition_is_not_acquired(session, other):
+    session.ensure(PATH)
     mine = lock(session)
-    send = session.enqueue
+    send = session.begin_enqueue
 
     def lose_the_session(path, data):
-        made = send(path, data)
+        made = send(path, data)()
         other.commit(Delete(made))  # as the server does when the session expires
-        return made
+        return lambda: made
 
-    session.enqueue = lose_the_session
+    session.begin_enqueue = lose_the_session
     with pytest.raises(UnreachableError, match=r"session was lost while the lock .* was acquired"):
         mine.try_acquire()
     assert session.children(PATH) == []

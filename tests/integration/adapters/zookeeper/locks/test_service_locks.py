@@ -64,7 +64,7 @@ def test_work_is_recorded_beside_the_lock_until_the_release(session, client):
 
 def test_begin_and_release_take_one_request_each(session, monkeypatch):
     sent = []
-    for name in ("get", "children", "commit", "exists", "enqueue"):
+    for name in ("get", "children", "commit", "exists", "begin_enqueue"):
         call = getattr(session, name)
         monkeypatch.setattr(session, name, lambda *args, call=call, name=name: (sent.append(name), call(*args))[1])
     mine = lock(session)
@@ -245,6 +245,7 @@ def test_an_unanswered_begin_is_an_error_and_its_record_is_removed(session, clie
 
 @pytest.mark.parametrize("failing", ["try", "begin"])
 def test_a_lost_answer_while_the_record_is_read_leaves_no_contender(session, client, monkeypatch, failing):
+    session.ensure(LOCK)
     client.create(RECORD, b'{"host": "2"}')
     name = "children_and_node" if failing == "try" else "get"
     read = getattr(session, name)

@@ -595,6 +595,17 @@ def test_only_one_syncer_has_the_lock(store, other):
     assert store.lock().holder() == "syncer on b"
 
 
+@pytest.mark.parametrize("limit", [2000, 5])
+def test_the_last_transaction_of_a_publication_releases_the_lock(store, other, monkeypatch, limit):
+    monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", limit)
+    lock = store.lock()
+    assert lock.try_acquire()
+    store.publish(publication(store, shop(9), "r1"))
+    assert ZooKeeperPublications(other).lock().try_acquire()
+    lock.release()
+    assert len(other.children("/hosts-lock")) == 1
+
+
 def test_registered_hosts_are_read(store, session):
     host = Host(Identity("1", "w"), version="r1")
     ZooKeeperFleet(session).register(host)
