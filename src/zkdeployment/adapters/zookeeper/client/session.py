@@ -147,11 +147,19 @@ class Session(Connection):
         The watches of all changes up to that transaction have been called.
         """
         self._read("/", lambda: self._client.exists_async("/"))
-        seen, called = self.seen, threading.Event()
+        seen = self.seen
+        self.settle_watches()
+        return seen
+
+    def settle_watches(self) -> None:
+        """Wait until the watches of all changes that any read has seen have been called.
+
+        Raises ``UnreachableError`` if that takes too long. A watch must not call this method.
+        """
+        called = threading.Event()
         self._client.handler.dispatch_callback(Callback("watch", called.set, ()))  # after those of earlier events
         if not called.wait(self.call_timeout):
             raise UnreachableError(f"the events of ZooKeeper at {self.connection} were not processed in time")
-        return seen
 
     @property
     def seen(self) -> int:

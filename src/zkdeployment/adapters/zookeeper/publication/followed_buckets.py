@@ -19,12 +19,17 @@ class FollowedBuckets:
     """The buckets through one session; watches tell which of them have to be read again."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._nodes = FollowedNodes(session, lambda: None)
         self._compared: Mapping[str, str] = {}
         self._equal = False
 
     def have(self, digests: Mapping[str, str]) -> bool:
-        """Return whether the buckets with these names have these digests; raises ``UnreachableError``."""
+        """Return whether the buckets with these names have these digests; raises ``UnreachableError``.
+
+        The buckets are at least as new as the last read of this session.
+        """
+        self._session.settle_watches()
         wanted = {name: Read(paths.bucket_path(name)) for name in digests}
         changed = self._nodes.refresh(wanted.values)
         if changed or digests != self._compared:
