@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.ssh_signatures import read_keys, verify_text_by
 from zkdeployment.errors import ConfigurationError, HostFilesError, ProgramError, RefusedError, UntrustedError
+from zkdeployment.printable import printable
 from zkdeployment.signing.statement import NAMESPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from zkdeployment.signing.statement import SignedStatement
@@ -22,7 +24,7 @@ _PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
 _PATTERN = re.compile(r"[*?]")
 
 #: An option of a line in the list: the namespaces of the signatures that the key may make.
-_NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="[^"]+"', re.IGNORECASE)
+_NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="([^"]*)"', re.IGNORECASE)
 
 #: An option of a line in the list: the key signs certificates of keys.
 _AUTHORITY = re.compile(r"\bcert-authority\b", re.IGNORECASE)
@@ -48,12 +50,33 @@ class _ListedKey:
         names = () if _AUTHORITY.search(self.key) else self.names
         return next((name for name in names if not _PATTERN.search(name)), None)
 
+    @property
+    def namespaces(self) -> str | None:
+        """The patterns of the namespaces of signatures that the key may make; ``None`` without a limit."""
+        option = _NAMESPACES.match(self.key)
+        return None if option is None else option[1]
 
-def check_keys(file: Path) -> None:
-    """Raise ``ConfigurationError`` if a list of publishers cannot be read or has no key."""
-    if not any(_PUBLIC_KEY.search(each.key) for each in _listed_keys(read_keys(file))):
+    def may_sign(self, namespace: str) -> bool:
+        """Whether the key may make signatures of a namespace; patterns match as in ssh-keygen."""
+        if self.namespaces is None:
+            return True
+        patterns = self.namespaces.split(",")
+        matching = [each for each in patterns if _matches(each.removeprefix("!"), namespace)]
+        return bool(matching) and not any(each.startswith("!") for each in matching)
+
+
+def check_keys(file: Path, *namespaces: str) -> None:
+    """Raise ``ConfigurationError`` if a list of publishers cannot be read or has no key for these namespaces."""
+    listed = [each for each in _listed_keys(read_keys(file)) if _PUBLIC_KEY.search(each.key)]
+    if not listed:
         raise ConfigurationError(
             f'publishers: there is no key in {file}: expected lines NAME namespaces="{NAMESPACE}" KEYTYPE KEY'
+        )
+    if not any(each.may_sign(namespace) for each in listed for namespace in namespaces):
+        found = dict.fromkeys(f'namespaces="{each.namespaces}"' for each in listed)
+        raise ConfigurationError(
+            f"publishers: no key in {file} may make the signatures that are verified with it: expected"
+            f" {_limits(namespaces)} before a key, found {printable(' and '.join(found))}; correct the list"
         )
 
 
@@ -62,11 +85,21 @@ def unlimited_keys(file: Path) -> list[str]:
 
     A file that cannot be read has none: its reader reports that.
     """
-    try:
-        listed = _listed_keys(file.read_bytes())
-    except OSError:
-        return []
-    return [each.names[0] for each in listed if not _NAMESPACES.match(each.key)]
+    return [each.names[0] for each in _readable_keys(file) if each.namespaces is None]
+
+
+def useless_keys(file: Path, *namespaces: str) -> list[str]:
+    """Return the names of the keys that may not sign for any of these namespaces; none if unreadable."""
+    return [
+        each.names[0]
+        for each in _readable_keys(file)
+        if not any(each.may_sign(namespace) for namespace in namespaces)
+    ]
+
+
+def has_key(file: Path, namespace: str) -> bool:
+    """Whether a key in a list of publishers may make signatures of a namespace."""
+    return any(each.may_sign(namespace) for each in _readable_keys(file))
 
 
 class PublisherKeysFile:
@@ -112,6 +145,24 @@ class PublisherKeysFile:
             return self._file.read_bytes()
         except OSError as error:
             raise HostFilesError(f"cannot read publishers {self._file}: {error.strerror}") from error
+
+
+def _limits(namespaces: Iterable[str]) -> str:
+    return " or ".join(f'namespaces="{namespace}"' for namespace in namespaces)
+
+
+def _matches(pattern: str, namespace: str) -> bool:
+    """Whether a pattern of ssh-keygen, in which only ``*`` and ``?`` are special, matches a whole namespace."""
+    special = {"*": ".*", "?": "."}
+    expression = "".join(special.get(character) or re.escape(character) for character in pattern)
+    return re.fullmatch(expression, namespace) is not None
+
+
+def _readable_keys(file: Path) -> list[_ListedKey]:
+    try:
+        return _listed_keys(file.read_bytes())
+    except OSError:
+        return []
 
 
 def _listed_keys(keys: bytes) -> list[_ListedKey]:

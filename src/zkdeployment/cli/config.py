@@ -69,8 +69,7 @@ def check(config: Path, output: str) -> None:
     role = None if settings.identity is None else settings.identity.role
     if role is not None and " " in role:
         echo(f"warning: nothing can be deployed to the role {role!r}: expected a name without blanks", err=True)
-    problem = None if settings.publishers is None else check_publishers(settings.publishers)
-    if problem is not None:
+    for problem in check_publishers(settings):
         echo(f"warning: {problem}", err=True)
     sections = _plain(settings)
     if output != "table":

@@ -44,10 +44,10 @@ class Verification:
 def verify_fleet(servers: Servers, publishers: Path) -> Verification:
     """Return the check of the publication in ZooKeeper against the keys in ``publishers``.
 
-    Raises ``ConfigurationError`` if the keys cannot be read, ``ConflictError`` if publications keep being written,
-    and ``UnreachableError``.
+    Raises ``ConfigurationError`` if the file cannot be read or has no key of publications, ``ConflictError`` if
+    publications keep being written, and ``UnreachableError``.
     """
-    check_keys(publishers)  # a mistake is reported before ZooKeeper is asked
+    check_keys(publishers, NAMESPACE)  # a mistake is reported before ZooKeeper is asked
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
         retry=tenacity.retry_if_exception_type(ConflictError),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -9,7 +10,13 @@ import pytest
 
 from support.publish_keys import make_key, make_publishers
 from zkdeployment.adapters import process
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile, check_keys, unlimited_keys
+from zkdeployment.adapters.publisher_keys import (
+    PublisherKeysFile,
+    check_keys,
+    has_key,
+    unlimited_keys,
+    useless_keys,
+)
 from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
 from zkdeployment.errors import ConfigurationError, HostFilesError, UntrustedError
 from zkdeployment.signing.statement import NAMESPACE, SignedStatement
@@ -136,8 +143,43 @@ def test_a_list_without_a_key_is_an_error_of_the_configuration(tmp_path: Path, c
     file = tmp_path / "publishers"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=rf"publishers: there is no key in {file}: expected lines NAME"):
-        check_keys(file)
+        check_keys(file, NAMESPACE)
     with pytest.raises(ConfigurationError, match=r"cannot read the keys in .*: No such file"):
-        check_keys(tmp_path / "absent")
+        check_keys(tmp_path / "absent", NAMESPACE)
     file.write_text('publisher@example.com namespaces="zkdeployment-publication" ssh-ed25519 AAAAC3Nz\n')
-    check_keys(file)
+    check_keys(file, NAMESPACE)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "is_usable"),
+    [
+        (NAMESPACE, True),
+        ("git,zkdeployment-publicatio?", True),
+        ("zkdeployment-*", True),
+        ("*", True),
+        ("zkdeployment-publications", False),
+        ("Zkdeployment-publication", False),
+        ("zkdeployment-[a-z]*", False),
+        ("zkdeployment", False),
+        ("zkdeployment-*,!*-publication", False),
+        ("!zkdeployment-publication", False),
+        ("!git,zkdeployment-*", True),
+        ("git, zkdeployment-publication", False),
+        ("", False),
+    ],
+)
+def test_the_check_of_a_list_and_ssh_keygen_agree_about_namespaces(
+    patterns: str, is_usable: bool, publishers: Path, key: Path, signed: SignedStatement
+):
+    publishers.write_text(f'one namespaces="{patterns}" {key.with_suffix(".pub").read_text()}')
+    assert useless_keys(publishers, NAMESPACE) == ([] if is_usable else ["one"])
+    assert has_key(publishers, NAMESPACE) == is_usable
+    if is_usable:
+        check_keys(publishers, NAMESPACE)
+        PublisherKeysFile(publishers).verify(signed)
+        return
+    found = rf'expected namespaces="{NAMESPACE}" before a key, found namespaces="{re.escape(patterns)}"; correct'
+    with pytest.raises(ConfigurationError, match=found):
+        check_keys(publishers, NAMESPACE)
+    with pytest.raises(UntrustedError):
+        PublisherKeysFile(publishers).verify(signed)

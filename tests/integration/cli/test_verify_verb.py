@@ -83,7 +83,10 @@ def test_the_list_of_publishers_is_read_before_zookeeper_is_asked(tmp_path: Path
     monkeypatch.setattr(verify_verb, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
     config = tmp_path / "zkdeployment.cfg"
     config.write_text("[zkdeployment]\nrun-directory = /run/zkdeployment\n")
+    workers = tmp_path / "workers"
+    workers.write_text('worker namespaces="zkdeployment-lease" ssh-ed25519 AAAA\n')
     for arguments, message in (
+        (["-z", "zookeeper:1", "--publishers", str(workers)], 'found namespaces="zkdeployment-lease"'),
         (["-z", "zookeeper:1", "--publishers", str(tmp_path / "nobody")], "cannot read the keys in"),
         (
             ["-z", "zookeeper:1"],

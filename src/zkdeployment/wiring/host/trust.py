@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.verified_lease_file import VerifiedLeaseFile
 from zkdeployment.adapters.host_files.verified_properties import VerifiedPropertiesFiles
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile, check_keys, unlimited_keys
+from zkdeployment.adapters.publisher_keys import (
+    PublisherKeysFile,
+    check_keys,
+    has_key,
+    unlimited_keys,
+    useless_keys,
+)
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperSignedLeases
 from zkdeployment.adapters.zookeeper.publication.signed_publications import ZooKeeperSignedPublications
 from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
@@ -21,15 +27,36 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.config.settings import Settings
 
 
-def check_publishers(publishers: Path) -> str | None:
-    """Return what is dangerous in a list of publishers, ``None`` if nothing is, for the check of a configuration.
+def check_publishers(settings: Settings) -> list[str]:
+    """Return warnings about the list of publishers, for the check of a configuration.
 
-    Raises ``ConfigurationError`` for a list that cannot be read or has no key: hosts would deploy nothing.
+    Raises ``ConfigurationError`` for a list that cannot be read, or without a key for what is verified with it:
+    the host would deploy nothing. Only a worker of host pools needs no key of publications.
     """
-    check_keys(publishers)
-    return publishers_warning(publishers)
+    publishers = settings.publishers
+    if publishers is None:
+        return []
+    signs_publications = settings.sync is not None and settings.sync.publish_key is not None
+    verifies_publications = settings.identity is not None or signs_publications
+    check_keys(publishers, PUBLICATIONS, *([] if verifies_publications else [LEASES]))
+    warnings = []
+    if (warning := publishers_warning(publishers)) is not None:
+        warnings.append(warning)
+    if useless := useless_keys(publishers, PUBLICATIONS, LEASES):
+        warnings.append(
+            f"the keys of {printable(', '.join(useless))} in {publishers} may sign neither publications nor"
+            f' leases: expected namespaces="{PUBLICATIONS}" or namespaces="{LEASES}" before each key; correct or'
+            " remove them"
+        )
+    if settings.leasable and not has_key(publishers, LEASES):
+        warnings.append(
+            f"no key in {publishers} may sign leases, so this host follows none: expected a line NAME"
+            f' namespaces="{LEASES}" KEYTYPE KEY for each worker of host pools; add it'
+        )
+    return warnings
 
 
 def publishers_warning(publishers: Path) -> str | None:

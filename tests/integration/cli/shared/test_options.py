@@ -199,6 +199,45 @@ def test_config_check_warns_of_publishers_whose_keys_may_sign_everything(tmp_pat
     assert result.stderr == ""
 
 
+def test_config_check_refuses_publishers_whose_signatures_are_not_those_that_are_verified(tmp_path: Path):
+    file, publishers = tmp_path / "x.cfg", tmp_path / "publishers"
+    worker = f"[zkdeployment]\npublishers = {publishers}\n[pools]\ninterval = 5m\n"
+    host = worker.replace("[pools]", "host-id = h1\n[pools]")
+    syncer = f"{worker}[sync]\nurl = /r\ntree-directory = /t\npublish-key = {make_key(tmp_path / 'key')}\n"
+    typo, lease = (f'one namespaces="{name}" ssh-ed25519 AAAA\n' for name in ("other", "zkdeployment-lease"))
+    for configuration, keys, expected, found in (
+        (host, typo, 'namespaces="zkdeployment-publication"', "other"),
+        (host, lease, 'namespaces="zkdeployment-publication"', "zkdeployment-lease"),
+        (syncer, lease, 'namespaces="zkdeployment-publication"', "zkdeployment-lease"),
+        (worker, typo, 'namespaces="zkdeployment-publication" or namespaces="zkdeployment-lease"', "other"),
+    ):
+        file.write_text(configuration)
+        publishers.write_text(keys)
+        with pytest.raises(ConfigurationError) as raised:
+            CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+        assert str(raised.value) == (
+            f"publishers: no key in {publishers} may make the signatures that are verified with it: expected"
+            f' {expected} before a key, found namespaces="{found}"; correct the list'
+        )
+
+
+def test_config_check_warns_of_publishers_who_can_sign_nothing_and_of_leases_that_nobody_signs(tmp_path: Path):
+    file, publishers = tmp_path / "x.cfg", tmp_path / "publishers"
+    file.write_text(f"[zkdeployment]\nhost-id = h1\nrole = lease:idle\npublishers = {publishers}\n")
+    publication = 'one namespaces="zkdeployment-publication" ssh-ed25519 AAAA\n'
+    publishers.write_text(f'{publication}two namespaces="zkdeployment-leases" ssh-ed25519 AAAA\n')
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.stderr == (
+        f"warning: the keys of two in {publishers} may sign neither publications nor leases: expected"
+        ' namespaces="zkdeployment-publication" or namespaces="zkdeployment-lease" before each key; correct or'
+        f" remove them\nwarning: no key in {publishers} may sign leases, so this host follows none: expected a"
+        ' line NAME namespaces="zkdeployment-lease" KEYTYPE KEY for each worker of host pools; add it\n'
+    )
+    publishers.write_text(f'{publication}two namespaces="zkdeployment-lease" ssh-ed25519 AAAA\n')
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert result.stderr == ""
+
+
 def test_config_check_prints_machine_readable_output(tmp_path: Path):
     file = tmp_path / "x.cfg"
     file.write_text("[zkdeployment]\ntags = x, y\n")
