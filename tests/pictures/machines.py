@@ -14,7 +14,7 @@ from pictures.drawing import Picture
 from zkdeployment.checks.instance import CheckState
 from zkdeployment.checks.workflow import WORKFLOW
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
-from zkdeployment.fleet.rollout_states import GroupState
+from zkdeployment.fleet.rollouts.states import GroupState
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
 

@@ -15,7 +15,7 @@ from support.simulated_fleet import SimulatedFleet, fleet_of
 from support.strategies import group
 from zkdeployment.checks.instance import CheckState
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
-from zkdeployment.fleet.rollout_states import GroupState, group_state
+from zkdeployment.fleet.rollouts.states import GroupState, group_state
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
 from zkdeployment.model.host import Facts

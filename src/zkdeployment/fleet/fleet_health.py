@@ -16,13 +16,13 @@ from zkdeployment.fleet.branch.refusals import describe_refusal
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.host_status import HostState, HostStatus
 from zkdeployment.fleet.locks import is_orphaned
-from zkdeployment.fleet.rollout_states import (
+from zkdeployment.fleet.rollouts.states import (
     RolloutProgressState,
     is_attempt_due,
     last_movement,
     rollout_state,
 )
-from zkdeployment.fleet.rollout_text import final_report
+from zkdeployment.fleet.rollouts.text import final_report
 from zkdeployment.fleet.status import FleetStatus, fleet_status
 from zkdeployment.fleet.stops import describe_stops
 from zkdeployment.model.cluster import ClusterState, short

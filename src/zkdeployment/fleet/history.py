@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError
-from zkdeployment.fleet.rollout_views import rollout_status
+from zkdeployment.fleet.rollouts.views import rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.host_status import HostState, HostStatus, all_have, select_hosts
-from zkdeployment.fleet.rollout_states import RolloutProgressState, is_attempt_due, rollout_state
-from zkdeployment.fleet.rollout_text import describe_rollout
+from zkdeployment.fleet.rollouts.states import RolloutProgressState, is_attempt_due, rollout_state
+from zkdeployment.fleet.rollouts.text import describe_rollout
 from zkdeployment.fleet.stops import stops_in_force
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.planning.convergence import behind, is_completed, is_excluded

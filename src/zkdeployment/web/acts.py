@@ -13,7 +13,7 @@ from zkdeployment.errors import ForbiddenError, NotFoundError, RefusedError, Zkd
 from zkdeployment.fleet.branch.jobs import job_of
 from zkdeployment.fleet.locks import check_release, find_lock, plan_release
 from zkdeployment.fleet.requests import publication_obstacles
-from zkdeployment.fleet.rollout_directives import directive_description
+from zkdeployment.fleet.rollouts.directives import directive_description
 from zkdeployment.model.act import Act, sanitize
 from zkdeployment.model.cluster import short
 from zkdeployment.model.user import ActKind, act_refusal

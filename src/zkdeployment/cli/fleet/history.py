@@ -15,7 +15,7 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance, find_record, publication_body
-from zkdeployment.fleet.rollout_text import final_report
+from zkdeployment.fleet.rollouts.text import final_report
 from zkdeployment.model.cluster import short
 from zkdeployment.wiring.operator import open_operator
 

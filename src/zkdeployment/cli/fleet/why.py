@@ -10,15 +10,15 @@ import click
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError
-from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
 from zkdeployment.fleet.services.unchanged_deployments import unchanged_deployments
 from zkdeployment.fleet.services.withheld_services import withheld_from_host
 from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.explanation import Explanation
+    from zkdeployment.fleet.explanations.explanation import Explanation
     from zkdeployment.model.servers import Servers
 
 #: An unknown host is refused like any other unknown name.

@@ -12,7 +12,7 @@ from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.config.find_servers import find_servers
 from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.fleet.rollout_directives import directive_description, directive_objection
+from zkdeployment.fleet.rollouts.directives import directive_description, directive_objection
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import open_operator
 

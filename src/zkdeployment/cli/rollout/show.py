@@ -17,9 +17,9 @@ from zkdeployment.cli.shared.live_display import live_display
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.ages import age, ago
-from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
-from zkdeployment.fleet.rollout_text import UNSUCCESSFUL, host_counts
-from zkdeployment.fleet.rollout_views import RolloutStatus, rollout_changes, rollout_status
+from zkdeployment.fleet.rollouts.states import GroupState, RolloutProgressState
+from zkdeployment.fleet.rollouts.text import UNSUCCESSFUL, host_counts
+from zkdeployment.fleet.rollouts.views import RolloutStatus, rollout_changes, rollout_status
 from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.state_machine import HostProgress
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from zkdeployment.fleet.rollout_views import GroupStatus
+    from zkdeployment.fleet.rollouts.views import GroupStatus
     from zkdeployment.model.servers import Servers
 
 _INTERVAL = 1.0

@@ -22,7 +22,7 @@ from zkdeployment.errors import (
     ZkdeploymentError,
     error_message,
 )
-from zkdeployment.fleet.rollout_text import final_report
+from zkdeployment.fleet.rollouts.text import final_report
 from zkdeployment.log import get_logger
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import short

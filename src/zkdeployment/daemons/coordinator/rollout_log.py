@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollout_states import rollout_state
-from zkdeployment.fleet.rollout_text import final_report
+from zkdeployment.fleet.rollouts.states import rollout_state
+from zkdeployment.fleet.rollouts.text import final_report
 from zkdeployment.log import get_logger
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.membership import restarted_hosts

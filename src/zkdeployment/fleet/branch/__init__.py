@@ -1,1 +1,1 @@
-"""What became of the commits of the branch: jobs, and tips that the syncer refuses."""
+"""The outcomes of the branch's commits: the jobs that follow them, and tips that the syncer refuses."""

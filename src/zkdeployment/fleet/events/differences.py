@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
-from zkdeployment.fleet.rollout_states import rollout_state
-from zkdeployment.fleet.rollout_text import describe_rollout
+from zkdeployment.fleet.rollouts.states import rollout_state
+from zkdeployment.fleet.rollouts.text import describe_rollout
 from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.pools.changes import level_changes, node_changes, session_changes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.metrics.metric import Metric, MetricKind, gauge, labelled, process_metrics
-from zkdeployment.fleet.rollout_states import (
+from zkdeployment.fleet.rollouts.states import (
     GroupState,
     RolloutProgressState,
     group_state,

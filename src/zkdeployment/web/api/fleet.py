@@ -7,8 +7,8 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from zkdeployment.errors import NotFoundError
-from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host, find_host, find_identity
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import by_urgency, to_json
 from zkdeployment.fleet.services.service_status import hosts_of_services, paths_of_services, services_status

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 
 from zkdeployment.errors import NotFoundError
 from zkdeployment.fleet.history import publication_body
-from zkdeployment.fleet.rollout_views import rollout_status
+from zkdeployment.fleet.rollouts.views import rollout_status
 from zkdeployment.model.names import RESERVED, NameKind, is_name
 from zkdeployment.output_schema import with_schema
 from zkdeployment.web.access.rights import Reader

@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.pages.last_known import Known

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.locks import plan_release
-from zkdeployment.fleet.rollout_directives import directive_objection
+from zkdeployment.fleet.rollouts.directives import directive_objection
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
@@ -18,7 +18,7 @@ from zkdeployment.web.views.states import count_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.fleet.rollout_views import GroupStatus
+    from zkdeployment.fleet.rollouts.views import GroupStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.fleet.status import FleetStatus
     from zkdeployment.model.cluster import Revision

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.history import acts_during, by_importance
-from zkdeployment.fleet.rollout_text import final_report
+from zkdeployment.fleet.rollouts.text import final_report
 from zkdeployment.model.cluster import short
 from zkdeployment.web.views.links import act_page, host_page, publication_page
 from zkdeployment.web.views.moments import moment

@@ -19,7 +19,7 @@ from zkdeployment.web.views.states import SIGNS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.fleet.explanation import Explanation
+    from zkdeployment.fleet.explanations.explanation import Explanation
     from zkdeployment.fleet.host_status import HostStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.host import Facts, Identity

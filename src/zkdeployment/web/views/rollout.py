@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
-from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
-from zkdeployment.fleet.rollout_views import rollout_status
+from zkdeployment.fleet.rollouts.states import GroupState, RolloutProgressState
+from zkdeployment.fleet.rollouts.views import rollout_status
 from zkdeployment.model.cluster import short
 from zkdeployment.rollout.state_machine import HostProgress
 from zkdeployment.web.views.acts import promotion, rollout_acts
@@ -19,7 +19,7 @@ from zkdeployment.web.views.problems import HostLink
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.fleet.rollout_views import GroupStatus, RolloutStatus
+    from zkdeployment.fleet.rollouts.views import GroupStatus, RolloutStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.rollout.state import RolloutState
     from zkdeployment.web.views.acts import ActLink

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.cluster import Cluster

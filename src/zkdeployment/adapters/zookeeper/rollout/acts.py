@@ -13,7 +13,7 @@ from zkdeployment.adapters.zookeeper.publication.last_publication import decode_
 from zkdeployment.adapters.zookeeper.rollout.agent_records import current_id
 from zkdeployment.adapters.zookeeper.rollout.records import decode_state
 from zkdeployment.errors import ConflictError, RefusedError
-from zkdeployment.fleet.rollout_directives import directive_objection
+from zkdeployment.fleet.rollouts.directives import directive_objection
 from zkdeployment.rollout.operator_acts import apply_acts
 from zkdeployment.rollout.state import RolloutAct
 from zkdeployment.rollout.state_json import act_from_json, act_to_json

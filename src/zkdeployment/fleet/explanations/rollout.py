@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import ago
-from zkdeployment.fleet.explanation import Cause, Explanation
-from zkdeployment.fleet.rollout_states import is_attempt_due, rollout_state
-from zkdeployment.fleet.rollout_text import describe_group
+from zkdeployment.fleet.explanations.explanation import Cause, Explanation
+from zkdeployment.fleet.rollouts.states import is_attempt_due, rollout_state
+from zkdeployment.fleet.rollouts.text import describe_group
 from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage

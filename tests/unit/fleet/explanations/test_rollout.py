@@ -4,8 +4,8 @@ import pytest
 
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster

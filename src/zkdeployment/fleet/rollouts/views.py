@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollout_states import (
+from zkdeployment.fleet.rollouts.states import (
     GroupState,
     RolloutProgressState,
     group_state,
@@ -15,7 +15,7 @@ from zkdeployment.fleet.rollout_states import (
     last_movement,
     rollout_state,
 )
-from zkdeployment.fleet.rollout_text import describe_group, describe_rollout
+from zkdeployment.fleet.rollouts.text import describe_group, describe_rollout
 from zkdeployment.rollout.groups import unmatched_selectors
 from zkdeployment.rollout.state_machine import HostProgress
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import ago
-from zkdeployment.fleet.explanation import Cause, Explanation
+from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.model.host import ORDER_PREFIX
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
-from zkdeployment.fleet.rollout_states import group_state, rollout_state
+from zkdeployment.fleet.rollouts.states import group_state, rollout_state
 from zkdeployment.model.cluster import short
 from zkdeployment.model.listing import listing
 from zkdeployment.rollout.absence import shortage

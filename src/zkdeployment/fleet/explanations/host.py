@@ -1,7 +1,7 @@
 """Explains why a host is not at the cluster version, with the facts and the next action of an operator.
 
-Waits for a lock are explained in ``lock_explanation``, waits for a rollout in ``rollout_explanation``, and waits
-for other services in ``services.order_explanation``.
+Waits for a lock are explained in ``lock``, waits for a rollout in ``rollout``, and waits for other services in
+``service_order``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age, ago
-from zkdeployment.fleet.explanation import Cause, Explanation
-from zkdeployment.fleet.lock_explanation import explain_wait_for_lock
-from zkdeployment.fleet.rollout_explanation import explain_missing_grant, explain_rollout_failure
-from zkdeployment.fleet.services.order_explanation import explain_wait_for_service
+from zkdeployment.fleet.explanations.explanation import Cause, Explanation
+from zkdeployment.fleet.explanations.lock import explain_wait_for_lock
+from zkdeployment.fleet.explanations.rollout import explain_missing_grant, explain_rollout_failure
+from zkdeployment.fleet.explanations.service_order import explain_wait_for_service
 from zkdeployment.fleet.stops import describe_stops, stops_in_force
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.listing import listing

@@ -4,10 +4,10 @@ import pytest
 
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.rollout_directives import directive_objection
-from zkdeployment.fleet.rollout_states import GroupState, RolloutProgressState
-from zkdeployment.fleet.rollout_text import final_report
-from zkdeployment.fleet.rollout_views import rollout_changes, rollout_status
+from zkdeployment.fleet.rollouts.directives import directive_objection
+from zkdeployment.fleet.rollouts.states import GroupState, RolloutProgressState
+from zkdeployment.fleet.rollouts.text import final_report
+from zkdeployment.fleet.rollouts.views import rollout_changes, rollout_status
 from zkdeployment.model.act import Act
 from zkdeployment.model.strategy import Pace, Window
 from zkdeployment.rollout.engine import record

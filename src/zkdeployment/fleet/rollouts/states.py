@@ -1,6 +1,6 @@
 """The states of a rollout, its groups and its hosts, as operators see them.
 
-The sentences that describe these states are in ``rollout_text``.
+The sentences that describe these states are in ``text``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.rollout_states import rollout_state
+from zkdeployment.fleet.rollouts.states import rollout_state
 from zkdeployment.rollout.absence import shortage
 from zkdeployment.rollout.late_joiners import is_open
 from zkdeployment.rollout.state import Directive

@@ -1,7 +1,7 @@
 import pytest
 
-from zkdeployment.fleet.explanation import Cause
-from zkdeployment.fleet.host_explanation import explain_host
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import Cluster

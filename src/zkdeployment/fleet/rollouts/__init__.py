@@ -1,0 +1,1 @@
+"""Rollouts as operators see them: states, sentences, views, and the directives that a rollout accepts."""
