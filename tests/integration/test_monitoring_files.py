@@ -27,7 +27,7 @@ RULES = ETC / "prometheus" / "zkdeployment.yml"
 DASHBOARD = ETC / "grafana" / "zkdeployment.json"
 
 PROCESS = DaemonProcess("1.2.3", started=1.0, now=2.0, up=True, link=ConnectionStatus())
-LOOKS = {event: 0 for _, _, event in follower.EVENTS}
+LOOKS = {kind.event: 0 for kind in follower.FAILURE_KINDS}
 TURNS = {kind.event: 0 for kind in FAILURE_KINDS}
 EXPORTED = {
     metric.name: metric

@@ -10,7 +10,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
 from zkdeployment.daemons.cycle_loop import run_cycles
+from zkdeployment.daemons.daemon_lead import DaemonLead
 from zkdeployment.errors import (
     ConflictError,
     LockLostError,
@@ -18,7 +20,6 @@ from zkdeployment.errors import (
     RestartError,
     UnreachableError,
     ZkdeploymentError,
-    error_message,
 )
 from zkdeployment.log import get_logger
 from zkdeployment.providers.filtering import next_change
@@ -32,19 +33,16 @@ if TYPE_CHECKING:
     from zkdeployment.ports.providers import FilterStore
     from zkdeployment.providers.filtering import FilterChange, FilteredList
 
-#: Seconds in the queue for the lead before the watchdog is served again.
-_QUEUE = 2.0
-
 #: Seconds between two cycles: at most, without any change, and at least, so that several changes make one.
 _MOST_SECONDS = 15.0
 _LEAST_SECONDS = 0.1
 
-#: Log event and level of the errors after which a filter goes on; the first that matches applies.
-_FAILURES: tuple[tuple[type[Exception], str, int], ...] = (
-    (LockLostError, "lead-lost", logging.WARNING),
-    (ConflictError, "write-conflicted", logging.INFO),
-    (UnreachableError, "zookeeper-unreachable", logging.WARNING),
-    (Exception, "filter-failed", logging.ERROR),
+#: The failures after which a filter continues.
+_FAILURE_KINDS = (
+    FailureKind(LockLostError, "lead-lost", logging.WARNING),
+    FailureKind(ConflictError, "write-conflicted", logging.INFO),
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING),
+    FailureKind(Exception, "filter-failed", logging.ERROR),
 )
 
 
@@ -68,9 +66,9 @@ class ProviderFilter:
         self._connect = connect
         self._notifier = notifier
         self._backoff = Backoff(first=1.0, most=_MOST_SECONDS)
+        self._failures = CycleFailures(_FAILURE_KINDS, notifier.status)
+        self._lead = DaemonLead(store.lead, notifier, otherwise="another filter leads")
         self._checked = False
-        self._leads = False
-        self._logged = ""
 
     def run(self) -> None:
         """Run cycles until asked to end.
@@ -98,7 +96,7 @@ class ProviderFilter:
             if not self._checked:
                 self._store.filtered()  # a filter that may never write is refused before it queues
                 self._checked = True
-            if not self._acquire_lead():
+            if not self._lead.acquire():
                 return 0.0
             self._update()
         except RestartError:
@@ -108,16 +106,8 @@ class ProviderFilter:
                 raise
             return self._report(error)
         self._backoff.reset()
-        self._logged = ""
+        self._failures.end()
         return _MOST_SECONDS
-
-    def _acquire_lead(self) -> bool:
-        led, self._leads = self._leads, self._store.lead(_QUEUE)
-        if self._leads and not led:
-            get_logger().info("lead-acquired")
-        if not self._leads:
-            self._notifier.status("another filter leads")
-        return self._leads
 
     def _update(self) -> None:
         before = self._store.filtered()
@@ -131,19 +121,13 @@ class ProviderFilter:
         )
 
     def _report(self, error: Exception) -> float:
-        """Log an error once, not again while it persists; return the seconds until the next cycle."""
-        message = error_message(error)
-        self._notifier.status(message.partition("\n")[0])
+        """Report an error, and leave the lead after a defect; return the seconds until the next cycle."""
+        self._failures.report(error)
         if isinstance(error, LockLostError | UnreachableError):
-            self._leads = False
+            self._lead.lose()
         elif not isinstance(error, ZkdeploymentError):
-            self._leads = False
+            self._lead.lose()
             self._store.resign()  # another filter may do better
-        event, level = next((event, level) for kind, event, level in _FAILURES if isinstance(error, kind))
-        if message != self._logged:
-            defect = None if isinstance(error, ZkdeploymentError) else error
-            get_logger().log(level, event, reason=message, exc_info=defect)
-        self._logged = message
         return self._backoff.fail()
 
 

@@ -5,13 +5,14 @@ What fails here is reported and tried again after a pause. It neither ends the c
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.life_cycle import life_cycle_turn, prune
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.errors import ConflictError, LockLostError, UnreachableError, ZkdeploymentError, error_message
-from zkdeployment.log import get_logger
+from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
+from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,12 @@ _QUEUED = 1.0
 #: Seconds: the longest pause after turns that fail, and the wait for a turn in progress at the end.
 _LONGEST_PAUSE = 60.0
 _CLOSING = 5.0
+
+_FAILURE_KINDS = (
+    FailureKind(UnreachableError, "checks-paused", logging.WARNING),
+    FailureKind(ConflictError, "checks-paused", logging.WARNING),
+    FailureKind(Exception, "checks-failed", logging.ERROR),
+)
 
 
 class CheckDaemon:
@@ -53,7 +60,7 @@ class CheckDaemon:
         self._interval = interval
         self._node: str | None = None
         self._backoff = Backoff(first=2.0, most=_LONGEST_PAUSE)
-        self._logged = ""
+        self._failures = CycleFailures(_FAILURE_KINDS)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
 
@@ -87,7 +94,7 @@ class CheckDaemon:
         except Exception as error:  # noqa: BLE001  the next turn tries again
             return self._report(error)
         self._backoff.reset()
-        self._logged = ""
+        self._failures.end()
         return max(0.0, self._interval - (self._clock.monotonic() - begun))
 
     def run_turn(self) -> None:
@@ -120,20 +127,12 @@ class CheckDaemon:
         self._pokes.close()
 
     def _report(self, error: Exception) -> float:
-        """Log an error once, not again while it persists; return the seconds until the next turn."""
-        message = error_message(error)
+        """Report an error, unless the lead was lost; return the seconds until the next turn."""
         self._job.forget()  # it is unknown what was written
         if isinstance(error, LockLostError):
             self._node = None
             return _QUEUED
-        if message != self._logged:
-            log = get_logger()
-            if isinstance(error, UnreachableError | ConflictError):
-                log.warning("checks-paused", reason=message)
-            else:
-                defect = None if isinstance(error, ZkdeploymentError) else error
-                log.error("checks-failed", reason=message, exc_info=defect)
-        self._logged = message
+        self._failures.report(error)
         return self._backoff.fail()
 
 

@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS, failure_kind
+from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS, PAUSES
 from zkdeployment.daemons.coordinator.rollout_log import log_changes, log_unmatched_selectors
+from zkdeployment.daemons.cycle_failures import CycleFailures
 from zkdeployment.daemons.cycle_loop import run_cycles
+from zkdeployment.daemons.daemon_lead import DaemonLead
 from zkdeployment.daemons.telemetry.coordinator import CoordinatorTelemetry
 from zkdeployment.errors import (
     ConflictError,
@@ -20,10 +22,8 @@ from zkdeployment.errors import (
     RestartError,
     UnreachableError,
     ZkdeploymentError,
-    error_message,
 )
 from zkdeployment.fleet.rollouts.text import final_report
-from zkdeployment.log import get_logger
 from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import short
 from zkdeployment.model.stop import COORDINATOR, Stop
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from zkdeployment.ports.process import Clock, Notifier
     from zkdeployment.ports.rollout import RolloutStore
     from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot, RolloutState
-
-#: Seconds in the queue for the lead before the watchdog is served again.
-_QUEUE = 2.0
 
 #: Seconds between two cycles at most, without any change.
 _MOST_SECONDS = 15.0
@@ -85,9 +82,9 @@ class Coordinator:
         self._health = health
         self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
-        self._leads = False
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status)
+        self._lead = DaemonLead(store.lead, notifier, otherwise="another coordinator leads")
         self._tidied = False
-        self._logged = ""
         self._interval = cycle_interval(0)
 
     def run(self) -> None:
@@ -119,7 +116,9 @@ class Coordinator:
         """Coordinate once if this coordinator leads; return the seconds until the next cycle."""
         try:
             self._connect()
-            if not self._acquire_lead():
+            if not self._lead.held:
+                self._tidied = False
+            if not self._lead.acquire():
                 self._telemetry.queue()
                 return 0.0
             pause = self._coordinate()
@@ -130,18 +129,8 @@ class Coordinator:
         except Exception as error:  # noqa: BLE001  a defect of the program must not end every coordinator
             return self._resign_after(error)
         self._backoff.reset()
-        self._logged = ""
+        self._failures.end()
         return pause
-
-    def _acquire_lead(self) -> bool:
-        led, self._leads = self._leads, self._store.lead(_QUEUE)
-        if self._leads and not led:
-            get_logger().info("lead-acquired")
-        if not self._leads:
-            self._notifier.status("another coordinator leads")
-        elif not led:
-            self._tidied = False
-        return self._leads
 
     def _coordinate(self) -> float:
         """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
@@ -235,22 +224,16 @@ class Coordinator:
         """Report an unexpected error and leave the lead to another coordinator; return the seconds to wait."""
         self._report(error)
         self._store.resign()
-        self._leads = False
+        self._lead.lose()
         return self._backoff.fail()
 
     def _report(self, error: Exception) -> float:
-        """Log an error once, not again while it persists; return the seconds until the next cycle."""
-        message = error_message(error)
-        self._notifier.status(message.partition("\n")[0])
+        """Report an error of a cycle; return the seconds until the next cycle."""
+        kind = self._failures.report(error)
         if isinstance(error, LockLostError):
-            self._leads = False
-        kind = failure_kind(error)
-        self._telemetry.fail(kind.event, leads=self._leads and not isinstance(error, UnreachableError))
-        if message != self._logged:
-            defect = None if isinstance(error, ZkdeploymentError) else error
-            get_logger().log(kind.level, kind.event, reason=message, exc_info=defect)
-        self._logged = message
-        return kind.pause
+            self._lead.lose()
+        self._telemetry.fail(kind.event, leads=self._lead.held and not isinstance(error, UnreachableError))
+        return PAUSES[kind]
 
 
 def _stop(state: RolloutState) -> Stop:

@@ -5,10 +5,12 @@ When a cycle runs, and how its outcome is reported, belongs here. What a cycle d
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
 from zkdeployment.daemons.jitter import jittered
 from zkdeployment.daemons.telemetry.syncer import SyncerTelemetry
 from zkdeployment.errors import (
@@ -47,16 +49,16 @@ _LONGEST_ANSWER = 4000
 #: Seconds until a request is served again that another syncer's lock kept from being served.
 _LOCKED_RETRY = 2.0
 
-#: The log level and event name of each error; the first matching class counts.
-EVENTS: tuple[tuple[type[Exception], str, str], ...] = (
-    (StalePublicationError, "critical", "store-went-back"),
-    (AllStopError, "critical", "all-stop"),
-    (NotConvergedError, "info", "not-converged"),
-    (RefusedError, "warning", "publication-refused"),
-    (TreeError, "error", "tree-refused"),
-    (SourceError, "error", "repository-unreadable"),
-    (UnreachableError, "warning", "zookeeper-unreachable"),
-    (Exception, "error", "sync-failed"),
+#: The failures after which a syncer continues.
+FAILURE_KINDS = (
+    FailureKind(StalePublicationError, "store-went-back", logging.CRITICAL),
+    FailureKind(AllStopError, "all-stop", logging.CRITICAL),
+    FailureKind(NotConvergedError, "not-converged", logging.INFO),
+    FailureKind(RefusedError, "publication-refused", logging.WARNING),
+    FailureKind(TreeError, "tree-refused", logging.ERROR),
+    FailureKind(SourceError, "repository-unreadable", logging.ERROR),
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING),
+    FailureKind(Exception, "sync-failed", logging.ERROR),
 )
 
 
@@ -84,11 +86,11 @@ class Follower:
         self._connect = connect
         self._unfinished = unfinished
         self._notifier = notifier
-        self._telemetry = SyncerTelemetry(probe, failures=[event for _, _, event in EVENTS])
+        self._telemetry = SyncerTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=60.0)
         self._watching = False
         self._request_waits = False
-        self._last_failure = ""
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status)
 
     def run(self, interval: float) -> None:
         """Follow the branch until stopped; raises ``RestartError`` if the ZooKeeper session cannot be restored."""
@@ -129,7 +131,7 @@ class Follower:
         else:
             self._backoff.reset()
             self._telemetry.succeed(report, self._syncer.fetched)
-            self._last_failure = ""
+            self._failures.end()
             self._notifier.status(report.sentence)
             self._report(report.sentence, interval)
 
@@ -164,9 +166,7 @@ class Follower:
 
     def _fail(self, error: Exception, interval: float) -> None:
         """Report a failed cycle to the log, the supervisor, the metrics and ZooKeeper."""
-        level, event = next((level, event) for kind, level, event in EVENTS if isinstance(error, kind))
-        self._telemetry.fail(event, self._syncer.fetched)
-        self._log_failure(error, level, event)
+        self._telemetry.fail(self._failures.report(error).event, self._syncer.fetched)
         if not isinstance(error, UnreachableError):
             self._report(error_message(error), interval)
 
@@ -176,13 +176,3 @@ class Follower:
             self._store.report(message, interval, self._syncer.fetched)
         except Exception as error:  # noqa: BLE001  the next cycle tries again, whatever the error is
             get_logger().warning("report-not-written", reason=error_message(error))
-
-    def _log_failure(self, error: Exception, level: str, event: str) -> None:
-        """Log the error of a cycle, unless the cycle before failed with the same message."""
-        message = error_message(error)
-        self._notifier.status(message.partition("\n")[0])
-        if message == self._last_failure:
-            return
-        self._last_failure = message
-        unexpected = None if isinstance(error, ZkdeploymentError) else error
-        getattr(get_logger(), level)(event, reason=message, exc_info=unexpected)

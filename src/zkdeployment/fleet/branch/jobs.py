@@ -1,4 +1,4 @@
-"""Jobs: what became of a commit that an act pushed to the branch."""
+"""Jobs: the outcomes of commits that acts pushed to the branch."""
 
 from __future__ import annotations
 
