@@ -9,7 +9,6 @@ import contextlib
 import os
 import pwd
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
     from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
-    from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.plan import Plan
     from zkdeployment.ports.host import PackageManager
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -100,19 +97,15 @@ def build_agent(
                 rack=settings.rack,
             ),
         )
-        adapters = _reporting_adapters(settings, session, run)
-        reporting = make_host_reporting(host, adapters, control, _telemetry(settings, session))
+        reporting_adapters = _reporting_adapters(settings, session, run)
+        reporting = make_host_reporting(host, reporting_adapters, control, _telemetry(settings, session))
         tick = reporting.heartbeat.tick
         scripts = _scripts(settings, run, role=lambda: reporting.host.identity.role, verbose=verbose, tick=tick)
         packages = packages or _package_manager(settings, tick)
-        agent_adapters = replace(
-            _agent_adapters(settings, adapters, scripts, packages),
-            trusted=_trusted_publications(settings, session, run),
-            trusted_leases=_trusted_leases(settings, session),
-        )
+        adapters = _agent_adapters(settings, session, run, reporting_adapters, scripts, packages)
         commands = HostCommands(settings.after, settings.after_failure)
-        lease = _host_role(settings, agent_adapters, reporting)
-        yield Agent(agent_adapters, reporting, control, commands=commands, lease=lease), control
+        lease = _host_role(settings, adapters, reporting)
+        yield Agent(adapters, reporting, control, commands=commands, lease=lease), control
     finally:
         session.close()
         run.release()
@@ -190,25 +183,11 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
     return loaded if changed else None
 
 
-def preview_plan(settings: Settings, *, packages: PackageManager | None = None) -> tuple[Revision, Plan]:
-    """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
-    from zkdeployment.daemons.agent.plan_preview import preview  # noqa: PLC0415  a running agent needs no preview
-
-    settings = with_full_name(settings)
+def preview_adapters(settings: Settings, session: Session) -> AgentAdapters:
+    """Return the adapters of an agent, for a preview of its plan; the run directory is not locked."""
     run = RunDirectory(settings.require_run_directory())
-    with Session(settings.servers) as session:
-        adapters = _agent_adapters(
-            settings,
-            _reporting_adapters(settings, session, run),
-            _scripts(settings, run),
-            packages or _package_manager(settings),
-        )
-        adapters = replace(
-            adapters,
-            trusted=_trusted_publications(settings, session, run),
-            trusted_leases=_trusted_leases(settings, session),
-        )
-        return preview(adapters, settings.require_identity(), leasable=settings.leasable)
+    reporting, scripts = _reporting_adapters(settings, session, run), _scripts(settings, run)
+    return _agent_adapters(settings, session, run, reporting, scripts, _package_manager(settings))
 
 
 def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory) -> ReportingAdapters:
@@ -260,23 +239,20 @@ def _telemetry(settings: Settings, session: Session) -> AgentEvents:
 
 def _agent_adapters(
     settings: Settings,
+    session: Session,
+    run: RunDirectory,
     reporting: ReportingAdapters,
     scripts: ScriptRunner,
     packages: PackageManager,
 ) -> AgentAdapters:
     return AgentAdapters(
-        connect=reporting.connect,
-        session=reporting.session,
-        address=reporting.address,
-        fleet=reporting.fleet,
-        files=reporting.files,
-        clock=reporting.clock,
-        notifier=reporting.notifier,
-        mailer=reporting.mailer,
+        **vars(reporting),
         outdated=Program(zkdeployment.__file__).outdated,
         packages=packages,
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,
+        trusted=_trusted_publications(settings, session, run),
+        trusted_leases=_trusted_leases(settings, session),
     )
 
 

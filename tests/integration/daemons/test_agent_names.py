@@ -16,7 +16,8 @@ from zkdeployment.daemons.control import Control
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.plan import Deploy, Undeploy
 from zkdeployment.wiring import host_names
-from zkdeployment.wiring.agent import build_agent, preview_plan, run_agent
+from zkdeployment.wiring.agent import build_agent, run_agent
+from zkdeployment.wiring.plan_preview import preview_plan
 
 
 @pytest.fixture
