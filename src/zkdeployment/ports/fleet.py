@@ -81,8 +81,12 @@ class HostRegistrar(Protocol):
     def is_registered(self) -> bool:
         """Whether this host's node exists and belongs to this session."""
 
-    def update_host(self, host: Host) -> None:
-        """Replace the properties of this host's node; register again if the session that owned it has ended."""
+    def update_host(self, host: Host, *, patient: bool = True) -> None:
+        """Replace the properties of this host's node; register again if the session that owned it has ended.
+
+        ``patient``: if another host has this id or name now, wait for the end of its session, which may be that of
+        a killed agent, as a registration does. Otherwise ``DuplicateError`` is raised at once.
+        """
 
     def unregister(self) -> None:
         """Remove this host's node."""

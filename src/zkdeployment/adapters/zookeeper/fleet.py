@@ -105,8 +105,8 @@ class ZooKeeperFleet:
     def is_registered(self) -> bool:
         return self._registration.is_registered()
 
-    def update_host(self, host: Host) -> None:
-        self._registration.update(host)
+    def update_host(self, host: Host, *, patient: bool = True) -> None:
+        self._registration.update(host, patient=patient)
 
     def unregister(self) -> None:
         self._registration.unregister()

@@ -122,7 +122,8 @@ def await_end(session: Session, rival: Rival, identity: Identity, deadline: floa
         )
     while True:
         changed.clear()
-        session.exists(rival.path, lambda _: changed.set())
+        if time.monotonic() < deadline:
+            session.exists(rival.path, lambda _: changed.set())
         node = session.get(rival.path)
         if node is None or node.owner != rival.owner:
             return

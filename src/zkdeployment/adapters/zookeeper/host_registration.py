@@ -69,10 +69,10 @@ class HostRegistration:
         self._identity: Identity | None = None  # of the registered host
         self._written: tuple[int, int] | None = None  # the session and the version of the last update of the node
 
-    def register(self, host: Host, *, adopt: bool) -> Revision | None:
+    def register(self, host: Host, *, adopt: bool, patient: bool = True) -> Revision | None:
         make_skeleton(self._session)
         path = host_path(host)
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + (self._patience if patient else 0.0)
         adopted = None
         for _ in range(_ATTEMPTS):
             node = self._replaceable_node(path, host, deadline)
@@ -103,13 +103,13 @@ class HostRegistration:
         node = None if self._identity is None else self._session.get(f"{paths.HOSTS}/{self._identity.id}")
         return node is not None and node.owner == self._session.id
 
-    def update(self, host: Host) -> None:
+    def update(self, host: Host, *, patient: bool) -> None:
         path = host_path(host)
         if self._write(path, host, self._own_version()):
             return
         node = self._session.get(path)
         if node is None or node.owner != self._session.id or not self._write(path, host, node.version):
-            self.register(host, adopt=False)
+            self.register(host, adopt=False, patient=patient)
 
     def unregister(self) -> None:
         if self._identity is not None and self.is_registered():
@@ -154,7 +154,8 @@ class HostRegistration:
         changed = threading.Event()
         while True:
             changed.clear()
-            self._session.exists(path, lambda _: changed.set())
+            if time.monotonic() < deadline:
+                self._session.exists(path, lambda _: changed.set())
             node = self._session.get(path)
             if node is None or not node.owner or node.owner in {self._session.id, *self._own_sessions}:
                 return node

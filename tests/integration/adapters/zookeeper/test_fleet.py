@@ -10,13 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.waiting import wait_until
-from support.zookeeper import connected, expire_session, renew_session, sent_requests
+from support.zookeeper import connected, expire_session, renew_session, sent_requests, through
 from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.errors import ConflictError, RefusedError, TreeError
+from zkdeployment.errors import ConflictError, RefusedError, TreeError, UnreachableError
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.deployment import Assignment, Deployment, DesiredState
 from zkdeployment.model.host import Host, Identity
@@ -567,6 +567,35 @@ def test_an_update_overwrites_concurrent_changes_of_the_node(fleet, session, cli
     session.commit = disturb
     fleet.update_host(replace(HOST, step="deploy"))
     assert session.get("/hosts/1").properties["step"] == "deploy"
+
+
+def test_an_update_whose_answer_was_lost_is_repeated_on_the_same_node(zookeeper, proxy, client):
+    with Session(through(proxy, zookeeper), call_timeout=1) as session:
+        fleet = ZooKeeperFleet(session)
+        fleet.register(HOST)
+        fleet.update_host(HOST)
+        before = session.get("/hosts/1")
+        written = replace(HOST, step="deploy /a 0")
+        proxy.lose(requests=False)
+        with pytest.raises(UnreachableError):
+            fleet.update_host(written)
+        wait_until(lambda: b"deploy /a 0" in client.get("/hosts/1")[0], "ZooKeeper executes the update")
+        proxy.heal()
+        wait_until(lambda: succeeds(lambda: fleet.update_host(written)), "the update is repeated")
+        after = session.get("/hosts/1")
+        assert after.properties == before.properties | {"step": "deploy /a 0"}
+        assert (after.owner, after.born) == (session.id, before.born)
+        fleet.update_host(HOST)
+        assert session.get("/hosts/1").properties == before.properties
+
+
+def succeeds(call):
+    """Call what fails while the connection is being restored; return whether it succeeded."""
+    try:
+        call()
+    except UnreachableError:
+        return False
+    return True
 
 
 def test_a_write_that_conflicts_in_every_attempt_is_an_error(fleet, session, monkeypatch):

@@ -64,7 +64,7 @@ class RegistrationUpdater:
             self._retry.retry_until_reachable(self._write)
 
     def refresh_at_pace(self) -> None:
-        """Update the host's node at most once a second; never waits for ZooKeeper and never fails.
+        """Update the host's node at most once a second; never waits for ZooKeeper or a host, and never fails.
 
         A script may be running, which has to be watched; the next step reports what goes wrong here.
         """
@@ -74,7 +74,7 @@ class RegistrationUpdater:
         if due and self._written != (self._local.host, self._adapters.session()):
             self._written_at = self._adapters.clock.monotonic()
             try:
-                self._write()
+                self._write(patient=False)
             except ZkdeploymentError as error:
                 get_logger().debug("progress-not-shown", reason=str(error))
 
@@ -84,9 +84,9 @@ class RegistrationUpdater:
         if self._written is not None and self._written[1] == self._adapters.session():
             self._written = self._local.host, self._written[1]
 
-    def _write(self) -> None:
+    def _write(self, *, patient: bool = True) -> None:
         self._update_address()
-        self._adapters.fleet.update_host(self._local.host)
+        self._adapters.fleet.update_host(self._local.host, patient=patient)
         self._written = self._local.host, self._adapters.session()
         self._written_at = self._adapters.clock.monotonic()
 

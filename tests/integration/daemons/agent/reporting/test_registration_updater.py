@@ -1,0 +1,52 @@
+"""The host's node during a script: its updates wait for nobody, neither for ZooKeeper nor for another host."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from support.clocks import ManualClock
+from support.zookeeper import renew_session
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+from zkdeployment.daemons.agent.reporting.local_host import LocalHost
+from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
+from zkdeployment.model.host import Host, Identity
+
+HOST = Host(Identity(id="1", name="web1.example.com"), version="abc")
+
+
+@pytest.mark.parametrize("rival", [HOST.identity, Identity("2", HOST.identity.name)], ids=["id", "name"])
+def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id_or_name(zookeeper, rival):
+    local, clock = LocalHost(HOST), ManualClock()
+    with Session(zookeeper) as session, Session(zookeeper) as other:
+        adapters = SimpleNamespace(
+            connect=session.open,
+            session=lambda: session.id,
+            address=lambda: None,
+            fleet=ZooKeeperFleet(session, patience=300),
+            files=SimpleNamespace(is_changing=lambda: False),
+            clock=clock,
+        )
+        retry = SimpleNamespace(retry_until_reachable=lambda call: call())
+        registration = RegistrationUpdater(local, adapters, retry)
+        registration.register()
+        renew_session(session)
+        taken = ZooKeeperFleet(other)
+        taken.register(replace(HOST, identity=rival, step="of the rival"))
+        begun = time.monotonic()
+        for step in range(3):
+            local.host = replace(HOST, step=f"deploy /a {step}")
+            clock.time += 2
+            registration.refresh_at_pace()
+        assert time.monotonic() - begun < 200
+        assert other.children("/hosts") == [rival.id]
+        assert other.get(f"/hosts/{rival.id}").properties["step"] == "of the rival"
+        taken.unregister()
+        clock.time += 2
+        registration.refresh_at_pace()
+        node = other.get("/hosts/1")
+        assert (node.owner, node.properties["step"]) == (session.id, "deploy /a 2")
