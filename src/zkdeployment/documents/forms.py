@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.documents.yaml_values import Way
 
@@ -19,6 +19,29 @@ _LONGEST = 100
 
 #: The form of a name that is not blank.
 NAME: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
+
+#: The form of text that is not blank.
+TEXT: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "text that is not blank"}
+
+#: The form of a name that is part of URLs, of file names and of ``PROJECT/APP/VERSION/NAME``.
+PLAIN_NAME: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~-][A-Za-z0-9_.~@:+-]{0,127}$",
+    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +",
+}
+
+
+def mapping_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form of a mapping that has the required keys, and of other keys only the optional ones.
+
+    Both map keys to the forms of their values.
+    """
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(required),
+        "properties": {**required, **optional},
+    }
 
 
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.documents.forms import NAME, Fault
+from zkdeployment.documents.forms import NAME, TEXT, Fault, mapping_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.errors import TreeError, without_passwords
 from zkdeployment.model.checkout import is_checkout, parse_checkout
@@ -27,39 +27,30 @@ _DAY = r"[0-9]{4}-[01][0-9]-[0-3][0-9]"
 _TIME_OF_DAY = r"[0-2][0-9]:[0-5][0-9](:[0-5][0-9])?"
 _ZONE = r"Z|[+-][0-9]{2}:?[0-9]{2}"
 
-_TEXT = {"type": "string", "pattern": r"\S", "description": "text that is not blank"}
-
-FORM: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["metadata", "data"],
-    "properties": {
-        "schema": {},
-        "metadata": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["name", "version"],
-            "properties": {
+FORM = mapping_form(
+    {
+        "metadata": mapping_form(
+            {
                 "name": NAME | {"description": "the name of a package, or a repository, as text"},
                 "version": NAME | {"description": "a version, as text"},
             },
-        },
-        "data": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["reason", "by", "time"],
-            "properties": {
-                "reason": _TEXT,
-                "by": _TEXT,
+            {},
+        ),
+        "data": mapping_form(
+            {
+                "reason": TEXT,
+                "by": TEXT,
                 "time": {
                     "type": "string",
                     "pattern": rf"^{_DAY}([T ]{_TIME_OF_DAY}({_ZONE})?)?$",
                     "description": "a time as in 2026-01-31T12:00:00Z",
                 },
             },
-        },
+            {},
+        ),
     },
-}
+    {"schema": {}},
+)
 
 _VERSION = re.compile(r"(?:(?P<epoch>[0-9]+):)?(?P<version>[^-]+)(?:-(?P<release>.+))?")
 

@@ -13,6 +13,7 @@ from zkdeployment.documents.checks.values import (
     Predicate,
     Threshold,
 )
+from zkdeployment.documents.forms import PLAIN_NAME, mapping_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.strategies.encoding import selector_from_value
 from zkdeployment.documents.strategies.schema import SELECTOR
@@ -29,12 +30,6 @@ CHECK_SCHEMA = "zkdeployment/CheckConfiguration/v1"
 #: Names that are words of commands and of URLs.
 RESERVED_NAMES = frozenset({"instances", "summary"})
 
-#: Names are parts of URLs and of file names.
-_NAME = {
-    "type": "string",
-    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~-][A-Za-z0-9_.~@:+-]{0,127}$",
-    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +",
-}
 _PROPERTY = {"type": "string", "pattern": r"^\S+$", "description": "the name of a property"}
 
 _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
@@ -52,20 +47,11 @@ _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
 }
 
 
-def _object(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(required),
-        "properties": {**required, **optional},
-    }
-
-
-_SYSTEM_FORM = _object(
-    {"metadata": _object({"name": _NAME}, {})},
+_SYSTEM_FORM = mapping_form(
+    {"metadata": mapping_form({"name": PLAIN_NAME}, {})},
     {
         "schema": {},
-        "data": _object(
+        "data": mapping_form(
             {},
             {
                 "callback": {
@@ -78,7 +64,7 @@ _SYSTEM_FORM = _object(
     },
 )
 
-_THRESHOLD = _object(
+_THRESHOLD = mapping_form(
     {
         "level": {
             "type": "string",
@@ -94,7 +80,7 @@ _THRESHOLD = _object(
     {},
 )
 
-_CHECK = _object(
+_CHECK = mapping_form(
     {
         "command": {
             "type": "string",
@@ -111,17 +97,17 @@ _CHECK = _object(
     },
 )
 
-_CONFIGURATION_FORM = _object(
+_CONFIGURATION_FORM = mapping_form(
     {
-        "metadata": _object({"name": _NAME}, {}),
-        "data": _object(
+        "metadata": mapping_form({"name": PLAIN_NAME}, {}),
+        "data": mapping_form(
             {
                 "object": {
                     "type": "string",
                     "pattern": r"^(/|(/[^/\s]+)+)$",
                     "description": "the path of a node, as in /p1/shop",
                 },
-                "monitoring": _NAME,
+                "monitoring": PLAIN_NAME,
                 "check": _CHECK,
             },
             {
@@ -137,7 +123,7 @@ _CONFIGURATION_FORM = _object(
                 "constraints": {
                     "type": "array",
                     "items": {
-                        **_object({}, _CONSTRAINTS),
+                        **mapping_form({}, _CONSTRAINTS),
                         "minProperties": 1,
                         "maxProperties": 1,
                         "description": f"one of: {', '.join(_CONSTRAINTS)}",

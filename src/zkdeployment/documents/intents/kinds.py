@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.documents.forms import form_faults
+from zkdeployment.documents.forms import PLAIN_NAME, TEXT, form_faults, mapping_form
 from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"
 CLUSTER_SCHEMA = "zkdeployment/Cluster/v1"
 
-#: Names are parts of URLs, of file names and of ``PROJECT/APP/VERSION/NAME``.
-_NAME = {
-    "type": "string",
-    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~-][A-Za-z0-9_.~@:+-]{0,127}$",
-    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +",
-}
-_TEXT = {"type": "string", "pattern": r"\S", "description": "text that is not blank"}
 
 _TARGET = {
     "type": "string",
@@ -53,19 +46,10 @@ _PATHS = {
 def _parts(description: str) -> dict[str, Any]:
     return {
         "type": "object",
-        "propertyNames": _NAME,
+        "propertyNames": PLAIN_NAME,
         "additionalProperties": _PATHS,
         "properties": {},
         "description": description,
-    }
-
-
-def _object(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(required),
-        "properties": {**required, **optional},
     }
 
 
@@ -74,12 +58,14 @@ def _state(*states: IntentState) -> dict[str, Any]:
     return {"enum": names, "description": f"one of: {', '.join(names)}"}
 
 
-_GROUP_FORM = _object(
+_GROUP_FORM = mapping_form(
     {
-        "metadata": _object({"project": _NAME, "composite-app": _NAME, "version": _NAME, "name": _NAME}, {}),
-        "data": _object(
+        "metadata": mapping_form(
+            {"project": PLAIN_NAME, "composite-app": PLAIN_NAME, "version": PLAIN_NAME, "name": PLAIN_NAME}, {}
+        ),
+        "data": mapping_form(
             {
-                "composite-profile": _NAME,
+                "composite-profile": PLAIN_NAME,
                 "apps": _parts("a mapping of apps to lists of paths"),
                 "state": _state(
                     IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED
@@ -90,16 +76,16 @@ _GROUP_FORM = _object(
                     "enum": [rule.value for rule in UpdateRule],
                     "description": f"one of: {', '.join(rule.value for rule in UpdateRule)}",
                 },
-                "approval": _object(
+                "approval": mapping_form(
                     {
                         "content": {
                             "type": "string",
                             "pattern": "^sha256:[0-9a-f]{64}$",
                             "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
                         },
-                        "by": _TEXT,
+                        "by": TEXT,
                     },
-                    {"reason": _TEXT, "signature": _TEXT},
+                    {"reason": TEXT, "signature": TEXT},
                 ),
             },
         ),
@@ -107,10 +93,10 @@ _GROUP_FORM = _object(
     {"schema": {}},
 )
 
-_CLUSTER_FORM = _object(
+_CLUSTER_FORM = mapping_form(
     {
-        "metadata": _object({"provider": _NAME, "name": _TARGET}, {}),
-        "data": _object(
+        "metadata": mapping_form({"provider": PLAIN_NAME, "name": _TARGET}, {}),
+        "data": mapping_form(
             {
                 "network-intents": _parts("a mapping of network intents to lists of paths"),
                 "state": _state(IntentState.CREATED, IntentState.APPLIED, IntentState.TERMINATED),

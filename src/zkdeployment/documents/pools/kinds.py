@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.durations import DURATION_PATTERN, duration_seconds
-from zkdeployment.documents.forms import NAME, Fault, form_faults
+from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.pools.merging import ExtensionError, merged_pool
 from zkdeployment.documents.pools.values import (
@@ -53,38 +53,32 @@ _DURATION = {
 _COUNT = {"type": "integer", "minimum": 1, "description": "a whole number above 0"}
 _VALUES = {"type": "object", "additionalProperties": _any_value(), "description": "a mapping of names to values"}
 
-_PLAYBOOK = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {"playbook": NAME | {"description": "the file of a playbook"}, "extra-vars": _VALUES},
-    "description": "a mapping with playbook and extra-vars",
+_PLAYBOOK = mapping_form(
+    {}, {"playbook": NAME | {"description": "the file of a playbook"}, "extra-vars": _VALUES}
+) | {"description": "a mapping with playbook and extra-vars"}
+
+_ANSIBLE = mapping_form(
+    {},
+    {
+        "topdir": NAME | {"description": "a directory"},
+        "extra-vars": _VALUES,
+        "provision": _PLAYBOOK,
+        "deprovision": _PLAYBOOK,
+    },
+) | {"description": "a mapping with topdir, provision, deprovision and extra-vars"}
+
+_ROLE = mapping_form({}, {"idle": NAME, "leased": NAME}) | {
+    "description": "a mapping with the roles idle and leased"
 }
 
-_MECHANISM = {
-    "type": "object",
-    "additionalProperties": False,
-    "description": "a mapping with type, and ansible or role",
-    "properties": {
+_MECHANISM = mapping_form(
+    {},
+    {
         "type": {"enum": ["ansible", "role"], "description": "one of: ansible, role"},
-        "ansible": {
-            "type": "object",
-            "additionalProperties": False,
-            "description": "a mapping with topdir, provision, deprovision and extra-vars",
-            "properties": {
-                "topdir": NAME | {"description": "a directory"},
-                "extra-vars": _VALUES,
-                "provision": _PLAYBOOK,
-                "deprovision": _PLAYBOOK,
-            },
-        },
-        "role": {
-            "type": "object",
-            "additionalProperties": False,
-            "description": "a mapping with the roles idle and leased",
-            "properties": {"idle": NAME, "leased": NAME},
-        },
+        "ansible": _ANSIBLE,
+        "role": _ROLE,
     },
-}
+) | {"description": "a mapping with type, and ansible or role"}
 
 _POOL = {
     "type": "object",
@@ -118,42 +112,21 @@ _POOLS = {
     "description": "a mapping of names to pools",
 }
 
-FORM: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["metadata", "data"],
-    "properties": {
-        "schema": {},
-        "metadata": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["name"],
-            "properties": {"name": {"const": "pools", "description": "pools: there is one such document"}},
-        },
-        "data": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["nodepools"],
-            "properties": {
-                "defaults": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "session-lifetime": _DURATION,
-                        "session-lifetime-max": _DURATION,
-                        "node-quota": _COUNT,
-                    },
-                },
-                "nodepools": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["concrete"],
-                    "properties": {"abstract": _POOLS, "concrete": _POOLS},
-                },
-            },
-        },
+_DEFAULTS = mapping_form(
+    {}, {"session-lifetime": _DURATION, "session-lifetime-max": _DURATION, "node-quota": _COUNT}
+)
+
+FORM = mapping_form(
+    {
+        "metadata": mapping_form(
+            {"name": {"const": "pools", "description": "pools: there is one such document"}}, {}
+        ),
+        "data": mapping_form(
+            {"nodepools": mapping_form({"concrete": _POOLS}, {"abstract": _POOLS})}, {"defaults": _DEFAULTS}
+        ),
     },
-}
+    {"schema": {}},
+)
 
 #: What a merged pool must have, by the type of its mechanism.
 _COMPLETE_MECHANISMS: Mapping[str, dict[str, Any]] = {

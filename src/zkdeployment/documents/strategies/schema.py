@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from zkdeployment.documents.forms import NAME, mapping_form
+
 STRATEGY_SCHEMA = "shipyard/DeploymentStrategy/v1"
 CONFIGURATION_SCHEMA = "shipyard/DeploymentConfiguration/v1"
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
-_NAME = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
-_NAMES = {"type": "array", "items": _NAME}
+_NAMES = {"type": "array", "items": NAME}
 _COUNT = {"type": "integer", "minimum": 0}
 _DURATION = {
     "anyOf": [
@@ -45,50 +46,38 @@ _LABEL = {
 }
 
 #: The form of a selector of hosts, also in other documents.
-SELECTOR: dict[str, Any] = {
-    "type": "object",
-    "minProperties": 1,
-    "additionalProperties": False,
-    "properties": {
+SELECTOR = mapping_form(
+    {},
+    {
         "node_names": _NAMES,
         "node_tags": _NAMES,
         "node_labels": {"type": "array", "items": _LABEL},
         "rack_names": _NAMES,
     },
-}
+) | {"minProperties": 1}
 
-_CRITERIA = {
-    "type": "object",
-    "minProperties": 1,
-    "additionalProperties": False,
-    "properties": {
+_CRITERIA = mapping_form(
+    {},
+    {
         "percent_successful_nodes": {"type": "integer", "minimum": 0, "maximum": 100},
         "minimum_successful_nodes": _COUNT,
         "maximum_failed_nodes": _COUNT,
     },
-}
+) | {"minProperties": 1}
 
-_WINDOW = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["from", "to"],
-    "properties": {
-        "days": {"type": "array", "minItems": 1, "items": {"enum": list(DAYS)}},
-        "from": _TIME,
-        "to": _TIME,
-        "zone": _NAME,
-    },
-}
+_WINDOW = mapping_form(
+    {"from": _TIME, "to": _TIME},
+    {"days": {"type": "array", "minItems": 1, "items": {"enum": list(DAYS)}}, "zone": NAME},
+)
 
-_GROUP = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["name", "critical", "depends_on", "selectors"],
-    "properties": {
-        "name": _NAME,
+_GROUP = mapping_form(
+    {
+        "name": NAME,
         "critical": {"type": "boolean"},
         "depends_on": _NAMES,
         "selectors": {"type": "array", "items": SELECTOR},
+    },
+    {
         "success_criteria": _CRITERIA,
         "max_parallel": {
             "anyOf": [
@@ -106,33 +95,27 @@ _GROUP = {
         "healthy_checks": {"type": "boolean"},
         "windows": {"type": "array", "minItems": 1, "items": _WINDOW},
     },
-}
+)
 
-_METADATA = {"type": "object", "required": ["name"], "properties": {"name": _NAME}}
+_METADATA = {"type": "object", "required": ["name"], "properties": {"name": NAME}}
 
 #: The form of each document, by the value of its key ``schema``.
 SCHEMAS: dict[str, dict[str, Any]] = {
-    STRATEGY_SCHEMA: {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["metadata", "data"],
-        "properties": {
-            "schema": {},
+    STRATEGY_SCHEMA: mapping_form(
+        {
             "metadata": _METADATA,
-            "data": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["groups"],
-                "properties": {
-                    "groups": {"type": "array", "items": _GROUP},
+            "data": mapping_form(
+                {"groups": {"type": "array", "items": _GROUP}},
+                {
                     "absent_after": _DURATION,
                     "prepare_timeout": _DURATION,
                     "deploy_timeout": _DURATION,
                     "on_failure": {"enum": ["stop", "rollback"], "description": "stop or rollback"},
                 },
-            },
+            ),
         },
-    },
+        {"schema": {}},
+    ),
     # Shipyard's configuration has many more keys, which are not checked.
     CONFIGURATION_SCHEMA: {
         "type": "object",
@@ -141,8 +124,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             "data": {
                 "type": "object",
                 "properties": {
-                    "deployment_strategy": _NAME,
-                    "physical_provisioner": {"type": "object", "properties": {"deployment_strategy": _NAME}},
+                    "deployment_strategy": NAME,
+                    "physical_provisioner": {"type": "object", "properties": {"deployment_strategy": NAME}},
                 },
             },
         },
