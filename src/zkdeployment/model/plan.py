@@ -100,10 +100,10 @@ class ChangeController:
 
 
 @dataclass(frozen=True)
-class StartDeployments:
-    """Call the controller's ``starting-deployments`` under the role's lock, which is kept for all later steps."""
+class _CallController:
+    """Call the script of the role controller that is called as the step's kind."""
 
-    kind: ClassVar[str] = "starting-deployments"
+    kind: ClassVar[str]
 
     controller: Assignment
     reason: str
@@ -119,24 +119,16 @@ class StartDeployments:
         return f"{self.kind} {self.controller.path}"
 
 
-@dataclass(frozen=True)
-class EndDeployments:
+class StartDeployments(_CallController):
+    """Call the controller's ``starting-deployments`` under the role's lock, which is kept for all later steps."""
+
+    kind: ClassVar[str] = "starting-deployments"
+
+
+class EndDeployments(_CallController):
     """Call the controller's ``ending-deployments``, then release the role's lock."""
 
     kind: ClassVar[str] = "ending-deployments"
-
-    controller: Assignment
-    reason: str
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The arguments of the script."""
-        return (self.controller.path,)
-
-    @property
-    def title(self) -> str:
-        """The step in a few words, such as ``ending-deployments /roles/web``."""
-        return f"{self.kind} {self.controller.path}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"
 CLUSTER_SCHEMA = "zkdeployment/Cluster/v1"
 
-
 _TARGET = {
     "type": "string",
     "pattern": r"^\S(.*\S)?$",

@@ -273,27 +273,28 @@ class ZooKeeperPools:
 
 
 def _writing_node(node: PoolNode) -> Iterator[Operation]:
-    """Yield the operations that write a node; a node that is done moves to where nobody looks for nodes."""
-    data, path = pack(node_to_json(node)), _path(paths.POOL_NODES, node.id)
-    if not node.is_active:
-        yield Create(record_path(paths.POOL_NODES_DONE, node.id), data)
-        yield Delete(path, _version(node))
-    elif node.stamp is None:
-        yield Create(path, data)
-    else:
-        yield Set(path, data, node.stamp)
+    return _writing(node, node_to_json(node), paths.POOL_NODES, paths.POOL_NODES_DONE)
 
 
 def _writing_session(session: TenantSession) -> Iterator[Operation]:
-    """Yield the operations that write a session; one that ended moves to where nobody looks for active ones."""
-    data, path = pack(session_to_json(session)), _path(paths.POOL_SESSIONS, session.id)
-    if not session.is_active:
-        yield Create(record_path(paths.POOL_SESSIONS_ENDED, session.id), data)
-        yield Delete(path, _version(session))
-    elif session.stamp is None:
+    return _writing(session, session_to_json(session), paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
+
+
+def _writing(
+    written: PoolNode | TenantSession, record: Mapping[str, Any], active: str, ended: str
+) -> Iterator[Operation]:
+    """Yield the operations that write the record of a node or a session below ``active``.
+
+    A node that is done and a session that has ended move to ``ended``: those below ``active`` are read all the time.
+    """
+    data, path = pack(record), _path(active, written.id)
+    if not written.is_active:
+        yield Create(record_path(ended, written.id), data)
+        yield Delete(path, _version(written))
+    elif written.stamp is None:
         yield Create(path, data)
     else:
-        yield Set(path, data, session.stamp)
+        yield Set(path, data, written.stamp)
 
 
 def _writing_filling(pool: str, record: FillingRecord) -> Operation:

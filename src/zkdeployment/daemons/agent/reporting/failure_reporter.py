@@ -92,12 +92,8 @@ class FailureReporter:
         Raises ``ShutdownError`` or ``RestartError`` if this process has to end before that; then the next agent
         reports the failure.
         """
-        cause = reason(error)
-        log = get_logger().bind(reason=cause)
-        log.error("deployment-error", exc_info=error)
-        self._show(revision, cause, failed)
-        identity = self._local.host.identity
-        stop = Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
+        stop = self._show(revision, failed, error)
+        log = get_logger().bind(reason=stop.reason)
         failure = Failure(stop, part, failed)
         self._unreported, self._is_kept = failure, False
         problem = self._keep(failure)
@@ -121,17 +117,12 @@ class FailureReporter:
 
         Nothing is kept on disk: a host whose agent restarts tries again.
         """
-        cause = reason(error)
-        log = get_logger().bind(reason=cause)
-        log.error("deployment-error", exc_info=error)
-        self._show(revision, cause, failed)
-        identity = self._local.host.identity
-        stop = Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
+        stop = self._show(revision, failed, error)
         tail = getattr(error, "tail", "")
         self._adapters.mailer.send(*failure_mail(Failure(stop, failed=failed), tail, reported=True, alone=True))
         self._registration.refresh()
         self._publish_output(stop, tail)
-        log.critical("deployment-failed")
+        get_logger().critical("deployment-failed", reason=stop.reason)
 
     def _publish_output(self, stop: Stop, tail: str) -> None:
         """Publish the end of the failed script's output; the failure itself is reported already."""
@@ -145,15 +136,20 @@ class FailureReporter:
         except ZkdeploymentError as error:
             get_logger().warning("output-not-published", reason=str(error))
 
-    def _show(self, revision: Revision, cause: str, failed: DeploymentFailure) -> None:
+    def _show(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> Stop:
+        """Log an error and show it on the host; return the stop that records it."""
+        cause = reason(error)
+        get_logger().error("deployment-error", reason=cause, exc_info=error)
         self._telemetry.end(DeploymentResult.FAILED)
         self._local.set_failure(cause, failed)
         self._local.end_deployment()
         try:
             self._adapters.files.write_status(revision, "error")
-        except HostFilesError as error:
-            get_logger().error("status-not-written", error=str(error))
+        except HostFilesError as problem:
+            get_logger().error("status-not-written", error=str(problem))
         self._adapters.notifier.status(f"{revision}: error: {cause}")
+        identity = self._local.host.identity
+        return Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
 
     def _attempt(self, failure: Failure) -> None:
         """Write a failure to ZooKeeper; raises ``UnreachableError`` or ``DeniedError`` if that is to be repeated.
