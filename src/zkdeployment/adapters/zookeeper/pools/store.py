@@ -285,7 +285,7 @@ def _writing(
 ) -> Iterator[Operation]:
     """Yield the operations that write the record of a node or a session below ``active``.
 
-    A node that is done and a session that has ended move to ``ended``: those below ``active`` are read all the time.
+    A node that is done and a session that has ended move to ``ended``: what is below ``active`` is read often.
     """
     data, path = pack(record), _path(active, written.id)
     if not written.is_active:
