@@ -194,7 +194,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "wiring.agent.Filesystem": files,
         "wiring.agent.ScriptRunner": scripts,
         "wiring.host.leases.AuthorizedKeys": _Access,
-        "wiring.agent.Program": _Nothing,
+        "wiring.agent._PROGRAM": _Nothing(),
         "wiring.agent.CheckoutPlaces": _Nothing,
         "wiring.agent.SmtpMailer": _Nothing,
         "wiring.agent._home": lambda: "/root",

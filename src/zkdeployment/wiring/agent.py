@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
 
+#: The program as this process loaded it; an agent that a reload builds is not a newer program.
+_PROGRAM = Program(zkdeployment.__file__)
+
 
 @contextlib.contextmanager
 def build_agent(
@@ -166,8 +169,9 @@ def run_agent(
 def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings | None:
     """Return the configuration if it changed and is valid, otherwise ``None``; log which of these it was."""
     try:
-        accept(load(settings.source, host=False))
-        loaded = with_full_name(load(settings.source))
+        with late_import():  # new sections and values are read by modules that no value needed before
+            accept(load(settings.source, host=False))
+            loaded = with_full_name(load(settings.source))
         encryption(loaded.access)
         if loaded.require_run_directory() != settings.run_directory:
             run = RunDirectory(loaded.require_run_directory())
@@ -214,8 +218,8 @@ def _trusted_publications(settings: Settings, session: Session, run: RunDirector
     """Return the reader of signed publications for a host with publishers; others do not load it."""
     if settings.publishers is None:
         return None
-    from zkdeployment.wiring.host.trust import trusted_publications  # noqa: PLC0415
-
+    with late_import():
+        from zkdeployment.wiring.host.trust import trusted_publications  # noqa: PLC0415
     return trusted_publications(settings.publishers, session, root=settings.root, run=run.path)
 
 
@@ -223,8 +227,8 @@ def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | Non
     """Return the reader of signed leases for a host with publishers that can be leased."""
     if settings.publishers is None or not settings.leasable:
         return None
-    from zkdeployment.wiring.host.trust import trusted_leases  # noqa: PLC0415
-
+    with late_import():
+        from zkdeployment.wiring.host.trust import trusted_leases  # noqa: PLC0415
     return trusted_leases(settings.publishers, session, root=settings.root)
 
 
@@ -232,8 +236,8 @@ def _telemetry(settings: Settings, session: Session) -> AgentEvents:
     """Return what writes the metrics of a host with a file for them; others do not load it."""
     if settings.metrics is None:
         return AgentEvents()
-    from zkdeployment.daemons.telemetry.agent import AgentTelemetry  # noqa: PLC0415
-
+    with late_import():
+        from zkdeployment.daemons.telemetry.agent import AgentTelemetry  # noqa: PLC0415
     return AgentTelemetry(build_probe(settings.metrics, session))
 
 
@@ -247,7 +251,7 @@ def _agent_adapters(
 ) -> AgentAdapters:
     return AgentAdapters(
         **vars(reporting),
-        outdated=Program(zkdeployment.__file__).outdated,
+        outdated=_PROGRAM.outdated,
         packages=packages,
         checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
         scripts=scripts,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.zookeeper.client.access import encryption
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.control import Control
@@ -35,12 +36,13 @@ def arm_failpoints(settings: Settings) -> None:
 
 def build_probe(metrics: Path | None, session: Session) -> Probe:
     """Return the probe that writes a daemon's metrics to a file; without one it writes nothing."""
-    # Agents without metrics do not keep these modules.
-    from zkdeployment.adapters.metrics_file import MetricsFile  # noqa: PLC0415
-    from zkdeployment.daemons.telemetry.probe import Probe  # noqa: PLC0415
-
+    with late_import():  # agents without metrics do not keep these modules
+        from zkdeployment.adapters.metrics_file import MetricsFile  # noqa: PLC0415
+        from zkdeployment.daemons.telemetry.probe import Probe  # noqa: PLC0415
     if metrics is None:
         return Probe(MetricsFile(None), SystemClock(), lambda: session.link, "")
-    from importlib.metadata import version  # noqa: PLC0415  the others start faster without it
+    with late_import():
+        from importlib.metadata import version  # noqa: PLC0415  the others start faster without it
 
-    return Probe(MetricsFile(metrics), SystemClock(), lambda: session.link, version("zkdeployment"))
+        own_version = version("zkdeployment")
+    return Probe(MetricsFile(metrics), SystemClock(), lambda: session.link, own_version)

@@ -2,19 +2,25 @@
 
 import json
 import sys
+import threading
 import time
 
 import pytest
 from structlog.testing import capture_logs
 
+from support.waiting import wait_until
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.adapters.mail import SmtpMailer
 from zkdeployment.adapters.metrics_file import MetricsFile
 from zkdeployment.adapters.packages.dnf import Dnf
 from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.config.load import load
+from zkdeployment.daemons.control import Control
 from zkdeployment.errors import RestartError
 from zkdeployment.pools.lease import Lease, LeaseRecord
+from zkdeployment.wiring.agent import run_agent
 
 MESSAGE = (
     "a library cannot be imported: import of {} halted; None in sys.modules; if an upgrade has just replaced it, a"
@@ -75,3 +81,41 @@ def test_a_host_that_was_leased_needs_the_module_of_leases_and_others_do_not(gon
 def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():
     with pytest.raises(RestartError, match="has no attribute 'added_in_another_version'"), late_import():
         _ = json.added_in_another_version
+
+
+@pytest.mark.parametrize(
+    ("module", "added"),
+    [
+        ("zkdeployment.config.sync", "[sync]\nurl = /r\ntree-directory = /t\n"),
+        ("zkdeployment.wiring.host.trust", "publishers = /etc/publishers\n"),
+        ("zkdeployment.wiring.host.leases", "role = lease:spare\n"),
+        ("zkdeployment.daemons.telemetry.agent", "metrics = /m/x.prom\n"),
+        ("zkdeployment.adapters.metrics_file", "metrics = /m/x.prom\n"),
+        ("zkdeployment.daemons.telemetry.probe", "metrics = /m/x.prom\n"),
+        ("importlib.metadata", "metrics = /m/x.prom\n"),
+    ],
+)
+def test_a_reload_that_needs_a_module_which_has_gone_ends_the_agent_for_a_restart(fleet, gone, module, added):
+    host = fleet.host("h1")
+    control = Control(SystemClock())
+    errors = []
+
+    def run():
+        with pytest.raises(RestartError) as raised:
+            run_agent(load(host.config), control)
+        errors.append(str(raised.value))
+
+    agent = threading.Thread(target=run)
+    agent.start()
+    try:
+        wait_until(lambda: host.node, "the host is registered")
+        gone(module)
+        with host.config.open("a") as config:
+            config.write(added)
+        control.reload()
+        agent.join(60)
+    finally:
+        control.stop()
+        agent.join(60)
+    assert errors == [MESSAGE.format(module)]
+    assert host.node == {}

@@ -566,6 +566,22 @@ def test_an_upgraded_agent_ends_its_deployment_and_restarts_although_every_modul
     assert fleet.get("/hosts/h1") == {}
 
 
+def test_an_upgraded_agent_restarts_and_leaves_a_new_configuration_to_the_new_program(fleet, host, program):
+    block = host.block()
+    with host.process(PYTHONPATH=str(program.parent)) as agent:
+        wait_until(fleet.calls, "the first script")
+        with host.config.open("a") as config:
+            config.write(f"metrics = {host.root}/metrics.prom\npublishers = {host.root}/publishers\n")
+        agent.send_signal(signal.SIGHUP)
+        upgrade(program)
+        block.unlink()
+        assert agent.wait(60) == 75
+    log = host.log.read_text()
+    assert "zkdeployment was upgraded" in log
+    assert "configuration-reloaded" not in log
+    assert "Traceback" not in log
+
+
 def test_an_upgraded_agent_reports_a_failure_although_every_module_has_moved(fleet, host, program):
     host.fail("/who/myfoo 1")
     block = host.block()

@@ -83,10 +83,10 @@ class Agent:
             self._cycle.lease.watch(self._control.wake)
             self._adapters.notifier.ready()
             while not self._control.stopping:
+                if self._adapters.outdated():  # the new program reads a new configuration
+                    raise RestartError("zkdeployment was upgraded; the agent restarts with the new program")
                 if (settings := self._reload(reread)) is not None:
                     return settings
-                if self._adapters.outdated():
-                    raise RestartError("zkdeployment was upgraded; the agent restarts with the new program")
                 outcome = self._guarded_cycle()
                 if self._backoff.seconds:
                     self._waits.hold_back(self._backoff.seconds)
