@@ -15,6 +15,7 @@ from support.source_messages import SOURCE, is_phrase, messages, parsed_modules,
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.cli.program import program
 from zkdeployment.config.load import KEYS
+from zkdeployment.config.load import load as load_settings
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.tree.lint import lint
 
@@ -162,7 +163,39 @@ def test_every_configuration_key_is_documented_in_its_section():
 
 
 def test_the_readme_fits_on_a_few_screens():
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+def readme_part(title):
+    """The text of a part of the README."""
+    text = README.read_text(encoding="utf-8").partition(f"\n{title}\n{'=' * len(title)}\n")[2]
+    return re.split(r"\n[^\n]+\n====+\n\n", text, maxsplit=1)[0]
+
+
+def test_the_terms_of_the_readme_are_those_of_the_glossary():
+    glossary = " ".join((MANUAL / "reference" / "glossary.rst").read_text(encoding="utf-8").split())
+    rows = re.findall(r"^(\S.*?\S|)   +(\S.*)$", readme_part("Terms"), flags=re.MULTILINE)
+    terms: dict[str, str] = {}
+    last = ""
+    for term, text in rows[1:]:
+        last = term or last
+        terms[last] = f"{terms.get(last, '')} {text}".strip()
+    assert len(terms) > 10
+    assert [term for term, meaning in terms.items() if f"{term} {meaning}" not in glossary] == []
+
+
+def test_the_configuration_of_the_readme_loads(tmp_path):
+    shown = re.search(r"(?:\n|^    .*\n)+", readme_part("Configuration").partition("::\n")[2], flags=re.MULTILINE)
+    file = tmp_path / "zkdeployment.cfg"
+    file.write_text(textwrap.dedent(shown[0]), encoding="utf-8")
+    assert load_settings(file, host=False).require_sync().interval == 60
+
+
+def test_the_commands_of_the_readme_are_understood():
+    commands = re.findall(r"``(zkdeployment [^`]+)``", readme_part("Operations"))
+    assert len(commands) > 5
+    for command in commands:
+        understand(*shlex.split(command))
 
 
 def test_the_tree_in_the_readme_is_free_of_errors():

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.config.section import LONGEST_WAIT
 from zkdeployment.documents.durations import duration_seconds
 
 if TYPE_CHECKING:
@@ -47,14 +48,16 @@ def read_pools(section: Section) -> PoolsSettings:
 
 
 def _seconds(value: str) -> float | None:
-    """Return the seconds of a duration above zero: a number, or text such as ``5m``."""
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
-        return float(value) or None
-    return duration_seconds(value)
+    """Return the seconds of a duration above zero, of at most a year: a number, or text such as ``5m``."""
+    is_number = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value)
+    seconds = float(value) if is_number else duration_seconds(value) or 0.0
+    return seconds if 0 < seconds <= LONGEST_WAIT else None
 
 
 def _interval_problem(value: str) -> str | None:
-    return None if _seconds(value) else f"expected seconds above 0, or a duration as in 5m, found {value!r}"
+    if _seconds(value):
+        return None
+    return f"expected seconds above 0, or a duration as in 5m, at most a year, found {value!r}"
 
 
 def _file_problem(value: str) -> str | None:

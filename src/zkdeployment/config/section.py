@@ -16,6 +16,9 @@ from zkdeployment.model.names import NameKind, name_problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: The largest number of seconds that settings and options accept: a year. Systems cannot wait for much longer.
+LONGEST_WAIT = 365 * 86400.0
+
 
 @dataclass(frozen=True)
 class Section:
@@ -69,16 +72,19 @@ class Section:
         return path
 
     def number(self, key: str, *, positive: bool = False) -> float | None:
-        """Return a finite number that is not negative (and not zero, if ``positive``)."""
+        """Return a number of seconds of at most a year that is not negative (and not zero, if ``positive``)."""
         value = self.text(key)
         if value is None:
             return None
         try:
-            number = float(value)
+            number = float(value if value.isascii() else "")
         except ValueError:
             number = math.nan
-        if not math.isfinite(number) or number < 0 or (positive and number == 0):
-            self.report(key, f"expected a {'positive ' if positive else ''}number of seconds, found {value!r}")
+        if not 0 <= number <= LONGEST_WAIT or (positive and number == 0) or "_" in value:
+            most = f", at most {LONGEST_WAIT:.0f}" if number > LONGEST_WAIT else ""
+            self.report(
+                key, f"expected a {'positive ' if positive else ''}number of seconds{most}, found {value!r}"
+            )
             return None
         return number
 

@@ -395,6 +395,8 @@ def test_after_is_split_like_a_shell_line(file: Path, text: str, message: tuple[
         ("lock-delay = soon", "lock-delay: expected a number of seconds, found 'soon'"),
         ("stop-timeout = -1", "stop-timeout: expected a number of seconds, found '-1'"),
         ("script-timeout = nan", "script-timeout: expected a number of seconds, found 'nan'"),
+        ("stop-timeout = 1e300", "stop-timeout: expected a number of seconds, at most 31536000, found '1e300'"),
+        ("lock-delay = 1_0", "lock-delay: expected a number of seconds, found '1_0'"),
         ("packages = apt", "packages: expected dnf or none, found 'apt'"),
         ("hostid = x", "unknown key hostid in [zkdeployment]; did you mean host-id?"),
     ],

@@ -15,6 +15,17 @@ from support.commands import invoke
         (("intent", "status", "p1/store/v1/shop", "--instance", "first"), "instance is first: expected the id"),
         (("checks", "instances", "first"), "malformed identifier of a check instance: expected a UUID"),
         (("checks", "retry", "first"), "malformed identifier of a check instance: expected a UUID"),
+        *(
+            (
+                (*verb, "--timeout", "nan"),
+                "Invalid value for '--timeout': expected a number of seconds, found 'nan'",
+            )
+            for verb in (("resume", "--latest"), ("status", "--wait"), ("pool", "fill", "web"))
+        ),
+        *(
+            (("status", "--wait", "--timeout", seconds), "is not in the range 0<=x<=31536000.0")
+            for seconds in ("inf", "1e300", "-1")
+        ),
     ],
 )
 def test_a_malformed_value_is_refused_before_zookeeper_is_asked(arguments, message):

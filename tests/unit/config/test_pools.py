@@ -36,7 +36,9 @@ def test_the_worker_reaches_nodes_as_the_section_says():
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        ("interval", "0", "expected seconds above 0, or a duration as in 5m, found '0'"),
+        ("interval", "0", "expected seconds above 0, or a duration as in 5m, at most a year, found '0'"),
+        ("interval", "53w", "at most a year, found '53w'"),
+        ("interval", "999999999", "at most a year, found '999999999'"),
         ("interval", "soon", "found 'soon'"),
         ("ssh-key", "key", "expected an absolute path"),
         ("authorized-keys", "keys; reboot", "expected the absolute path of a file, of letters, digits"),

@@ -12,6 +12,7 @@ import click
 import nagiosplugin
 
 from zkdeployment.cli.fleet.nagios_check import TIMEOUT, check_fleet, check_host, exit_unknown
+from zkdeployment.config.section import LONGEST_WAIT
 
 
 class _NagiosCommand(click.Command):
@@ -63,7 +64,7 @@ def _range(_context: click.Context, _option: click.Parameter, given: str | None)
     "-t",
     "--timeout",
     metavar="SECONDS",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=int(LONGEST_WAIT)),
     default=TIMEOUT,
     show_default=True,
     help="The state is UNKNOWN if the check does not end within this time.",

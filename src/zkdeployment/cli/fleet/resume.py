@@ -8,6 +8,7 @@ import click
 
 from zkdeployment.cli.shared.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.shared.options import zookeeper_options
+from zkdeployment.cli.shared.seconds import SECONDS
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.publishing.request import GuardOverrides
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     help="How long to wait for the syncer.",

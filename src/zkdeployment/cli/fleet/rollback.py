@@ -14,6 +14,7 @@ from zkdeployment.cli.plan import short_lines
 from zkdeployment.cli.shared.operator_options import current_user, new_act, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
 from zkdeployment.cli.shared.ordered_text import with_ordered_text
+from zkdeployment.cli.shared.seconds import SECONDS
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.fleet.requests import publication_obstacles
 from zkdeployment.model.cluster import short
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     help="With --now: how long to wait for the syncer.",

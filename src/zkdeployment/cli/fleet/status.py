@@ -13,6 +13,7 @@ from zkdeployment.cli.fleet.table import render
 from zkdeployment.cli.fleet.watch import watch as watch_fleet
 from zkdeployment.cli.shared.console import console_for
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.seconds import SECONDS
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.fleet.status import FleetStatus, fleet_status
 from zkdeployment.fleet.waiting import WaitVerdict, wait_verdict
@@ -42,9 +43,7 @@ _EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.WAITING: 5}
     flag_value=_WANTED,
     help="Wait until the fleet, or these hosts, reached REV (default: the version wanted).",
 )
-@click.option(
-    "--timeout", metavar="S", type=click.FloatRange(min=0), help="End --wait or --watch after S seconds."
-)
+@click.option("--timeout", metavar="S", type=SECONDS, help="End --wait or --watch after S seconds.")
 @output_option
 @zookeeper_options
 def command(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from zkdeployment.cli.intent.reading import read_reports, require_record
+from zkdeployment.cli.shared.seconds import SECONDS
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.errors import RefusedError, WaitTimeoutError, ZkdeploymentError
@@ -52,7 +53,7 @@ def wait_options(function: Callable[..., R]) -> Callable[..., R]:
     @click.option(
         "--timeout",
         metavar="S",
-        type=click.FloatRange(min=0),
+        type=SECONDS,
         help="End --wait after S seconds with exit code 5, and name what it waited for.",
     )
     @functools.wraps(function)

@@ -13,6 +13,7 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.live_display import live_display
 from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.seconds import SECONDS
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.errors import RefusedError, ZkdeploymentError
 from zkdeployment.pools.overview import ShortageCause
@@ -35,7 +36,7 @@ _TIMEOUT = 3600.0
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     default=_TIMEOUT,
     show_default=True,
     help="How long to wait for the nodes.",
