@@ -47,7 +47,7 @@ def tried(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tried]:
         return
     with running_ssh_nodes(tmp_path / "nodes", 1) as nodes:
         values: dict[str, Any] = {"mechanism": write_playbooks(tmp_path / "books", nodes)}
-        keys = SshTenantKeys(nodes.key, nodes.configuration, timeout=30)
+        keys = SshTenantKeys(nodes.key, nodes.configuration, timeout=60)
         mechanism = AnsibleNodes(AnsiblePlaybooks(), keys, ManualClock())
         file = nodes.nodes[0].authorized_keys
         yield Tried(

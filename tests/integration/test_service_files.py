@@ -196,7 +196,7 @@ def test_the_exit_status_of_zdaemon_shows_whether_the_program_runs(tmp_path):
     assert zdaemon("status") != 0
     try:
         assert zdaemon("start") == 0
-        wait_until(lambda: zdaemon("status") == 0, "the program runs", 60)
+        wait_until(lambda: zdaemon("status") == 0, "the program runs")
     finally:
         zdaemon("stop")
-    wait_until(lambda: zdaemon("status") != 0, "the program is down", 60)
+    wait_until(lambda: zdaemon("status") != 0, "the program is down")

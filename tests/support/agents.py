@@ -170,8 +170,13 @@ class Fleet:
         return self.journal.read_text().splitlines() if self.journal.exists() else []
 
     def _put(self, path: str, properties: Mapping[str, object]) -> None:
-        self.client.ensure_path(path)
-        self.client.retry(self.client.set, path, json.dumps(properties).encode())
+        """Set a node's properties; a new node never exists without them, because agents may be reading it."""
+        data = json.dumps(properties).encode()
+        self.client.ensure_path(path.rpartition("/")[0] or "/")
+        try:
+            self.client.retry(self.client.set, path, data)
+        except NoNodeError:
+            self.client.retry(self.client.create, path, data)
 
 
 class AgentHost:
@@ -238,8 +243,14 @@ class AgentHost:
 
     def wait_for_error(self) -> str:
         """Wait until the host's node has an error, and return the error."""
-        wait_until(lambda: self.node.get("error"), f"{self.id} reports an error")
-        return str(self.node["error"])
+        errors: list[str] = []
+
+        def is_shown() -> bool:
+            errors.extend(filter(None, [self.node.get("error")]))
+            return bool(errors)
+
+        wait_until(is_shown, f"{self.id} reports an error")
+        return errors[0]
 
     @property
     def software(self) -> list[str]:
@@ -306,14 +317,29 @@ def wait_for_versions(hosts: Sequence[AgentHost], version: object) -> None:
         host.wait_for_version(version)
 
 
-class CountingControl(Control):
-    """The control of an agent, which counts the waits of the agent's thread."""
+class ObservedControl(Control):
+    """The control of an agent, which knows whether the agent's thread has nothing to do."""
 
-    waits = 0
+    #: Seconds: the thread continues by itself after a shorter wait.
+    _SHORTEST_REST = 1.0
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self._observed = threading.Lock()
+        self.resting = False
+
+    def wake(self) -> None:
+        with self._observed:
+            self.resting = False
+            super().wake()
 
     def wait(self, timeout: float) -> bool:
-        self.waits += 1
-        return super().wait(timeout)
+        with self._observed:
+            self.resting = timeout > self._SHORTEST_REST and self._wakes.empty()
+        try:
+            return super().wait(timeout)
+        finally:
+            self.resting = False
 
 
 class RunningAgent:
@@ -322,7 +348,7 @@ class RunningAgent:
     def __init__(self, host: AgentHost, options: Mapping[str, Any]) -> None:
         self._host = host
         self._options = options
-        self._control: CountingControl | None = None
+        self._control: ObservedControl | None = None
         self.agent: Agent | None = None
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"agent-{host.id}")
@@ -331,7 +357,7 @@ class RunningAgent:
     def _run(self) -> None:
         try:
             settings = load(self._host.config)
-            control = CountingControl(SystemClock())
+            control = ObservedControl()
             built = build_agent(settings, packages=self._host.packages, control=control, **self._options)
             with built as (agent, _):
                 self._control = control
@@ -346,12 +372,11 @@ class RunningAgent:
         return not self._thread.is_alive()
 
     def wait_until_idle(self) -> None:
-        """Wait until the cycle in progress, which may have read what is outdated now, has ended."""
+        """Wait until the agent has seen what ZooKeeper holds now, and nothing is left to do."""
         control = self._control
         assert control is not None
-        waits = control.waits
         control.wake()
-        wait_until(lambda: control.waits > waits or self.ended, f"the agent of {self._host.id} is idle")
+        wait_until(lambda: control.resting or self.ended, f"the agent of {self._host.id} is idle")
 
     def reload(self) -> None:
         """Ask the agent to reload its configuration, as SIGHUP does."""
@@ -363,5 +388,5 @@ class RunningAgent:
         wait_until(lambda: self._control is not None or self.ended, "the agent is built")
         if self._control is not None:
             self._control.stop()
-        self._thread.join(40)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()

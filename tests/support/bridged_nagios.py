@@ -129,7 +129,7 @@ class BridgedNagios:
             yield bridge
         finally:
             control.stop()
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive()
 
     def wait_state(self, instance: str, state: str) -> None:
@@ -139,7 +139,7 @@ class BridgedNagios:
             found = self.service.state(instance)
             return found is not None and found.value == state
 
-        wait_until(is_there, f"{instance} is {state}", 30)
+        wait_until(is_there, f"{instance} is {state}")
 
     def wait_result(self, instance: str, state: str) -> str:
         """Wait until a result with this state was reported; return the output."""
@@ -148,5 +148,5 @@ class BridgedNagios:
             result = self.service.results.get(instance)
             return result is not None and result.state == state
 
-        wait_until(is_there, f"the result of {instance} is {state}", 60)
+        wait_until(is_there, f"the result of {instance} is {state}")
         return self.service.results[instance].output

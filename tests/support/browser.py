@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
+
+from support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,13 +55,18 @@ def find_chromium() -> str:
     return path
 
 
+#: Milliseconds that a test waits for a page.
+_PAGE_PATIENCE = PATIENCE * 1000
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a Chromium for the tests of a module.
+    """Start a Chromium for the tests of a module, which waits for pages as long as tests wait for anything.
 
     Playwright keeps an event loop in the thread of the tests while it runs. A browser for the whole session would
     break tests in other modules that run a loop of their own.
     """
+    expect.set_options(timeout=_PAGE_PATIENCE)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield chromium
@@ -83,6 +90,7 @@ def logged_in(
     A movement of the pointer or a typed letter has no effect before that, and does not come again.
     """
     context = browser.new_context(base_url=service.url, **options)
+    context.set_default_timeout(_PAGE_PATIENCE)
     page = context.new_page()
     page.goto(f"/login?next={path}")
     log_in(page, login)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from kazoo.security import make_digest_acl_credential
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kazoo.client import KazooClient
+
+    from support.agents import RunningAgent
 
 #: The programs with credentials of their own. Workers of host pools have those of the service.
 PROGRAMS = ("agents", "syncer", "operators", "service")
@@ -99,7 +101,16 @@ class GuardedFleet:
         options = self._access("agents") | self._publishers
         self.host = self.fleet.host("h1", **options)
         self.lent = self.fleet.host("h2", role="lease:spare", **options) if signs else None
+        self._running: list[RunningAgent] = []
         self.publish(any_tree())
+
+    @contextmanager
+    def agents(self) -> Iterator[None]:
+        """Run the agents of all hosts."""
+        with ExitStack() as stack:
+            hosts = [host for host in (self.host, self.lent) if host is not None]
+            self._running = [stack.enter_context(host.agent()) for host in hosts]
+            yield
 
     def servers(self, program: str) -> Servers:
         """Return the servers for the owner of a program's credentials."""
@@ -125,11 +136,34 @@ class GuardedFleet:
         return revision
 
     def converge(self) -> None:
-        """Wait until the first host has the cluster version, and no error."""
-        wait_until(
-            lambda: self.host.has_finished(self.publishing.version) and not self.host.node.get("error"),
-            "converged",
-        )
+        """Wait until the first host has the cluster version, and no error, and all agents are idle."""
+        wait_until(lambda: self._is_converged, "converged")
+        self._wait_until_idle()
+
+    def recover(self) -> None:
+        """Publish the truth again if a test that failed left something else behind."""
+        if not self._is_converged or self.is_owned:
+            self._wait_until_idle()
+            self.publishing.allowed_signers = None
+            self.publish(any_tree(), strategy_yaml=None)
+            self.converge()
+
+    def wait_for_refusal(self, message: str) -> None:
+        """Wait until the first host shows this error, and the fleet is stopped.
+
+        The other host, which may refuse a moment later, stops the fleet once more: the truth may come only then.
+        """
+        wait_until(lambda: message in self.host.node.get("error", ""), "the host refuses")
+        wait_until(lambda: self.publishing.version is None, "the fleet is stopped")
+        self._wait_until_idle()
+
+    @property
+    def _is_converged(self) -> bool:
+        return self.host.has_finished(self.publishing.version) and not self.host.node.get("error")
+
+    def _wait_until_idle(self) -> None:
+        for agent in self._running:
+            agent.wait_until_idle()
 
     @contextmanager
     def users(self) -> Iterator[ZooKeeperUsers]:
@@ -152,7 +186,7 @@ class GuardedFleet:
                 yield
             finally:
                 control.stop()
-                thread.join(30)
+                thread.join(60)
 
     # What the owner of stolen credentials does
 

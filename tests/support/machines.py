@@ -90,7 +90,7 @@ class DataCentre:
 
 
 def _answers(address: str, port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=5) as connection:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=60) as connection:
         return connection.recv(4) == b"SSH-"
     return False
 

@@ -140,7 +140,7 @@ class Nagios:
             yield
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(60)
 
     def wait_for(self, service: str, state: int) -> str:
         """Wait until a service's check has this state; return its output."""
@@ -150,7 +150,7 @@ class Nagios:
             services.update(self._services().get(service, {}))
             return (services.get("has_been_checked"), services.get("current_state")) == ("1", str(state))
 
-        wait_until(has_state, f"{service} is in state {state}", timeout=60)
+        wait_until(has_state, f"{service} is in state {state}")
         return services["plugin_output"]
 
     def _services(self) -> dict[str, dict[str, str]]:

@@ -156,7 +156,7 @@ class TestWorker:
         """End as a worker does that was asked to."""
         self.control.stop()
         if self._thread.is_alive():
-            self._thread.join(30)
+            self._thread.join(60)
         self.session.close()
 
     def settle(self) -> None:

@@ -49,15 +49,15 @@ class SandboxCommands:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def sandbox(self, verb: str, *arguments: object, timeout: float = 90) -> Done:
+    def sandbox(self, verb: str, *arguments: object, timeout: float = 240) -> Done:
         """Run ``zkdeployment sandbox VERB -d DIR …`` as a process."""
         return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *arguments, timeout=timeout)
 
-    def shell(self, *arguments: object, timeout: float = 90) -> Done:
+    def shell(self, *arguments: object, timeout: float = 240) -> Done:
         """Run a command in the sandbox's shell."""
         return self.sandbox("shell", "--", *arguments, timeout=timeout)
 
-    def run(self, *message: object, timeout: float = 90) -> Done:
+    def run(self, *message: object, timeout: float = 240) -> Done:
         """Run an installed program with the environment of the sandbox's shell."""
         program, *arguments = message
         return _run(PROGRAMS / str(program), *arguments, env=self.environment, timeout=timeout)
@@ -89,7 +89,7 @@ class SandboxCommands:
                 (Path(tree) / name).write_text(content, encoding="utf-8")
             return Sandbox(self.directory).push(Path(tree), message)
 
-    def wait(self, revision: str, timeout: float = 60) -> Done:
+    def wait(self, revision: str, timeout: float = 150) -> Done:
         """Run ``status --wait`` for a revision."""
         return self.zkdeployment("status", "--wait", revision, "--timeout", timeout)
 
@@ -101,7 +101,7 @@ class SandboxCommands:
             done.append(self.zkdeployment("sync", self.status["config"]))
             return "/hosts-lock is held" not in done[-1].stderr
 
-        wait_until(had_its_turn, "the sandbox's syncer releases its lock", timeout=60)
+        wait_until(had_its_turn, "the sandbox's syncer releases its lock")
         return done[-1]
 
     def root(self, host: str) -> Path:

@@ -52,7 +52,7 @@ class RunningService:
     @contextmanager
     def browser(self, login: tuple[str, str]) -> Iterator[httpx.Client]:
         """Yield a client that has logged in with a name and a key, as a browser does."""
-        with httpx.Client(base_url=self.url, timeout=20.0, verify=CERTIFICATES) as browser:
+        with httpx.Client(base_url=self.url, timeout=60.0, verify=CERTIFICATES) as browser:
             token = form_token(browser.get("/login").text)
             name, key = login
             browser.post("/login", data={"name": name, "key": key, "csrf_token": token})
@@ -104,7 +104,7 @@ def running_service(
         server.start()
         try:
             url = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=url, timeout=20.0, verify=CERTIFICATES) as client:
+            with httpx.Client(base_url=url, timeout=60.0, verify=CERTIFICATES) as client:
                 yield RunningService(url, client, adapters)
         finally:
             feed.close()

@@ -83,8 +83,13 @@ class SignedFleet:
 
     def converge(self) -> None:
         """Wait until both hosts have finished the cluster version without an error."""
-        wait_until(lambda: all(self.has_finished(host) for host in self.hosts), "both hosts are converged")
-        self._wait_until_idle()
+        wait_until(lambda: self.is_converged, "both hosts are converged")
+        self.wait_until_idle()
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether both hosts have finished the cluster version without an error."""
+        return all(self.has_finished(host) for host in self.hosts)
 
     def has_finished(self, host: AgentHost) -> bool:
         """Return whether a host is at the cluster version, and shows no error."""
@@ -98,13 +103,14 @@ class SignedFleet:
         """
         wait_until(lambda: any(host.node.get("error") for host in self.hosts), "a host refuses")
         wait_until(lambda: self.publishing.version is None, "the fleet is stopped")
-        self._wait_until_idle()  # a stop of the other host may come a moment later
+        self.wait_until_idle()  # a stop of the other host may come a moment later
         refusing = [host for host in self.hosts if host.node.get("error")]
         for host in refusing:
             assert message in host.node["error"]
             assert host.status == "error"
 
-    def _wait_until_idle(self) -> None:
+    def wait_until_idle(self) -> None:
+        """Wait until the agents of both hosts, if they run, have nothing to do."""
         for agent in self._running:
             agent.wait_until_idle()
 

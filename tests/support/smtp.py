@@ -6,6 +6,8 @@ import socket
 import threading
 from typing import Self
 
+from support.waiting import PATIENCE
+
 
 class MailServer:
     """Listens on ``address``; ``message`` is the received message after ``join`` returned."""
@@ -25,7 +27,8 @@ class MailServer:
 
     def join(self) -> None:
         """Wait until a client has disconnected."""
-        self._thread.join(20)
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
 
     def _serve(self) -> None:
         connection, _ = self._listener.accept()

@@ -62,13 +62,13 @@ class SshNodes:
     def login(self, node: SshNode, key: Path, *command: str) -> process.Completed:
         """Return the result of a command that a person with a key runs on a node."""
         fixed = ["-F", str(self.configuration), "-i", str(key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"]
-        return process.run(["ssh", *fixed, "-l", "root", node.address, *command], timeout=30)
+        return process.run(["ssh", *fixed, "-l", "root", node.address, *command], timeout=60)
 
 
 def make_key(path: Path) -> str:
     """Make a pair of keys for SSH and return the public one, one line without its end."""
     process.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", str(path)], timeout=30
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", str(path)], timeout=60
     ).check()
     return path.with_name(f"{path.name}.pub").read_text().strip()
 
@@ -111,7 +111,7 @@ def _server(node: SshNode, port: int, public: str) -> Iterator[None]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait(10)
+        child.wait(60)
 
 
 def start_server(node: SshNode, port: int, public: str) -> process.Child:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds that tests wait: longer than every default time limit of the program, such as the lock delay of 60 s.
-PATIENCE = 90.0
+PATIENCE = 150.0
 
 
 def wait_until(condition: Callable[[], object], awaited: str, timeout: float = PATIENCE) -> None:

@@ -53,7 +53,7 @@ class WrittenFleet:
 
     def __init__(self, zookeeper: str) -> None:
         self._client = KazooClient(hosts=zookeeper)
-        self._client.start(timeout=15)
+        self._client.start(timeout=60)
         self._session = Session(zookeeper, session_timeout=6.0)
         self._session.open()
         self._rollouts = ZooKeeperRollouts(self._session, lambda: None, identity="coordinator on adm1")

@@ -71,7 +71,7 @@ class connected:  # noqa: N801  reads as a verb: with connected(...) as client
         self._client = KazooClient(hosts=connection, **options)
 
     def __enter__(self) -> KazooClient:
-        self._client.start(timeout=15)
+        self._client.start(timeout=60)
         return self._client
 
     def __exit__(self, *_: object) -> None:

@@ -51,7 +51,7 @@ def good(box):
     """Return a valid revision to which all hosts converged, after resuming the fleet if it was stopped."""
     revision = box.push(TREE, "all is well")
     if "null" in box.zkdeployment("status", "-o", "json").stdout:
-        box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "30")
+        box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "150")
     waited = box.wait(revision)
     assert waited.returncode == 0, waited.stdout + waited.stderr
     return revision

@@ -183,7 +183,7 @@ def are_well(machine):
 
 def converge(fleet, revision):
     """Return when all hosts are at the revision; fail the test if a host has stopped the fleet."""
-    fleet.zkdeployment("status", "--wait", revision, "--timeout", "120")
+    fleet.zkdeployment("status", "--wait", revision, "--timeout", "150")
 
 
 def test_what_a_computer_lacks_for_such_machines_is_named(tmp_path, monkeypatch):

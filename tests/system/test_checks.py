@@ -120,7 +120,7 @@ class MonitoredFleet:
         self.box = box
         self.place = box.directory / "nagios"
         key = (self.place / "key").read_text().strip()
-        self.api = httpx.Client(base_url=box.status["server"]["url"], auth=("nagios1", key), timeout=20)
+        self.api = httpx.Client(base_url=box.status["server"]["url"], auth=("nagios1", key), timeout=60)
 
     def push(self, checks=CHECKS, port=1, greeting="hi", deploy="/host1"):
         text = TREE.format(port=port, greeting=greeting, deploy=deploy)
@@ -327,5 +327,5 @@ def test_a_check_that_goes_critical_after_a_deployment_holds_its_rollout_and_tak
     wait_until(lambda: fleet.ended(rollback), "the rollout of the rollback ends")
     assert fleet.rollout(rollback)["state"] == "success", fleet.rollout(rollback)
     assert_good(fleet.checks(), service)
-    converged = fleet.box.wait(rollback, timeout=10)
+    converged = fleet.box.wait(rollback)
     assert converged.returncode == 0, converged.stdout + converged.stderr

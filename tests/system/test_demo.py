@@ -47,7 +47,7 @@ def test_all_five_stages_of_the_demo_succeed(directory):
 
 def test_an_interrupted_demo_leaves_nothing_behind(directory):
     with subprocess.Popen([*ARGV, "-d", directory], stdout=subprocess.PIPE, text=True) as demo:
-        wait_until((directory / "hosts").exists, "the fleet is coming up", timeout=60)
+        wait_until((directory / "hosts").exists, "the fleet is coming up")
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=60)
     assert demo.returncode == 130

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.sandboxes import SandboxCommands, build_rpm
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
@@ -48,12 +51,22 @@ class Shop:
 
     def __init__(self, box: SandboxCommands) -> None:
         self.box = box
+        self.longest = 0.0
 
     def act(self, verb: str, *words: str) -> Done:
         return self.box.zkdeployment("intent", verb, SHOP, *words)
 
-    def wait(self, verb: str, timeout: int = 60) -> Done:
-        return self.act(verb, "--wait", "--timeout", str(timeout))
+    def wait(self, verb: str, timeout: float = 150) -> Done:
+        begun = time.monotonic()
+        done = self.act(verb, "--wait", "--timeout", str(timeout))
+        self.longest = max(self.longest, time.monotonic() - begun)
+        return done
+
+    @property
+    def hosts(self) -> list[str]:
+        """The registered hosts."""
+        with Session(self.box.status["zookeeper"]) as session:
+            return session.children(paths.HOSTS) or []
 
     def body(self, verb: str, *words: str) -> Any:
         return json.loads(self.act(verb, *words, "-o", "json").stdout)
@@ -97,12 +110,13 @@ def test_a_group_is_updated_in_place_terminated_and_fails_later(shop: Shop, tmp_
 
     # A termination waits for the host that is absent.
     assert shop.box.sandbox("stop", "host2", "--kill").returncode == 0
-    late = shop.wait("terminate", timeout=10)
+    wait_until(lambda: "host2" not in shop.hosts, "the session of host2 has ended")
+    late = shop.wait("terminate", timeout=max(10.0, 2 * shop.longest))
     assert (late.returncode, "host2:/shop/web.0 (its host is absent)" in late.stderr) == (5, True), late.stderr
     twice = shop.act("terminate")
     assert (twice.returncode, "it is terminated already" in twice.stderr) == (3, True)
     assert shop.box.sandbox("start", "host2").returncode == 0
-    wait_until(lambda: shop.body("status")["rsync-status"] == {"Terminated": 2}, "host2 undeploys", 60)
+    wait_until(lambda: shop.body("status")["rsync-status"] == {"Terminated": 2}, "host2 undeploys")
 
     # The next instance fails on one host.
     (shop.box.directory / "fail-host1").touch()

@@ -121,7 +121,7 @@ def states(box):
 
 
 def test_the_client_of_duffy_leases_machines_that_playbooks_make_and_remove(duffy, box, centre, tenant_key):
-    wait_until(lambda: ready(box, "el9"), "playbooks made a machine", timeout=60)
+    wait_until(lambda: ready(box, "el9"), "playbooks made a machine")
     (first,) = centre.machines()
     shown = {words[2]: words[3:] for words in DUFFY}
     assert {pool["name"] for pool in duffy("client", "list-pools")["pools"]} == {"el9", "web"}
@@ -134,12 +134,12 @@ def test_the_client_of_duffy_leases_machines_that_playbooks_make_and_remove(duff
     assert shown.keys() == VERBS
 
     login = ["ssh", "-F", str(centre.configuration), "-i", str(tenant_key), "-o", "IdentitiesOnly=yes"]
-    assert process.run([*login, "-l", "root", node["ipaddr"], "id", "-u"], timeout=30).check().stdout == "0\n"
+    assert process.run([*login, "-l", "root", node["ipaddr"], "id", "-u"], timeout=60).check().stdout == "0\n"
 
     ended = duffy("client", "retire-session", session["id"])["session"]
     assert (ended["active"], ended["retired_at"] is None) == (False, False)
-    wait_until(lambda: first not in centre.machines(), "a playbook removed the machine", timeout=60)
-    wait_until(lambda: ready(box, "el9"), "playbooks made another machine", timeout=60)
+    wait_until(lambda: first not in centre.machines(), "a playbook removed the machine")
+    wait_until(lambda: ready(box, "el9"), "playbooks made another machine")
     (second,) = centre.machines()
     assert second != first
 

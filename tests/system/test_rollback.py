@@ -67,14 +67,14 @@ def test_a_bad_version_fails_on_the_canary_the_fleet_goes_back_and_the_version_s
 ) -> None:
     repository = Repository(box.status["tree"])
     good = box.push(TREE.format("1"), "web 1", FILES)
-    converged = box.wait(good, timeout=90)
+    converged = box.wait(good)
     assert converged.returncode == 0, converged.stdout + converged.stderr
 
     bad = box.push(TREE.format("2"), "web 2", FILES)
-    wait_until(lambda: repository.tip != bad, "the coordinator commits the rollback", 120)
+    wait_until(lambda: repository.tip != bad, "the coordinator commits the rollback")
     rollback = repository.tip
     # Until the rollback is published, the fleet is stopped, which ends each wait.
-    wait_until(lambda: box.wait(rollback, timeout=5).returncode == 0, "the fleet is at the rollback", 120)
+    wait_until(lambda: box.wait(rollback, timeout=5).returncode == 0, "the fleet is at the rollback")
     assert repository.git("diff", "--stat", good, rollback) == ""
     assert repository.git("log", "-1", "--format=%P %an", "main") == f"{bad} coordinator"
     assert repository.git("log", "-1", "--format=%B", "main").startswith(f"Roll back to {good[:12]}: rollout ")
@@ -83,7 +83,7 @@ def test_a_bad_version_fails_on_the_canary_the_fleet_goes_back_and_the_version_s
 
     added = box.zkdeployment("quarantine", "add", "web", "2", "--reason", "fails on the canary")
     assert (added.returncode, added.stdout.strip()) == (0, repository.tip), added.stderr
-    converged = box.wait(repository.tip, timeout=90)
+    converged = box.wait(repository.tip)
     assert converged.returncode == 0, converged.stdout + converged.stderr
     quarantine = {"quarantine-web-2.yaml": repository.git("show", "main:quarantine-web-2.yaml") + "\n"}
     with pytest.raises(ProgramError, match=r"web 2 is quarantined by .*: fails on the canary"):

@@ -88,7 +88,7 @@ class Fleet:
         tree = TREE.format(round=next(self._rounds)) + extra
         revision = self.box.push(tree, "a round", {"strategy.yaml": strategy})
         if self.version is None:
-            self.box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "60")
+            self.box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "150")
         return revision
 
     def revive(self) -> None:
@@ -117,9 +117,7 @@ class Fleet:
 
     def over(self, revision: str) -> RolloutState:
         """Wait for the end of a revision's rollout and return its state."""
-        wait_until(
-            lambda: self.under_way(revision) and self.rollout.ended is not None, "the end of the rollout", 120
-        )
+        wait_until(lambda: self.under_way(revision) and self.rollout.ended is not None, "the end of the rollout")
         return self.rollout
 
     def node(self, host: str) -> dict:
@@ -156,7 +154,7 @@ class Fleet:
         """Kill the leading coordinator and wait until another coordinator leads."""
         before = read_leader(self.session)
         os.kill(int(before.partition("process ")[2].rstrip(")")), signal.SIGKILL)
-        wait_until(lambda: read_leader(self.session) not in {None, before}, "another coordinator leads", 60)
+        wait_until(lambda: read_leader(self.session) not in {None, before}, "another coordinator leads")
 
     def ask(self, *arguments: str) -> None:
         """Run a ``rollout`` command."""
@@ -192,7 +190,7 @@ def sandbox(make_box, place):
     assert box.sandbox("rpm", *packages).returncode == 0
     with Session(box.status["zookeeper"]) as session, second_coordinator(box):
         fleet = Fleet(box, session)
-        waited = box.wait(box.push(TREE.format(round=0)), timeout=90)
+        waited = box.wait(box.push(TREE.format(round=0)))
         assert waited.returncode == 0, waited.stdout + waited.stderr
         yield fleet
 
@@ -215,11 +213,12 @@ def test_a_rollout_succeeds_although_an_agent_and_the_leader_are_killed(fleet):
     before = fleet.version
     with fleet.file("block-ctl1") as unblock:
         revision = fleet.publish(extra=EXTRA.format(version="1", host="one1"))
-        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script")
         fleet.kill("ctl1")
         assert fleet.box.sandbox("start", "ctl1").returncode == 0
         fleet.kill_leader()
-        assert (fleet.node("one1")["version"], fleet.node("ctl3")["version"]) == (before, revision)
+        wait_until(lambda: fleet.node("ctl3").get("version") == revision, "ctl3 has nothing to do")
+        assert fleet.node("one1")["version"] == before
         unblock()
         over = fleet.over(revision)
     assert over.rollout.result is RolloutResult.SUCCESS
@@ -259,20 +258,20 @@ def test_a_non_critical_group_that_fails_in_deploy_does_not_block_the_next_revis
 def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_failed(fleet):
     with fleet.file("block-ctl1") as unblock, fleet.file("block-two1"):
         revision = fleet.publish(strategy=paced())
-        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script")
         fleet.ask("pause", "--reason", "coffee")
         unblock()
-        wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 finishes", 60)
-        wait_until(lambda: "paused by" in fleet.rollout.waiting, "nothing new begins", 60)
+        wait_until(lambda: fleet.node("ctl1").get("version") == revision, "ctl1 finishes")
+        wait_until(lambda: "paused by" in fleet.rollout.waiting, "nothing new begins")
         assert fleet.rollout.rollout.progress["compute-nodes-2"].submitted == {}
         fleet.ask("resume")
         ended = GroupVerdict.FAILED, GroupVerdict.SUCCESS
         wait_until(
-            lambda: fleet.script_began("two1", revision) or fleet.verdict("compute-nodes-2") in ended, "two1", 90
+            lambda: fleet.script_began("two1", revision) or fleet.verdict("compute-nodes-2") in ended, "two1"
         )
         fleet.kill("two1")
-        wait_until(lambda: fleet.verdict("compute-nodes-2") in ended, "its time is over", 90)
-        wait_until(lambda: "promote compute-nodes-1" in fleet.rollout.waiting, "the manual group waits", 60)
+        wait_until(lambda: fleet.verdict("compute-nodes-2") in ended, "its time is over")
+        wait_until(lambda: "promote compute-nodes-1" in fleet.rollout.waiting, "the manual group waits")
         fleet.ask("promote", "compute-nodes-1", "--reason", "looks good")
         over = fleet.over(revision)
     assert over.rollout.result is RolloutResult.PARTIAL
@@ -284,13 +283,13 @@ def test_an_operator_pauses_resumes_and_promotes_and_a_killed_host_counts_as_fai
 def test_after_an_abort_and_a_resume_a_new_rollout_starts_with_the_hosts_that_are_behind(fleet):
     with fleet.file("block-ctl1"):
         revision = fleet.publish()
-        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script", 90)
+        wait_until(lambda: fleet.script_began("ctl1", revision), "ctl1 runs its script")
         fleet.ask("abort", "--reason", "wrong week")
         aborted = fleet.over(revision)
         assert (aborted.ending, fleet.version) == (Ending.ABORTED, None)
-    wait_until(lambda: "deploying" not in fleet.node("ctl1"), "ctl1 ends its step and stops", 60)
-    done = fleet.box.zkdeployment("resume", "--reason", "right week", "--timeout", "60")
-    wait_until(lambda: fleet.rollout.attempt == 2, "another attempt", 60)
+    wait_until(lambda: "deploying" not in fleet.node("ctl1"), "ctl1 ends its step and stops")
+    done = fleet.box.zkdeployment("resume", "--reason", "right week", "--timeout", "150")
+    wait_until(lambda: fleet.rollout.attempt == 2, "another attempt")
     over = fleet.over(revision)
     assert over.rollout.result is RolloutResult.SUCCESS, done.stderr
     assert over.rollout.progress["monitoring-nodes"].submitted == {Phase.PREPARE: (), Phase.DEPLOY: ()}

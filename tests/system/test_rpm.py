@@ -271,10 +271,10 @@ def serving(root, place):
         return None
 
     try:
-        wait_until(answers, "the service answers", 60)
+        wait_until(answers, "the service answers")
         yield f"http://127.0.0.1:{port}"
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -23,7 +23,7 @@ _PROGRAMS = ("nagios4", "nagios")
 _PLUGINS = ("lib/nagios/plugins", "lib64/nagios/plugins")
 
 #: Seconds until Nagios has written its first status.
-_START_LIMIT = 30.0
+_START_LIMIT = 120.0
 
 _CONFIGURATION = """\
 cfg_dir={objects}

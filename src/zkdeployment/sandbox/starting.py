@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.sandbox.members import SandboxDaemon
 
 #: The time limit of daemons in seconds, and the addition for each daemon.
-_LIMIT = 60.0
+_LIMIT = 120.0
 _LIMIT_EACH = 2.0
 
 _INTERVAL = 0.05

@@ -32,7 +32,7 @@ PLACES = (
 _NOT_NAMED = ("slf4j-simple", "netty-codec", "netty-resolver")
 
 _LOOPBACK = "127.0.0.1"
-_START_LIMIT = 60.0
+_START_LIMIT = 120.0
 _PORT_LIMIT = 2.0
 _PORTS = range(20000, 32000)
 _PORT_ATTEMPTS = 100

@@ -39,9 +39,9 @@ def test_a_missing_hash_takes_as_long_as_a_wrong_key(hasher):
     def seconds(against):
         times = []
         for _ in range(7):
-            started = time.perf_counter()
+            started = time.process_time()
             assert not hasher.matches("wrong", against)
-            times.append(time.perf_counter() - started)
+            times.append(time.process_time() - started)
         return min(times)
 
     assert 0.5 < seconds(None) / seconds(hashed) < 2

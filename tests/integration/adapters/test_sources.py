@@ -121,7 +121,7 @@ def test_a_hanging_server_is_a_timeout():
         before = time.monotonic()
         with pytest.raises(SourceError, match=r"did not end within 0\.5 s and was killed"):
             SvnSource(f"svn://me:secret@127.0.0.1:{port}/tree", timeout=0.5, gap=60).fetch()
-    assert time.monotonic() - before < 20
+    assert time.monotonic() - before < 60
 
 
 def test_a_hanging_ssh_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -132,7 +132,7 @@ def test_a_hanging_ssh_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     before = time.monotonic()
     with pytest.raises(SourceError, match=r"did not end within 0\.5 s"):
         SvnSource("svn+ssh://svn.example/tree", timeout=0.5, gap=60).fetch()
-    assert time.monotonic() - before < 20
+    assert time.monotonic() - before < 60
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not psutil.pid_exists(pid), "ssh has ended")
 

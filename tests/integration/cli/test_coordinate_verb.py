@@ -62,7 +62,7 @@ def test_a_second_coordinator_replaces_a_killed_leader_and_ends_on_request(fleet
             return fleet.running.ended is not None
         return False
 
-    wait_until(is_over, "the rollout is over", 90)
+    wait_until(is_over, "the rollout is over")
     assert first.wait(60) == -signal.SIGKILL
     assert fleet.running.rollout.result is RolloutResult.SUCCESS
     assert len(fleet.done) == len(set(fleet.done)) == 4

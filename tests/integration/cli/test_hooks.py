@@ -316,7 +316,7 @@ class TestPostReceive:
         server.clone.commit({"strategy.yaml": strategy.replace("- ntp-node", "- ntp-nude", 1)})
         assert server.push("main")[0]
         place = "strategy.yaml:15:11: data.groups[0].depends_on[0]: there is no group ntp-nude"
-        wait_until(lambda: place in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "refused", 60)
+        wait_until(lambda: place in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "refused")
         assert publishing.version == second
 
     def test_without_a_syncer_a_push_is_accepted_with_a_notice(self, server: Server, publishing: Publishing):
@@ -336,6 +336,6 @@ class TestPostReceive:
         server.clone.commit({"a.zk": GOOD.replace("1.0", "1.1")})
         assert server.push("main")[0]
         wait_until(
-            lambda: "ALL STOP" in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "it looked", 60
+            lambda: "ALL STOP" in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "it looked"
         )
         assert publishing.version is None

@@ -128,7 +128,7 @@ def test_a_zookeeper_that_does_not_answer_is_critical_within_the_time_given(conf
         code, line = check(config, "-z", f"127.0.0.1:{silent.getsockname()[1]}", "-t", "5")
     assert code == 2
     assert "does not answer" in line
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 60
 
 
 def test_a_check_that_times_out_is_unknown(config, tmp_path):

@@ -259,7 +259,7 @@ def test_a_pool_is_filled_at_once_and_shows_how(pools, worker, machines):
     assert "no worker of the pools runs" in listed.stdout
     assert "start 'zkdeployment pools'" in listed.stderr
     assert pools.json("pool", "list")["workers"] == []
-    fleet = read_fleet(Servers(pools.zookeeper), timeout=10)
+    fleet = read_fleet(Servers(pools.zookeeper), timeout=60)
     verdict = fleet_health(fleet, now=time.time(), limits=HealthLimits(Range("15"), Range("30")))
     assert "no worker of the pools runs; below their levels: web" in verdict.line
 

@@ -53,7 +53,7 @@ def test_resume_reports_the_answer_of_the_syncer(run, zookeeper, client, error, 
             store = ZooKeeperPublications(session)
             store.watch_requests(asked.set)
             while not reasons:
-                asked.wait(10)
+                asked.wait(60)
                 asked.clear()
                 if (request := store.request()) is not None:
                     reasons.append(request.reason)

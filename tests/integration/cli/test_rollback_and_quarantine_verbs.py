@@ -53,7 +53,7 @@ class Site:
             asked = threading.Event()
             store.watch_requests(asked.set)
             while (request := store.request()) is None:
-                asked.wait(30)
+                asked.wait(60)
                 asked.clear()
             forced = ForcedBy(request.by, request.reason)
             Syncer(self.source, store, SystemClock()).sync(
@@ -143,8 +143,8 @@ def test_a_rollback_now_is_published_in_a_stopped_fleet_even_if_it_ends_most_dep
     assert waiting.returncode == 0
     syncer = threading.Thread(target=site.serve_one_request)
     syncer.start()
-    done = site.run("rollback", "--reason", "too many hosts", "--now", "--timeout", "30")
-    syncer.join(30)
+    done = site.run("rollback", "--reason", "too many hosts", "--now", "--timeout", "60")
+    syncer.join(60)
     assert (done.returncode, done.stdout.strip()) == (0, site.branch.tip())
     assert site.version == site.branch.tip()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 
@@ -61,7 +62,7 @@ def test_a_user_is_added_gets_another_key_and_is_retired(run, zookeeper, logins)
     assert logins.verify("alice", second, "192.0.2.1").name == "alice"
     assert run("retire", "alice", "--reason", "left the team").stdout == "retired alice\n"
     assert [listed(run)["alice"][name] for name in ("id", "role", "active")] == [1, "operator", False]
-    assert "retired 0 s ago" in run("list").stdout or "retired 1 s ago" in run("list").stdout
+    assert re.search(r"retired \d+ s ago", run("list").stdout)
     with Session(zookeeper) as session:
         acts = read_acts(session)
     assert [(act.what, act.reason) for act in acts] == [

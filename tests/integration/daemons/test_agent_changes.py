@@ -58,7 +58,6 @@ def test_a_host_with_a_new_role_deploys_without_a_new_version(fleet):
         wait_until(
             lambda: host.markers == ["who:new.0.deployed"] and host.has_finished("r1"),
             "h1 finishes r1 again",
-            timeout=60,
         )
     assert fleet.calls() == called("/who/old 0", "-u /who/old 0", "/who/new 0")
 

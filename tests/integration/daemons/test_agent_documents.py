@@ -57,7 +57,6 @@ def wait_for(host: AgentHost, version: str) -> None:
     wait_until(
         lambda: host.has_finished(version) and host.version_on_disk == version,
         f"{host.id} at {version}",
-        timeout=60,
     )
 
 
@@ -127,7 +126,7 @@ def test_the_output_of_a_failed_script_is_published_without_secrets_until_the_ne
     publishing.push(TREE)
     publishing.sync()
     with host.process(), Session(publishing.zookeeper) as session:
-        wait_until(lambda: host.status == "error", "the failure", timeout=60)
+        wait_until(lambda: host.status == "error", "the failure")
         reader = ZooKeeperFleetReader(session)
         wait_until(lambda: reader.failure_output("h1") is not None, "the output")
         output = reader.failure_output("h1")
@@ -165,12 +164,12 @@ def test_no_rollout_starts_for_documents_and_the_fleet_counts_as_converged(
             coordinator.run_cycle()
             return host.has_finished(revision)
 
-        wait_until(lambda: has_version(first), "the first rollout", timeout=60)
-        wait_until(lambda: coordinator.run_cycle() > 0 and rollouts.running.ended, "its end", timeout=60)
+        wait_until(lambda: has_version(first), "the first rollout")
+        wait_until(lambda: coordinator.run_cycle() > 0 and rollouts.running.ended, "its end")
         begun = rollouts.current
         second = publishing.push(TREE, strategy_yaml=STRATEGY, q_yaml=quarantine("2.0"))
         publishing.sync()
-        wait_until(lambda: has_version(second), "the documents' revision", timeout=60)
+        wait_until(lambda: has_version(second), "the documents' revision")
         for _ in range(3):
             coordinator.run_cycle()
         assert rollouts.current == begun
@@ -183,6 +182,6 @@ def test_no_rollout_starts_for_documents_and_the_fleet_counts_as_converged(
         assert verdict.health is Health.OK, verdict
         third = publishing.push(TREE + "      /h2\n", strategy_yaml=STRATEGY, q_yaml=quarantine("2.0"))
         publishing.sync()
-        wait_until(lambda: has_version(third), "the next rollout", timeout=60)
+        wait_until(lambda: has_version(third), "the next rollout")
         assert rollouts.current != begun
         assert fleet.calls() == [*CALLS, "after"] * 2

@@ -68,10 +68,9 @@ def test_a_deployment_survives_the_loss_of_the_leader_and_pauses_without_a_major
             rest[0].kill()
             block.unlink()
             wait_until(lambda: len(fleet.calls()) == 6, "the step ends")
+            # The release of the lock and the read of the cluster version each have a time limit.
             wait_until(
-                lambda: "waiting-for-zookeeper" in host.log.read_text(),
-                "nothing starts without a majority",
-                timeout=60,  # the release of the lock and the read of the cluster version each have a time limit
+                lambda: "waiting-for-zookeeper" in host.log.read_text(), "nothing starts without a majority"
             )
             assert fleet.calls() == [*FOO_0, *FOO_1, *FOO_0]
             wait_until(lambda: host.status == "wait for ZooKeeper", "the status file says so")

@@ -56,7 +56,7 @@ def following(host):
         yield
     finally:
         control.stop()
-        thread.join(40)
+        thread.join(60)
         assert not thread.is_alive()
 
 

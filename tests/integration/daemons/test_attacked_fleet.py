@@ -36,10 +36,26 @@ class Attacked:
     truth: dict[str, bytes]
     version: str
 
+    def recover(self) -> None:
+        """Publish again if a test that failed did not leave the truth behind."""
+        world = self.world
+        if world.is_converged and (world.publishing.version, world.published_nodes()) == (
+            self.version,
+            self.truth,
+        ):
+            return
+        world.wait_until_idle()
+        world.restore_nodes(self.truth)
+        world.publish_again()
+        self.old, self.old_version = self.truth, self.version
+        self.truth, self.version = world.published_nodes(), str(world.publishing.version)
+
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory, zookeeper_server: ZooKeeperServer) -> Iterator[Attacked]:
-    """One fleet with running agents for all attacks: each test leaves it recovered."""
+def running_fleet(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper_server: ZooKeeperServer
+) -> Iterator[Attacked]:
+    """One fleet with running agents for all attacks."""
     chroot = f"/attacked-{uuid.uuid4().hex[:12]}"
     with connected(zookeeper_server.address) as root:
         root.create(chroot)
@@ -53,6 +69,13 @@ def attacked(tmp_path_factory: pytest.TempPathFactory, zookeeper_server: ZooKeep
             version = world.publish("2.0")
             world.converge()
             yield Attacked(world, old, old_version, world.published_nodes(), version)
+
+
+@pytest.fixture
+def attacked(running_fleet: Attacked) -> Attacked:
+    """The running fleet, with the truth in its ZooKeeper."""
+    running_fleet.recover()
+    return running_fleet
 
 
 def put_everything_back(attacked: Attacked) -> None:

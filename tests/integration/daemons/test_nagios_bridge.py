@@ -61,13 +61,13 @@ def test_checks_follow_a_service_from_its_deployment_to_its_removal(nagios):
         assert [name for name in nagios.files() if name.startswith("check-")] == []
         nagios.service.turn()
         nagios.wait_state(check, "active")
-        wait_until(lambda: "port " + new in nagios.service.results[check].output, "the new port is checked", 60)
+        wait_until(lambda: "port " + new in nagios.service.results[check].output, "the new port is checked")
 
         nagios.service.delete(check)
         nagios.service.turn()
         nagios.wait_state(check, "deprovisioned")
         assert [*nagios.files()] == []
-        wait_until(lambda: check not in nagios.server.status_file.read_text(), "Nagios has no such check", 30)
+        wait_until(lambda: check not in nagios.server.status_file.read_text(), "Nagios has no such check")
 
 
 def test_what_cannot_be_rolled_out_is_answered_with_the_reason_and_all_others_stay(nagios):
@@ -108,7 +108,7 @@ def test_a_bridge_that_was_killed_before_the_reload_ends_at_the_same_files(nagio
         assert nagios.service.state(second).value == "active"
         files = nagios.files()
         assert sorted(files) == [f"check-{second}.cfg", f"check-{second}.sh", "host-h2.example.com.cfg"]
-        wait_until(lambda: second in nagios.server.status_file.read_text(), "Nagios was reloaded", 30)
+        wait_until(lambda: second in nagios.server.status_file.read_text(), "Nagios was reloaded")
         nagios.rollouts().synchronize()
         assert nagios.files() == files
 
@@ -132,7 +132,7 @@ def test_a_directory_that_is_wiped_while_the_bridge_runs_is_filled_again(nagios)
         nagios.wait_state(check, "active")
         files = nagios.files()
         shutil.rmtree(nagios.server.objects)
-        wait_until(lambda: nagios.server.objects.exists() and nagios.files() == files, "the files are back", 30)
+        wait_until(lambda: nagios.server.objects.exists() and nagios.files() == files, "the files are back")
         assert nagios.service.state(check).value == "active"
 
 
@@ -206,11 +206,9 @@ def test_hostile_values_reach_the_plugin_as_they_are(nagios):
     with nagios.running():
         nagios.rollouts().synchronize()
         assert {nagios.service.state(instance).value for instance in (check, *named)} == {"active"}
-        wait_until(lambda: seen.exists() and seen.read_bytes().count(b"\0") == len(values), "the plugin ran", 30)
+        wait_until(lambda: seen.exists() and seen.read_bytes().count(b"\0") == len(values), "the plugin ran")
         wait_until(
-            lambda: all(instance in nagios.server.status_file.read_text() for instance in named),
-            "all are there",
-            30,
+            lambda: all(instance in nagios.server.status_file.read_text() for instance in named), "all are there"
         )
     assert seen.read_bytes().decode().split("\0")[:-1] == values
     assert not (nagios.directory / "touched").exists()
@@ -226,7 +224,6 @@ def test_hosts_in_a_deployment_step_have_a_downtime(nagios):
                 r"servicedowntime \{\n\s*host_name=h1.example.com\n", nagios.server.status_file.read_text()
             ),
             "there is a downtime",
-            30,
         )
         assert "host_name=h2" not in nagios.server.status_file.read_text()
 

@@ -142,7 +142,7 @@ def test_an_agent_that_was_killed_before_it_recorded_its_deployment_records_it_l
         with h1.process(failpoints="before:order=kill") as killed:
             wait_until(lambda: h1.node and h2.node, "both are registered")
             revision = shop.publish(db="h1", web="h2")
-            killed.wait(30)
+            killed.wait(60)
         assert shop.fleet.calls() == called("/shop/db 0")
         assert shop.order() == {"shop,db": []}
         with h1.agent():
@@ -198,7 +198,7 @@ def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_thei
         session = stack.enter_context(Session(zookeeper))
         coordinator = stack.enter_context(CoordinatedFleet(zookeeper, session).coordinator(live=True))
         thread = threading.Thread(target=coordinator.coordinator.run)
-        stack.callback(thread.join, 30)
+        stack.callback(thread.join, 60)
         stack.callback(coordinator.control.stop)
         thread.start()
         failing = hosts[0].fail("/shop/db 0")

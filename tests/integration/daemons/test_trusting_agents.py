@@ -125,7 +125,7 @@ def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_wha
         old = old or world.published_nodes()
         world.publish(version)
     with host.process(failpoints="after:remember-publication=kill") as process:
-        assert process.wait(30) != 0
+        assert process.wait(60) != 0
     assert world.fleet.calls() == []
     with host.agent():
         follow(world, host)

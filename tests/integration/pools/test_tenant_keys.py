@@ -21,7 +21,7 @@ def machines(tmp_path_factory):
 
 @pytest.fixture
 def keys(machines):
-    return SshTenantKeys(machines.key, machines.configuration, timeout=30)
+    return SshTenantKeys(machines.key, machines.configuration, timeout=60)
 
 
 def test_a_tenant_logs_in_while_its_key_is_there_and_all_other_keys_stay(machines, keys, tmp_path):
@@ -107,8 +107,8 @@ def test_what_a_hostile_machine_prints_is_limited_and_shown_escaped(tmp_path):
     command = "Host *\n    ProxyCommand sh -c '{}; exit 1'\n"
     hostile.write_text(command.format(r'printf "\033[2Jgone\nALL GOOD\n" >&2'))
     with pytest.raises(ProgramError, match=r"192\.0\.2\.1 failed: .*\\x1b\[2Jgone ALL GOOD") as refused:
-        SshTenantKeys(configuration=hostile, timeout=30).remove("192.0.2.1")
+        SshTenantKeys(configuration=hostile, timeout=60).remove("192.0.2.1")
     assert str(refused.value).isprintable()
     hostile.write_text(command.format("yes >&2"))
     with pytest.raises(ProgramError, match=r"(?s)192\.0\.2\.1 .* printed more than 65536 bytes"):
-        SshTenantKeys(configuration=hostile, timeout=30).remove("192.0.2.1")
+        SshTenantKeys(configuration=hostile, timeout=60).remove("192.0.2.1")

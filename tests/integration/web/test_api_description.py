@@ -50,9 +50,9 @@ def test_the_description_is_shown_without_any_other_site(service: RunningService
     page.on("request", lambda request: asked.append(request.url))
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.goto(f"{service.url}/docs")
-    expect(page.get_by_text("/api/v1/stop", exact=True)).to_be_visible(timeout=30_000)  # it draws all operations
+    expect(page.get_by_text("/api/v1/stop", exact=True)).to_be_visible()  # it draws all operations
     page.get_by_text("/api/v1/stop", exact=True).click()
-    expect(page.get_by_text("Stop the whole fleet", exact=False).first).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Stop the whole fleet", exact=False).first).to_be_visible()
     page.close()
     assert {url.split("/")[2] for url in asked if not url.startswith("data:")} == {service.url.split("/")[2]}
     assert complaints == []

@@ -51,7 +51,7 @@ def environment(service: RunningService, tmp_path: Path) -> dict[str, str]:
         "ZKDEPLOYMENT_NETRC": str(tmp_path / "netrc"),
     }
     subprocess.run(
-        [EXAMPLES / "credentials.sh"], input=f"{key}\n", text=True, env=variables, check=True, timeout=30
+        [EXAMPLES / "credentials.sh"], input=f"{key}\n", text=True, env=variables, check=True, timeout=60
     )
     assert (tmp_path / "netrc").stat().st_mode & 0o077 == 0
     return variables
@@ -82,7 +82,7 @@ def test_the_programs_of_the_manual_read_act_and_follow(
             wait_until(lambda: any(line["id"] == "stopped" for line in lines), "the stop")
         finally:
             service.adapters.feed.close()  # which ends the stream
-            reader.join(20)
+            reader.join(60)
     assert act["reason"] == "the disks 'burn' \"now\""
     assert json.loads(client.get("/hosts")[0])["version"] is None
 

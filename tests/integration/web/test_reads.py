@@ -70,7 +70,7 @@ def service(zookeeper: str, config: Path, published: Publishing) -> Iterator[Run
 @pytest.fixture
 def viewer(service: RunningService) -> Iterator[httpx.Client]:
     login = service.add_user(Role.VIEWER)
-    with httpx.Client(base_url=f"{service.url}/api/v1/", auth=login, timeout=30.0) as client:
+    with httpx.Client(base_url=f"{service.url}/api/v1/", auth=login, timeout=60.0) as client:
         yield client
 
 

@@ -199,7 +199,7 @@ def test_the_service_answers_hostile_requests_and_continues(service: RunningServ
         b"\x16\x03\x01\x00\xa5\x01\x00",
         b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as raw:
             raw.sendall(text)
             raw.shutdown(socket.SHUT_WR)
             status = raw.recv(64).split(b" ")[1:2]

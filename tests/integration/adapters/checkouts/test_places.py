@@ -223,7 +223,7 @@ def test_recovery_deletes_a_directory_in_which_an_orphaned_process_still_writes(
         wait_until(lambda: len(names(new)) > 3, "the process writes")
         places.recover()
         assert names(opt) == []
-        writer.wait(10)
+        writer.wait(60)
 
 
 def test_recovery_creates_no_directories(opt, places):

@@ -118,7 +118,7 @@ def test_two_acts_at_the_same_time_both_land(branch: Branch) -> None:
 
         def compute(found: BranchSnapshot) -> FileChanges:
             if first.pop() if first else False:
-                barrier.wait(30)
+                barrier.wait(60)
             return FileChanges(counting(found).files, f"Count for the act {number}")
 
         places[number].commit(order(compute))

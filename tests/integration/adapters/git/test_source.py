@@ -322,7 +322,7 @@ class TestRemotesThatCannotBeRead:
             before = time.monotonic()
             problem = refused(GitSource(f"git://127.0.0.1:{port}/tree", mirror, timeout=0.5, gap=60).fetch)
         assert problem == "git ls-remote did not end within 0.5 s and was stopped"
-        assert time.monotonic() - before < 20
+        assert time.monotonic() - before < 60
 
     def test_a_remote_that_hangs_during_a_fetch_leaves_the_mirror_unchanged(
         self, repository: Repository, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -335,7 +335,7 @@ class TestRemotesThatCannotBeRead:
         ssh.chmod(0o755)
         monkeypatch.setenv("GIT_SSH", str(ssh))
         monkeypatch.setenv("GIT_SSH_VARIANT", "simple")
-        git = GitSource(f"ssh://git@git.example{repository.directory}", mirror, timeout=5, gap=60)
+        git = GitSource(f"ssh://git@git.example{repository.directory}", mirror, timeout=60, gap=60)
         git.fetch()
         (tmp_path / "hang").touch()
         assert refused(replace(git, timeout=0.5).fetch) == "git fetch did not end within 0.5 s and was stopped"

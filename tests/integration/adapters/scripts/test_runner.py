@@ -144,7 +144,7 @@ class TestOutputOfADaemon:
             if log.stat().st_size <= self.LIMIT:
                 (tmp_path / "go").touch()
 
-        make(tick=tick, timeout=30).run([script(tmp_path, text)], name="other", revision="r1")
+        make(tick=tick, timeout=60).run([script(tmp_path, text)], name="other", revision="r1")
         assert log.stat().st_size <= self.LIMIT
 
     def test_is_kept_while_the_daemon_runs(self, tmp_path, make, daemon, monkeypatch):
@@ -163,7 +163,7 @@ def test_a_script_ends_although_its_daemon_keeps_the_output_open(tmp_path, make)
     started = time.monotonic()
     make().run([script(tmp_path, text)], name="x", revision="r")
     daemon = psutil.Process(int((tmp_path / "daemon").read_text()))
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 59
     assert daemon.is_running()
     daemon.kill()
 

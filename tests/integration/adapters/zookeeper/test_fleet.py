@@ -168,7 +168,7 @@ def test_registration_waits_until_another_sessions_node_disappears(zookeeper, se
         ZooKeeperFleet(dying).register(HOST)
         leave = threading.Timer(0.3, dying.close)
         leave.start()
-        assert ZooKeeperFleet(session, patience=20).register(HOST) is None
+        assert ZooKeeperFleet(session, patience=60).register(HOST) is None
         leave.join()
     assert session.get("/hosts/1").owner == session.id
 
@@ -186,7 +186,7 @@ def test_a_replaced_host_registers_its_name_when_the_session_of_the_killed_one_e
         leave = threading.Timer(0.3, dying.close)
         leave.start()
         with capture_logs() as logs:
-            ZooKeeperFleet(session, patience=20).register(HOST)
+            ZooKeeperFleet(session, patience=60).register(HOST)
         leave.join()
     assert client.get_children("/hosts") == ["1"]
     assert client.get("/zkdeployment/host-names/web1.example.com")[0] == b'{"host":"1"}'
@@ -201,7 +201,7 @@ def test_a_persistent_nodes_version_is_adopted_after_waiting_for_a_name(zookeepe
         dying.commit(Create("/hosts/2", b'{"name": "web1.example.com"}', ephemeral=True))
         leave = threading.Timer(0.3, dying.close)
         leave.start()
-        assert ZooKeeperFleet(session, patience=20).register(HOST, adopt=True) == "old"
+        assert ZooKeeperFleet(session, patience=60).register(HOST, adopt=True) == "old"
         leave.join()
 
 

@@ -325,7 +325,7 @@ def test_a_rollback_after_an_abandoned_deployment_deploys_the_former_version_aga
 def wait_for_lock_until_stopped(fleet, host):
     """Let a host queue for the lock of its service until the fleet is stopped; return the lock that it wanted."""
     other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
-    assert other.acquire(timeout=10)
+    assert other.acquire(timeout=60)
     fleet.set_version("r2")
     wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
     fleet.set_version(None)
@@ -368,7 +368,7 @@ def test_a_failure_runs_its_command_which_knows_the_failure_and_changes_nothing(
     fleet.set_version("r1")
     told = host.root / "told"
     with host.agent():
-        wait_until(told.exists, "the command ran")
+        wait_until(lambda: told.exists() and told.read_text().endswith("\n"), "the command ran")
         wait_until(lambda: host.status == "error", "the failure is shown")
         assert fleet.version is None
         step, version, error = told.read_text().strip().split("; ", 2)

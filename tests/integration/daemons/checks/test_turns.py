@@ -145,14 +145,13 @@ def test_a_second_coordinator_goes_on_where_a_killed_one_ended(fleet: CheckedFle
         fleet.report("web")
         killed = subprocess.Popen(argv, env=os.environ | {VARIABLE: "after:check@2=kill"}, **quiet)
         try:
-            wait_until(lambda: read_leader(fleet.session) is not None, "a coordinator leads", 60)
+            wait_until(lambda: read_leader(fleet.session) is not None, "a coordinator leads")
             second = subprocess.Popen(argv, **quiet)
             try:
                 assert killed.wait(60) == -signal.SIGKILL
                 wait_until(
                     lambda: {poke["uuid"] for poke in nagios.pokes} == {i.id for i in fleet.instances().values()},
                     "all instances are poked",
-                    60,
                 )
                 wait_until(lambda: not fleet.indexed("nagios1", "flagged"), "the flags are cleared")
                 assert fleet.states() == {"h1": ["awaiting_rollout"], "h2": ["awaiting_rollout"]}

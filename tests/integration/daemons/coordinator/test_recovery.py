@@ -51,7 +51,7 @@ class Site:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._asked.set()
-        self._syncer.join(30)
+        self._syncer.join(60)
 
     def _serve(self) -> None:
         with Session(self.fleet.connection) as session:

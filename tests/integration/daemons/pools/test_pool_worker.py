@@ -249,7 +249,7 @@ def test_a_worker_whose_results_are_always_overtaken_ends_when_it_is_asked_to(zo
         overtaken.worker.run_cycle()
         wait_until(lambda: overtaken.store.attempts > 1, "the result is written again")
         overtaken.control.stop()
-        assert overtaken.tasks.join(10)
+        assert overtaken.tasks.join(60)
     assert fleet.states("cloud") == ["provisioning", "provisioning"]
 
 

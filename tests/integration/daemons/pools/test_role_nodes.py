@@ -144,7 +144,7 @@ def test_a_host_that_does_not_reach_its_lease_in_time_is_given_back(fleet, host,
         looks = worker.looks
         wait_until(lambda: worker.looks > looks + 1, "the worker has looked since")
         fleet.set_version("r1")
-        thread.join(30)
+        thread.join(60)
         assert states(worker.results[-1]) == ["ready"]
     worker.leases.give("h1", "ci", ())
     releasing = replace(NODE, state=NodeState.DEPROVISIONING)
@@ -159,7 +159,7 @@ def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_
     thread = worker.run(worker.mechanism.provision, POOL, [NODE])
     wait_until(lambda: worker.leases.observe("h1").lease is not None, "the lease is written")
     worker.stopped.set()
-    thread.join(30)
+    thread.join(60)
     assert str(worker.results[-1]) == "the worker ends"
     worker.stopped.clear()
     with host.agent():
@@ -200,5 +200,5 @@ def test_a_malformed_lease_concerns_its_own_host_only(host, worker, client):
 def test_concurrent_changes_of_a_lease_get_different_numbers(worker):
     threads = [worker.run(worker.leases.give, "h1", f"role{number}", ()) for number in range(8)]
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert sorted(lease.number for lease in worker.results) == list(range(1, 9))

@@ -418,7 +418,7 @@ class TestOthersWriteToo:
 
         def race(name: str) -> None:
             with publishing.syncer(name) as syncer:
-                start.wait(20)
+                start.wait(60)
                 try:
                     messages.append(syncer.sync().sentence.split(" ")[0])
                 except RefusedError as error:

@@ -70,7 +70,7 @@ class TestCredentials:
             assert not theirs.acquire(0.1)
             assert theirs.holder() == "web1 (1)"
             mine.release()
-            assert theirs.acquire(30)
+            assert theirs.acquire(60)
             theirs.release()
 
     def test_transactions_have_room_for_long_access_lists(self, zookeeper):

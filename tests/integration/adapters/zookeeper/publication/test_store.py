@@ -644,7 +644,7 @@ def test_a_request_for_the_latest_revision_is_served(session, other):
 
     def serve():
         while not requests:
-            asked.wait(10)
+            asked.wait(60)
             asked.clear()
             request = syncer.request()
             if request is not None:

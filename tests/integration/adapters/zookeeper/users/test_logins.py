@@ -47,7 +47,7 @@ class TestKeys:
             assert one.logins.verify("alice", alice.key, HERE) == alice.user
         renewed = service.users.reset_key("alice", ACT)
         for one in (service, other_service):
-            wait_until(lambda one=one: one.logins.verify("alice", alice.key, HERE) == WRONG, "the key ends", 5)
+            wait_until(lambda one=one: one.logins.verify("alice", alice.key, HERE) == WRONG, "the key ends")
             assert one.logins.verify("alice", renewed.key, ELSEWHERE) == renewed.user
 
     @pytest.mark.usefixtures("alice")
@@ -58,7 +58,7 @@ class TestKeys:
         for _ in range(2):
             assert service.logins.verify("alice", limited.key, HERE) == LoginRefusal(LoginProblem.EXPIRED)
         service.users.retire("alice", ACT)
-        wait_until(lambda: service.users.user("alice").is_retired, "the retirement is seen", 5)
+        wait_until(lambda: service.users.user("alice").is_retired, "the retirement is seen")
         assert service.logins.verify("alice", limited.key, HERE) == LoginRefusal(LoginProblem.RETIRED)
         assert service.logins.verify("alice", "wrong", HERE) == WRONG
 
@@ -184,7 +184,7 @@ class TestSessions:
         assert other_service.logins.session_user(token) == alice.user
         service.logins.end_session(token)
         assert service.logins.session_user(token) is None
-        wait_until(lambda: other_service.logins.session_user(token) is None, "the session ends", 5)
+        wait_until(lambda: other_service.logins.session_user(token) is None, "the session ends")
         other_service.logins.end_session(token)
         assert other_service.logins.session_user(kept) == alice.user
         assert len(client.get_children("/zkdeployment/logins/sessions")) == 1
@@ -196,7 +196,7 @@ class TestSessions:
         getattr(service.users, end)("alice", ACT)
         for one in (service, other_service):
             for token in tokens:
-                wait_until(lambda one=one, token=token: one.logins.session_user(token) is None, "the end", 5)
+                wait_until(lambda one=one, token=token: one.logins.session_user(token) is None, "the end")
         assert client.get_children("/zkdeployment/logins/sessions") == []
 
     def test_a_session_expires_and_is_removed(self, service, client, alice):

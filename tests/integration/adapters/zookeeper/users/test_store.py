@@ -62,9 +62,9 @@ def test_an_own_change_is_known_at_once_even_if_its_event_is_late(service, sessi
     service.users.add(ALICE, ACT)
     assert service.users.user("alice").is_retired is False
     client.create("/slow", b"")
-    session.get("/slow", watch=lambda _: (events.set(), late.wait(10)))
+    session.get("/slow", watch=lambda _: (events.set(), late.wait(60)))
     client.set("/slow", b"changed")  # the events of this session wait from now on
-    assert events.wait(10)
+    assert events.wait(60)
     try:
         service.users.retire("alice", ACT)
         assert service.users.user("alice").is_retired is True
@@ -134,7 +134,7 @@ def test_reading_a_user_again_costs_no_request_and_is_fresh(service, other_servi
         assert service.users.user("alice").role is Role.OPERATOR
     assert sent == []
     other_service.users.retire("alice", ACT)
-    wait_until(lambda: service.users.user("alice").is_retired, "the other service sees the retirement", 5)
+    wait_until(lambda: service.users.user("alice").is_retired, "the other service sees the retirement")
     assert len(sent) <= 2
 
 
@@ -158,7 +158,7 @@ def test_a_cached_user_is_read_again_in_a_new_session(service, other_service, se
     service.users.user("alice")
     renew_session(session)
     other_service.users.retire("alice", ACT)
-    wait_until(lambda: service.users.user("alice").is_retired, "the retirement is seen", 5)
+    wait_until(lambda: service.users.user("alice").is_retired, "the retirement is seen")
 
 
 def test_a_change_whose_answer_is_lost_is_found_again(service, session, monkeypatch):
@@ -195,7 +195,7 @@ def test_a_damaged_user_is_no_user_and_does_not_hide_others(service, client):
         b'{"id": "1"}',
     ):
         client.set("/zkdeployment/users/alice", rubbish)
-        wait_until(lambda: service.users.user("alice") is None, "the damage is seen", 5)
+        wait_until(lambda: service.users.user("alice") is None, "the damage is seen")
         assert [user.name for user in service.users.users()] == ["bob"]
     client.set("/zkdeployment/users", b"rubbish")
     assert service.users.add(NewUser(name="carol", role=Role.VIEWER), ACT).user.id == 3
@@ -234,7 +234,7 @@ class TestUsersThatLogInElsewhere:
         for other in (replace(self.ANN, name="alice"), replace(self.ANN, identity="proxy")):
             assert service.users.admit(other) is LoginProblem.TAKEN
         service.users.retire("ann", ACT)
-        wait_until(lambda: service.users.admit(self.ANN) is LoginProblem.RETIRED, "the retirement is seen", 5)
+        wait_until(lambda: service.users.admit(self.ANN) is LoginProblem.RETIRED, "the retirement is seen")
 
     def test_there_is_no_key(self, service):
         service.users.admit(self.ANN)
