@@ -181,7 +181,11 @@ class ContenderLock:
         """
         for _ in range(_ATTEMPTS):
             finish = self._session.begin_enqueue(f"{self._directory}/{self._prefix}", self._data)
-            queue = self._read_queue()
+            try:
+                queue = self._read_queue()
+            except DeniedError:
+                self._node = finish().rpartition("/")[2]  # raises if the creation was denied, too
+                raise
             try:
                 self._node = finish().rpartition("/")[2]
             except TransactionError:

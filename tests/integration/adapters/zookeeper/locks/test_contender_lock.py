@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from kazoo.recipe.lock import Lock
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests, through
@@ -15,7 +16,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Delete
 from zkdeployment.adapters.zookeeper.locks import queue_watch
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock, contenders
-from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.errors import DeniedError, LockLostError, UnreachableError
 
 PATH = "/agent-locks/web,shop"
 
@@ -243,6 +244,15 @@ def test_a_contender_whose_creation_was_not_answered_is_removed(zookeeper, proxy
         assert len(other.children(PATH)) == 1
         proxy.heal()
         wait_until(lambda: other.children(PATH) == [], "the orphaned contender is removed")
+
+
+def test_a_contender_that_may_not_read_the_queue_is_removed(session, client):
+    client.ensure_path(PATH)
+    client.set_acls(PATH, [make_acl("world", "anyone", create=True, delete=True, admin=True)])
+    with pytest.raises(DeniedError, match="does not allow to read"):
+        lock(session).try_acquire()
+    client.set_acls(PATH, OPEN_ACL_UNSAFE)
+    assert client.get_children(PATH) == []
 
 
 def test_a_contender_whose_creation_was_not_answered_is_found_again(session):
