@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
 import tempfile
 import time
@@ -115,7 +116,8 @@ class DnfHostRepositories:
         for name in ("root", "log"):
             (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._directory, prefix="request-") as scratch:
-            (Path(scratch) / "request.json").write_text(json.dumps(request), encoding="utf-8")
+            written = json.dumps({**request, "author": os.getpid()})
+            (Path(scratch) / "request.json").write_text(written, encoding="utf-8")
             yield Path(scratch)
 
     def _run(self, place: Path, arch: str, freshness: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from support.host_repositories import PaperRepository, reader
+from support.waiting import wait_until
 from zkdeployment.adapters.packages import host_repositories
 from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
 from zkdeployment.adapters.packages.repositories import NamedRepositories
@@ -212,5 +216,52 @@ def test_a_repository_that_does_not_answer_in_time_ends_the_check(tmp_path: Path
         repositories = reader(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}/")
         with pytest.raises(PackageError, match=r"the repositories and the solver took longer than 0\.5 s"):
             repositories.within(0.5).offers({"shop"}, "")
-    running = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
-    assert not [line for line in running if any(str(tmp_path) in argument for argument in line)]
+    assert not running_dnf(tmp_path)
+
+
+#: A command that asks a repository and is killed: DIRECTORY URL.
+ASKING = """
+import sys
+from pathlib import Path
+from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+from zkdeployment.adapters.packages.repositories import NamedRepositories
+DnfHostRepositories(Path(sys.argv[1]), NamedRepositories((sys.argv[2],))).offers({"shop"}, "")
+"""
+
+
+def test_dnf_does_not_outlive_a_command_that_is_killed(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        argv = [sys.executable, "-c", ASKING, str(tmp_path), f"http://127.0.0.1:{silent.getsockname()[1]}/"]
+        with subprocess.Popen(argv) as asking:
+            connection, _ = silent.accept()
+            (dnf,) = running_dnf(tmp_path, besides=asking.pid)
+            dnf.suspend()  # it does not give up by itself
+            try:
+                asking.kill()
+                asking.wait()
+                wait_until(lambda: not dnf.is_running() or dnf.status() == psutil.STATUS_ZOMBIE, "dnf is killed")
+            finally:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    dnf.kill()
+        connection.close()
+
+
+def test_dnf_does_nothing_for_a_command_that_was_killed_before_dnf_could_notice(
+    paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    monkeypatch.setattr(host_repositories.os, "getpid", lambda: ended.pid)
+    with pytest.raises(PackageError, match="the process that asked about the repositories has ended"):
+        reader(tmp_path, paper_repository.url).offers({"shop"}, "")
+
+
+def running_dnf(directory: Path, *, besides: int | None = None) -> list[psutil.Process]:
+    """Return the processes whose arguments name files below a directory."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if process.pid != besides and any(str(directory) in argument for argument in line):
+            found.append(process)
+    return found

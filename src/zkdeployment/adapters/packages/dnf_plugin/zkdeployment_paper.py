@@ -10,9 +10,12 @@ nothing. What else it provides is unknown, so a host that keeps such a package i
 packages require.
 """
 
+import ctypes
 import hashlib
 import json
+import os
 import re
+import signal
 from collections import defaultdict
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -23,6 +26,9 @@ import hawkey
 
 #: The id of the repository of installed packages that the command writes.
 INSTALLED = "zkdeployment-installed"
+
+#: The operation of prctl(2) that sets the signal for the end of the thread that started this process.
+_SET_DEATH_SIGNAL = 1
 
 #: The beginning of the names of packages, and of the ids of their repositories, that provide assumed capabilities.
 ASSUMED = "zkdeployment-assumed-"
@@ -46,10 +52,11 @@ _NOT_A_CAUSE = "conflicting requests"
 class PaperCommand(dnf.cli.Command):
     """``dnf zkdeployment-paper DIRECTORY``: reads ``request.json`` in the directory and writes two answers.
 
-    The request has ``names`` of packages, ``any_arch`` (whether those for other architectures count), ``packages``
-    (name, epoch, version, release and architecture of each) and ``transactions``, which refer to packages by
-    index. ``answer.json`` has the message of each ``unreachable`` repository and the ``available`` packages of
-    these names. ``problems.jsonl`` has a line for each transaction as soon as it is resolved: a problem, or null.
+    The request has the process id of its ``author``, which waits for the answers, ``names`` of packages,
+    ``any_arch`` (whether those for other architectures count), ``packages`` (name, epoch, version, release and
+    architecture of each) and ``transactions``, which refer to packages by index. ``answer.json`` has the message
+    of each ``unreachable`` repository and the ``available`` packages of these names. ``problems.jsonl`` has a line
+    for each transaction as soon as it is resolved: a problem, or null.
     """
 
     aliases = ("zkdeployment-paper",)
@@ -69,6 +76,7 @@ class PaperCommand(dnf.cli.Command):
         """Answer the request."""
         directory = Path(self.opts.directory)
         request = json.loads((directory / "request.json").read_text(encoding="utf-8"))
+        _end_with(request["author"])
         unreachable = self._load_repositories()
         self.base.fill_sack(load_system_repo=False)
         answer = {"unreachable": unreachable, "available": self._available(request)}
@@ -216,6 +224,15 @@ class Paper:
         """Return the highest available version of the unknown packages, by name and architecture."""
         query = self._sack.query().available().filter(name=sorted({identity[0] for identity in unknown}))
         return {(package.name, package.arch): package for package in query.latest()}
+
+
+def _end_with(author):
+    """Let this process be killed when the process that started it ends: nobody reads the answers then."""
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    try:
+        os.kill(author, 0)
+    except ProcessLookupError:  # it ended before the call
+        raise dnf.exceptions.Error("the process that asked about the repositories has ended") from None
 
 
 def _identity(package):
