@@ -2,15 +2,16 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from support.browser import axe_source, browser
 from support.built_rpms import built_rpms
 from support.host_repositories import built_packages, paper_repository
+from support.measuring import unmeasured
 from support.rpm_hosts import rpm_repository
 from support.zookeeper import (
     _root_client,
@@ -52,6 +53,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"integration", "system"} & set(item.path.parts):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Trace the import of modules in one worker only."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        return (yield)
+    with unmeasured():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Trace nothing in the process that hands out the tests to workers."""
+    if session.config.getoption("numprocesses", None):
+        with unmeasured():
+            return (yield)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Trace no lines in tests of properties, and in those that are marked: others reach the same lines."""
+    if item.get_closest_marker("unmeasured") or is_hypothesis_test(getattr(item, "obj", None)):
+        with unmeasured():
+            return (yield)
+    return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,16 @@ from support.sandboxes import SandboxCommands, ended_with_the_tests
 from zkdeployment.errors import RefusedError
 from zkdeployment.sandbox.fleet import Sandbox
 
+HERE = Path(__file__).parent
+
 #: The tests that start all programs of a sandbox; what others add to the coverage is not worth its processor time.
 MEASURED = {"test_demo.py", "test_sandbox.py"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _unmeasured_programs(request):
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in MEASURED:
-            patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        yield
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent == HERE and item.path.name not in MEASURED:
+            item.add_marker(pytest.mark.unmeasured)
 
 
 @pytest.fixture(scope="module")
