@@ -28,7 +28,7 @@ _SUPERVISION = "zkdeployment.daemons.agent.supervision.Supervision"
 
 def no_lock_check() -> contextlib.AbstractContextManager[Any]:
     """Start scripts without a look at the lock, and leave no record of the work under it."""
-    return mock.patch.multiple(_LOCK, begin=lambda _self, _step: None, check_lease=lambda _self: None)
+    return mock.patch.multiple(_LOCK, begin=lambda _self, _step, _stamp: None, check_lease=lambda _self: None)
 
 
 def _check_control(supervision: Any, changed: object = None, *, midway: bool = False) -> None:

@@ -42,12 +42,14 @@ _HOSTS_AT_ONCE = 50
 class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 
-    ``hosts`` is the number of registered hosts when ``/hosts`` was read.
+    When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the node,
+    which changes with each write.
     """
 
     version: Revision | Literal[False] | None
     importing: Revision | None = None
     hosts: int = field(default=0, compare=False)
+    stamp: int = field(default=0, compare=False)
 
     @property
     def state(self) -> ClusterState:
@@ -77,7 +79,7 @@ class Cluster:
         return kept | {"version": self.version} | importing
 
     @classmethod
-    def from_properties(cls, properties: Properties, *, hosts: int = 0) -> Cluster:
+    def from_properties(cls, properties: Properties, *, hosts: int = 0, stamp: int = 0) -> Cluster:
         """Return the cluster that the properties of ``/hosts`` describe.
 
         A missing or malformed version reads as null: all stop.
@@ -88,6 +90,7 @@ class Cluster:
             version=version if is_revision(version) or version is False else None,
             importing=importing if is_revision(importing) else None,
             hosts=hosts,
+            stamp=stamp,
         )
 
 

@@ -61,10 +61,11 @@ class ServiceLock(NodeLock, Protocol):
     other host can use the lock, even at the head of the queue.
     """
 
-    def begin(self, step: str) -> None:
+    def begin(self, step: str, stamp: int | None = None) -> None:
         """Verify that the lock is held and record ``step``, in one transaction; raises ``LockLostError``.
 
-        The record stays until ``release``.
+        With ``stamp``, that of the cluster version, the transaction also verifies that ``/hosts`` was not written
+        since; otherwise raises ``ConflictError``. The record stays until ``release``.
         """
 
     def check_lease(self) -> None:

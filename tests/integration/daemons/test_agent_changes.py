@@ -4,6 +4,8 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
+from zkdeployment.daemons.agent.supervision import Supervision
 
 
 def reach(fleet: Fleet, host: AgentHost, revision: str) -> None:
@@ -122,3 +124,31 @@ def test_during_a_stop_steps_of_a_rollout_end_and_a_resume_completes_it(fleet):
     assert sorted(fleet.calls()[2:]) == sorted(
         called("/who/myfoo 0", "/who/myfoo 1") + called("/who/myfoo 0", host="h2")
     )
+
+
+@pytest.mark.parametrize("written", [None, False, "r2"], ids=["stop", "hold", "another revision"])
+def test_no_step_begins_after_a_change_of_the_cluster_version_that_its_host_has_not_heard_of(
+    fleet, monkeypatch, written
+):
+    host = fleet.ready_host()
+    begin = ZooKeeperServiceLock.begin
+
+    def write_before(lock: ZooKeeperServiceLock, step: str, stamp: int | None = None) -> None:
+        monkeypatch.undo()
+        fleet.set_version(written)
+        fleet.client.create("/heard")
+        begin(lock, step, stamp)
+
+    monkeypatch.setattr(Supervision, "check_waiting", Supervision.check)  # no watch tells it in time
+    monkeypatch.setattr(ZooKeeperServiceLock, "begin", write_before)
+    fleet.service("/who/myfoo", "foo", "2.0", h1=1)
+    with host.agent() as agent:
+        wait_until(lambda: fleet.client.exists("/heard"), "the host is about to begin the step")
+        if written == "r2":
+            host.wait_for_version("r2")
+        agent.wait_until_idle()
+        assert fleet.calls() == (called("/who/myfoo 0") if written == "r2" else [])
+        assert not fleet.client.get_children("/zkdeployment/busy")
+        fleet.set_version("r3")
+        host.wait_for_version("r3")
+    assert fleet.calls()[-2:] == called("/who/myfoo 0")

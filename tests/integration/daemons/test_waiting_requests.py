@@ -85,7 +85,7 @@ def test_a_deployment_sends_the_same_few_requests_however_many_hosts_there_are(f
             publishing.sync(force=True)
             host.wait_for_version(publishing.published)
             counts.append(agent.sent.total() - before)
-    assert max(counts[1:]) <= 30
+    assert max(counts[1:]) <= 26
 
 
 @contextmanager

@@ -85,7 +85,9 @@ class ZooKeeperFleet:
 
     def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
         node = self._session.get(paths.HOSTS, watch=None if changed is None else WatchHandler(changed))
-        return None if node is None else Cluster.from_properties(node.properties, hosts=node.children)
+        if node is None:
+            return None
+        return Cluster.from_properties(node.properties, hosts=node.children, stamp=node.version)
 
     def published(self) -> Published:
         return decode_published(self._session.get(paths.TARGETS))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.publication import Published
+    from zkdeployment.ports.locks import ServiceLock
     from zkdeployment.rollout.permission import Phase
 
 
@@ -88,6 +89,7 @@ class Supervision:
         self._lease = lease
         self._disturbed = disturbed
         self._recheck = Recheck(adapters.clock, adapters.session)
+        self._stamp: int | None = None  # of the cluster version when it was last checked
         self.changed = False
 
     @property
@@ -165,6 +167,22 @@ class Supervision:
         if self._gate is not None:
             self._gate.check(changed)
 
+    def begin_locked(self, step: str, lock: ServiceLock) -> None:
+        """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
+
+        The transaction that records it fails if the cluster version was written since the check. If nothing but the
+        cluster version decides about the step, ZooKeeper is therefore asked before only if it may have changed.
+        """
+        check = self.check_waiting if self._gate is None and not self._lease.is_leasable else self.check
+        check()
+        if self.begin_changes():
+            check()  # recording the first change took time
+        try:
+            lock.begin(step, self._stamp)
+        except ConflictError:
+            self.check()
+            lock.begin(step, self._stamp)
+
     def show(self, step: str, done: int, total: int) -> bool:
         """Show the current step and return whether it differs from the step shown before."""
         with self.reporting(step):
@@ -220,3 +238,4 @@ class Supervision:
         if cluster is None or cluster.revision != self.revision:
             now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
             raise ConflictError(f"the cluster version changed: expected {self.revision}, found {now}")
+        self._stamp = cluster.stamp

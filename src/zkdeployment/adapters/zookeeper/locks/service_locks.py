@@ -118,28 +118,35 @@ class ZooKeeperServiceLock(ContenderLock):
         work, left = blocked
         return f"{work} whose session has ended (lock delay: {left:.0f} s)"
 
-    def begin(self, step: str) -> None:
+    def begin(self, step: str, stamp: int | None = None) -> None:
         if self._node is None or self._session.id != self._session_id:
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
         # Sequence numbers only grow: the lowest contender stays the lowest for as long as its node exists.
-        held = Check(f"{self._directory}/{self._node}", 0)
+        held = [Check(f"{self._directory}/{self._node}", 0)]
+        if stamp is not None:
+            held.append(Check(paths.HOSTS, stamp))
         work = LockedWork(self._identity.id, self._identity.name, step, time.time())
         # Until the server has confirmed the new record, the record of the step before may still be there.
         self._own_works = (*self._own_works, work)
         data = encode(work.properties())
         asked = _now()
         try:
-            self._session.commit(held, Create(self._record, data))
+            self._session.commit(*held, Create(self._record, data))
         except TransactionError as error:
-            former = self._session.get(self._record)
-            if error.path != self._record or former is None:
-                raise LockLostError(f"the lock {self._directory} is lost: {error}") from error
+            former = self._session.get(self._record) if error.path == self._record else None
+            if former is None:
+                raise self._not_begun(error) from error
             try:
-                self._session.commit(held, Set(self._record, data, former.version))
+                self._session.commit(*held, Set(self._record, data, former.version))
             except TransactionError as lost:
-                raise LockLostError(f"the lock {self._directory} is lost: {lost}") from lost
+                raise self._not_begun(lost) from lost
         self._own_works = (work,)
         self._sure_until = asked + self._session.session_timeout * _LEASE
+
+    def _not_begun(self, error: TransactionError) -> ConflictError | LockLostError:
+        if error.path == paths.HOSTS:
+            return ConflictError(f"the cluster version changed before the step began: {error}")
+        return LockLostError(f"the lock {self._directory} is lost: {error}")
 
     def check_lease(self) -> None:
         if _now() > self._sure_until:

@@ -62,7 +62,7 @@ class StepRunner:
             self._supervisor.reporting(step.title, deployment=deployment, packages=packages),
         ):
             self.show(step.title)
-            self._authorize(step, lock, check or self._supervisor.check)  # last: its result soon becomes outdated
+            self._authorize(step, lock, check or self._supervisor.check)  # last: what it finds soon becomes outdated
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             with failpoints(step.kind.replace(" ", "-")):
                 self._effects.apply(step, lock)
@@ -73,8 +73,9 @@ class StepRunner:
         return self._supervisor.show(step, self._done, self._total)
 
     def _authorize(self, step: Step, lock: ServiceLock | None, check: Callable[[], None]) -> None:
+        if lock is not None:
+            self._supervisor.begin_locked(step.title, lock)
+            return
         check()
         if self._supervisor.begin_changes():
             check()  # recording the first change took time
-        if lock is not None:
-            lock.begin(step.title)

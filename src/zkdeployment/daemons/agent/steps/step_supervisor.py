@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from zkdeployment.model.deployment import Deployment
+    from zkdeployment.ports.locks import ServiceLock
 
 
 class StepSupervisor(Protocol):
@@ -26,6 +27,12 @@ class StepSupervisor(Protocol):
 
     def check_waiting(self) -> None:
         """Do as ``check`` for a host that waits, often: ask ZooKeeper only if something may have changed."""
+
+    def begin_locked(self, step: str, lock: ServiceLock) -> None:
+        """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
+
+        The step is recorded only if the cluster version is still the one that was checked.
+        """
 
     def begin_changes(self) -> bool:
         """Record that the host has no version any more, before the first change of the deployment.

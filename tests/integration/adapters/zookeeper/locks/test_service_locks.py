@@ -15,7 +15,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Delete
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
-from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 
@@ -73,6 +73,25 @@ def test_begin_and_release_take_one_request_each(session, monkeypatch):
     mine.begin("deploy /web/shop 0")
     mine.release()
     assert sent == ["commit", "commit"]
+
+
+def test_a_step_begins_only_if_the_cluster_version_was_not_written_since_it_was_checked(session, client):
+    ZooKeeperFleet(session).register(Host(TWO))
+    checked = ZooKeeperFleet(session).cluster()
+    client.set("/hosts", b'{"version": null}')
+    mine = lock(session)
+    assert mine.try_acquire()
+    with pytest.raises(ConflictError, match="the cluster version changed before the step began"):
+        mine.begin("deploy", checked.stamp)
+    assert not client.exists(RECORD)
+    mine.begin("deploy", ZooKeeperFleet(session).cluster().stamp)
+    mine.begin("deploy again", ZooKeeperFleet(session).cluster().stamp)
+    client.set("/hosts", b'{"version": "r1"}')
+    with pytest.raises(ConflictError, match="the cluster version changed before the step began"):
+        mine.begin("deploy a third time", checked.stamp)
+    assert json.loads(client.get(RECORD)[0])["step"] == "deploy again"
+    mine.release()
+    assert (client.get_children(LOCK), client.exists(RECORD)) == ([], None)
 
 
 def test_a_free_lock_takes_three_requests_at_first_sight_and_two_in_the_queue(session, other, monkeypatch):
