@@ -94,7 +94,7 @@ class LockedSteps:
         """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
         with failpoints("lock"):
             while True:
-                self._supervisor.check_waiting()  # each step asks ZooKeeper before it begins
+                self._supervisor.check_waiting()  # the record of each step proves it again
                 try:
                     with self._supervisor.reporting("lock"):
                         locked = self._lock_first_free(pending)
