@@ -62,7 +62,9 @@ class StepRunner:
             self._supervisor.reporting(step.title, deployment=deployment, packages=packages),
         ):
             self.show(step.title)
-            self._authorize(step, lock, check or self._supervisor.check)  # last: what it finds soon becomes outdated
+            self._authorize(
+                step, lock, check or self._supervisor.check
+            )  # last: what it finds soon becomes outdated
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             with failpoints(step.kind.replace(" ", "-")):
                 self._effects.apply(step, lock)
