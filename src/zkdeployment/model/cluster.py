@@ -42,8 +42,8 @@ _HOSTS_AT_ONCE = 50
 class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 
-    When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the node,
-    which changes with each write.
+    When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
+    node, which changes with each write.
     """
 
     version: Revision | Literal[False] | None

@@ -170,8 +170,8 @@ class Supervision:
     def begin_locked(self, step: str, lock: ServiceLock) -> None:
         """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
 
-        The transaction that records it fails if the cluster version was written since the check. If nothing but the
-        cluster version decides about the step, ZooKeeper is therefore asked before only if it may have changed.
+        The transaction that records it fails if the cluster version was written since the check. If nothing else
+        decides about the step, ZooKeeper is therefore asked before only if the cluster version may have changed.
         """
         check = self.check_waiting if self._gate is None and not self._lease.is_leasable else self.check
         check()
