@@ -63,13 +63,14 @@ class EventClient:
         self._thread.join(60)
         self._client.close()
 
-    def wait_for(self, kind: str, **data: object) -> ReceivedEvent:
-        """Wait for an event of this kind with these data."""
+    def wait_for(self, kind: str, *, after: ReceivedEvent | None = None, **data: object) -> ReceivedEvent:
+        """Wait for an event of this kind with these data, perhaps only among those after another one."""
 
         def matches() -> list[ReceivedEvent]:
+            events = self.events[:]
             return [
                 event
-                for event in tuple(self.events)
+                for event in (events if after is None else events[events.index(after) + 1 :])
                 if event.kind == kind and all(event.data.get(name) == value for name, value in data.items())
             ]
 

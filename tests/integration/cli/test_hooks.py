@@ -290,10 +290,12 @@ class TestPostReceive:
             "3600",
         ]
         with subprocess.Popen(argv) as process:
-            wait_until(lambda: publishing.version == first, "the first revision is published")
-            wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life")
-            yield
-            process.terminate()
+            try:
+                wait_until(lambda: publishing.version == first, "the first revision is published")
+                wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life")
+                yield
+            finally:
+                process.terminate()
 
     @pytest.mark.usefixtures("syncer")
     def test_a_push_is_published_immediately(self, server: Server, publishing: Publishing):

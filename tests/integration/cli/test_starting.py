@@ -91,8 +91,10 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
     host = fleet.host("h1")
     command = [sys.executable, "-c", PROGRAM, "agent", str(host.config)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as agent:
-        wait_until(lambda: host.has_finished("r1") or agent.poll() is not None, "the agent deploys")
-        agent.terminate()
+        try:
+            wait_until(lambda: host.has_finished("r1") or agent.poll() is not None, "the agent deploys")
+        finally:
+            agent.terminate()
         _, err = agent.communicate(timeout=PATIENCE)
     assert agent.returncode == 0
     modules = set(json.loads(err.splitlines()[-1]))

@@ -18,6 +18,7 @@ from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
 from zkdeployment.errors import UnreachableError
+from zkdeployment.model.act import Act
 from zkdeployment.model.history import HostResult
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.strategy import Pace, Selector
@@ -78,9 +79,35 @@ class Stage:
         self.fleet.register(host)
         return host
 
+    def recover(self) -> None:
+        """Mend what a test that failed left behind: the network, the hosts, and a fleet that does not run."""
+        self.proxy.heal()
+        wait_until(lambda: self.service.adapters.feed.snapshot().connected, "the service reads the fleet")
+        if self.is_whole:
+            return
+        for number in range(SIZE):
+            self.host(number)
+        if self.service.adapters.feed.snapshot().fleet.cluster.revision is None:
+            self.service.adapters.operator.cluster.resume(Act("tests", "resume", "", 0.0))
+        wait_until(lambda: self.is_whole, "the fleet is as before")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the fleet runs, and all hosts have the wanted revision."""
+        fleet = self.service.adapters.feed.snapshot().fleet
+        converged = [host for host in fleet.hosts if (host.version, host.error, host.step) == (NEW, None, None)]
+        return fleet.cluster.revision == NEW and len(converged) == SIZE
+
+
+@pytest.fixture
+def stage(running_stage):
+    """The stage, with a fleet that runs and is converged."""
+    running_stage.recover()
+    return running_stage
+
 
 @pytest.fixture(scope="module")
-def stage(browser, zookeeper_server):
+def running_stage(browser, zookeeper_server):
     chroot = f"/browser-{uuid.uuid4().hex[:12]}"
     with connected(zookeeper_server.address) as client:
         client.create(chroot)
