@@ -17,13 +17,14 @@ _NOT_A_BRANCH = re.compile(r"^[-/]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.
 
 @dataclass(frozen=True, kw_only=True)
 class SyncSettings:
-    """The settings of the syncer; ``branch`` ``None`` is the remote's default branch, ``interval`` is in seconds.
+    """The settings of the syncer; without a ``branch``, it publishes the remote's default branch.
 
-    ``history`` is the number of publications that the history keeps, ``metrics`` the file for the syncer's
-    metrics. Acts that are commits are pushed to ``push_url`` (``None``: ``url``) with the SSH key ``push_key``,
-    and signed with ``signing_key``. Publications are signed with the SSH key ``publish_key``. ``approvers`` are
-    the keys that may approve intents; without them, approvals need no signature. ``repositories`` are those that
-    hosts install packages from; without any, the packages of a publication are not checked.
+    ``interval`` is in seconds. ``history`` is the number of publications that the history keeps. The syncer
+    writes its metrics to the file ``metrics``. Acts that are commits are pushed to ``push_url`` (default:
+    ``url``) with the SSH key ``push_key``, and signed with ``signing_key``. Publications are signed with the SSH
+    key ``publish_key``. The file ``approvers`` lists the keys that may approve intents; without this file,
+    approvals need no signature. Hosts install packages from the ``repositories``; without any, the packages of a
+    publication are not checked.
     """
 
     url: str

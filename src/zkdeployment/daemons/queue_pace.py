@@ -1,7 +1,7 @@
 """The pace at which a host in the queue of a lock sends requests.
 
-A thousand hosts may wait for one lock. Watches tell a waiting host of its turn and of a change of the cluster
-version. Two things have no watch, because a watch would wake all waiting hosts whenever one of them gets its
+A thousand hosts may wait for one lock. Watches notify a waiting host of its turn and of a change of the cluster
+version. Two facts have no watch, because a watch would wake all waiting hosts whenever one of them gets its
 turn: the name of the lock's holder, and whether another lock has become free. Hosts read these at intervals that
 double, the later the farther back they are in the queue.
 """

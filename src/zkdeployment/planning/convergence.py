@@ -73,7 +73,7 @@ def is_converged(snapshot: PublicationSnapshot) -> bool:
 
 
 def is_under_way(snapshot: PublicationSnapshot, tip: Revision) -> bool:
-    """Whether hosts are just rolling out this revision: another publication of it continues that rollout.
+    """Whether a rollout of this revision is under way: another publication of the revision continues that rollout.
 
     After a stop another publication begins a new rollout, so that hosts that failed try again.
     """
@@ -85,7 +85,7 @@ def is_under_way(snapshot: PublicationSnapshot, tip: Revision) -> bool:
 
 
 def has_unfinished_hosts(snapshot: PublicationSnapshot) -> bool:
-    """Whether registered hosts of a rollout's groups have not got the publication: they failed or never began."""
+    """Whether registered hosts of a rollout's groups lack the publication: they failed or never began."""
     return snapshot.rollout is not None and any(
         not host.is_leasable
         and not is_excluded(snapshot.rollout, host.identity.id, host.facts)

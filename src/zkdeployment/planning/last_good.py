@@ -1,4 +1,4 @@
-"""The last revision of the history that succeeded, which a rollback goes back to."""
+"""Finds the last revision of the history that succeeded, to which a rollback returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of nodes beside services that one part of a tree shows alone: misplaced ``n``, links as targets."""
+"""Finds problems that one part of a tree shows without the other parts: a misplaced ``n``, a link as a target."""
 
 from __future__ import annotations
 

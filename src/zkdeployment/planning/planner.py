@@ -54,16 +54,17 @@ def plan(
     renewed. The plan changes only packages that are wanted, registered as managed, or own the deploy script under
     their name. The agent's own package may be wanted, but is never removed.
 
-    ``controller`` is the role controller: it is brought up to date first, and its scripts bracket all steps but
-    the undeployments; they are not run for unchanged deployments alone, unless the last call of its
-    ``starting-deployments``, or of a former controller's, was not followed by a successful ``ending-deployments``.
-    ``services`` are the paths of
-    services in the tree, perhaps for other hosts only:
-    deployments of these are undeployed under their locks, after those of services that left the tree. Only
-    ``unwanted_services`` matter. ``lasting`` are the paths of services that other hosts gain: this host undeploys
-    them after the deployments and the controller's scripts, before software is removed. Raises
-    ``HostFilesError`` if the host has two controllers, if deployments occupy the controller's directory, or if the
-    script of an undeployment is lost and cannot be reinstalled.
+    ``controller`` is the role controller. It is brought up to date first, and its scripts bracket all steps but
+    the undeployments. If no deployment changes, its scripts run only if the last ``starting-deployments`` on this
+    host, perhaps of a former controller, was not followed by a successful ``ending-deployments``.
+
+    ``services`` are the paths of services that the tree still has, perhaps for other hosts only; the plan uses
+    those in ``unwanted_services``. Their deployments are undeployed under their locks, after the deployments of
+    services that left the tree. ``lasting`` are the paths of services that other hosts gain: this host undeploys
+    them after the deployments and the controller's scripts, before software is removed.
+
+    Raises ``HostFilesError`` if the host has two controllers, if deployments occupy the controller's directory,
+    or if the script of an undeployment is lost and cannot be reinstalled.
     """
     difference = compare_software(WantedSoftware.of(wanted, controller), inventory)
     ending = end_deployments(wanted, difference, services, lasting)

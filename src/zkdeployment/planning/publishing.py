@@ -69,7 +69,7 @@ class Baseline:
 
     @property
     def had(self) -> Targets:
-        """The targets that hosts certainly have, as far as they had converged."""
+        """The targets that converged hosts certainly have: what the live and the last complete targets share."""
         return self.targets if self.completed is None else common_targets(self.targets, self.completed)
 
     @classmethod

@@ -1,6 +1,7 @@
-"""Which sequences are signed: none that a clock near the truth would not give.
+"""Decides which sequences may be signed: only sequences that are close to the present time.
 
-A signature with a sequence far ahead can be hidden and shown to hosts later, in place of newer publications.
+An attacker could keep a signature with a sequence far ahead of the time, and show it to hosts later in place of
+newer publications.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _AHEAD = 86_400
 
 @dataclass(frozen=True, slots=True)
 class SigningRecord:
-    """What a syncer knows of its signatures without ZooKeeper.
+    """The syncer's own record of its signatures, kept outside ZooKeeper.
 
-    ``reserved`` is at least the highest sequence that it ever signed. The other values are those of the statement
-    that stands; ``sequence`` is 0 if none is known to stand.
+    The syncer has never signed a sequence above ``reserved``. The other values are those of the last statement
+    that was published; ``sequence`` is 0 if it is not known which statement that is.
     """
 
     reserved: int = 0
@@ -36,7 +37,7 @@ class SigningRecord:
     revision: Revision | None = None
 
     def covers(self, published: Published) -> bool:
-        """Whether a publication, as ZooKeeper names it, is the one that is known to stand."""
+        """Whether the publication that ZooKeeper names is the last publication in this record."""
         return self.sequence > 0 and (self.sequence, self.since, self.revision) == (
             published.sequence,
             published.effective_since,
@@ -66,7 +67,7 @@ def sequence_to_sign(reserved: int, found: int, now: float) -> int:
 
 
 def implausible(sequence: int, now: float) -> RefusedError:
-    """Return the error of a sequence that is not signed."""
+    """Return the error for a sequence that must not be signed."""
     return RefusedError(
         f"the publication is not signed: expected a sequence near the time {now:.0f}, found {sequence} in"
         " ZooKeeper, or in the files .MIRROR.published and .MIRROR.signed beside tree-directory; correct the clock"

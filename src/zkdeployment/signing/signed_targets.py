@@ -1,4 +1,4 @@
-"""The buckets of all targets of a publication, computed whole or from those of the publication before."""
+"""The buckets of all targets of a publication, computed anew or from the buckets of the previous publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host reads of a signed publication, and the check that it is what the host may act on."""
+"""The part of a signed publication that a host reads, and the checks before the host acts on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SignedSnapshot:
-    """The nodes of one publication that concern one host, read at one moment and not checked.
+    """The nodes of one publication that concern one host, read at one moment and not verified.
 
     ``changed`` is the transaction that last changed ``/hosts``. ``signed`` is ``None`` if the publication is not
     signed. ``buckets`` and ``targets`` map the names of the host's buckets and targets to the data of their nodes;
@@ -40,7 +40,7 @@ class SignedSnapshot:
 
 
 def check_snapshot(snapshot: SignedSnapshot, statement: Statement, revision: Revision) -> None:
-    """Return if a snapshot is what a statement, whose signature is valid, says about a revision.
+    """Require that a snapshot agrees with the statement of a revision; the statement's signature is valid.
 
     Raises ``UntrustedError`` with the first difference: the cluster version, the strategy, buckets and targets.
     """
@@ -59,9 +59,9 @@ def check_snapshot(snapshot: SignedSnapshot, statement: Statement, revision: Rev
 
 
 def check_properties(assignments: Iterable[Assignment], properties: Mapping[str, Properties]) -> None:
-    """Return if the properties of all services, by path, are those that their assignments were signed with.
+    """Require that the properties of all services, by path, have the digests in the signed assignments.
 
-    Raises ``UntrustedError`` for the first service with others.
+    Raises ``UntrustedError`` for the first service whose properties differ.
     """
     for assignment in assignments:
         found = properties_digest(properties[assignment.path])

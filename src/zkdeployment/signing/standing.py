@@ -1,4 +1,7 @@
-"""What a signature is made for: a publication that stands in ZooKeeper, or one that is to be written."""
+"""The publications that a syncer signs: the publication that stands in ZooKeeper, or the next one to be written.
+
+A publication stands until the next publication replaces it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StandingPublication:
-    """A publication, as it has to be in ZooKeeper; ``stamp`` is the version of the targets' node that names it.
+    """A publication as ZooKeeper has to hold it.
+
+    ``stamp`` is the data version of the node ``/zkdeployment/targets`` that names the publication.
 
     The other values are those of ``Statement`` and of ``Publication``.
     """

@@ -1,1 +1,1 @@
-"""The only user of kazoo."""
+"""The adapters of ZooKeeper. No other package imports kazoo."""

@@ -1,7 +1,7 @@
 """The names of registered hosts: each agent claims its host's name in the transaction that registers the host.
 
-A claim is an ephemeral node below ``/zkdeployment/host-names``, named like the host, with the host's id. Agents so
-find another host of the same name with a constant number of reads, however many hosts are registered.
+A claim is an ephemeral node below ``/zkdeployment/host-names``, named like the host, with the host's id. So
+agents find another host of the same name with a constant number of reads, however many hosts are registered.
 """
 
 from __future__ import annotations

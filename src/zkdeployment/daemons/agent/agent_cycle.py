@@ -48,8 +48,8 @@ class AgentCycle:
     """Runs the cycles of one host's agent, one at a time.
 
     ``commands`` run after a deployment. ``is_disturbed`` returns whether a waiting deployment is to be abandoned.
-    ``start_spread`` is the ``start_spread`` of the last cluster version. ``lease`` gives the host its role if the
-    host can be leased.
+    ``start_spread`` is the number of seconds over which the hosts begin after a change, as ``/hosts`` had it when
+    it was last read. ``lease`` gives the host its role if the host can be leased.
     """
 
     def __init__(  # noqa: PLR0913  the parts of one agent

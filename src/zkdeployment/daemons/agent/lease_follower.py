@@ -1,4 +1,4 @@
-"""Follows the lease of this host: its role, the keys of its tenant, and what of that the host has reached.
+"""Follows the lease of this host: takes its role, admits its tenant's keys, and records what the host has reached.
 
 Keys are admitted and removed also while the fleet is stopped or held, because that deploys nothing. A role is
 taken only by a deployment.

@@ -1,4 +1,4 @@
-"""What a host with publishers takes of its lease: what the worker of host pools signed, and nothing older.
+"""Reads the lease of a host with publishers: only a lease that is signed and not older than the last one.
 
 A host without publishers believes ZooKeeper and does not use this module.
 """

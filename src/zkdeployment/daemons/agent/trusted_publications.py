@@ -1,4 +1,4 @@
-"""What an agent with publishers takes from ZooKeeper: what a publisher signed, and nothing older than before.
+"""Reads publications for an agent with publishers: only signed ones that are not older than the last one.
 
 An agent without publishers believes ZooKeeper and does not use this module.
 """

@@ -55,7 +55,7 @@ class IntentJudge:
         """Return what a draft changes of the intents; ``None`` if there neither were nor are any.
 
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
-        What this syncer accepted counts as an intent: ZooKeeper may have lost it.
+        An intent that this syncer accepted counts even if ZooKeeper has lost its record.
         """
         if not published.intents and not draft.intents and not self._known():
             return None

@@ -1,7 +1,7 @@
 """The record of what this syncer signed, which decides the numbers of the next signature.
 
-The numbers in ZooKeeper are never signed: whoever can write there could have a publication signed that hosts
-prefer to all that follow, or one that they take for what they have already.
+Numbers from ZooKeeper are never signed. An attacker who can write to ZooKeeper could otherwise obtain a signed
+publication that hosts prefer to all later ones, or that they mistake for the publication they already have.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
-    ``approvals``, approvals of intents need a valid signature; ``accepted`` records what was published of them.
+    ``approvals``, approvals of intents need a valid signature; ``accepted`` records the published approvals.
     With a ``signer``, which the store has as well, publications are signed: ``signing`` records what this syncer
     signed, and ``publishers`` are the keys of all syncers. With ``repositories``, hosts must be able to install
     the packages of a publication from these. ``fetched`` is the time of the last read of the source, in seconds

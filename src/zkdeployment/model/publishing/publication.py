@@ -31,16 +31,17 @@ class Publication:
     update or delete. ``request`` is the id of the request that the publication serves: the request must still
     exist, and is removed in the same transaction.
 
-    ``touched`` are the names of the targets that may differ from the published ones; ``None`` compares all
-    targets. ``exact``, ``managed`` and ``sequence`` become part of the next ``Published``; ``sequence`` is raised
-    if it does not exceed the previous one. ``record`` is the entry in the history. ``strategy`` governs the
-    rollout; ``None`` means all hosts at once. ``documents`` are all documents of the revision,
-    ``touched_documents`` the keys of those that may differ from the published ones (``None``: all). ``repeats``:
-    the text, the targets and the strategy are those of the previous publication, so hosts have nothing to do.
-    ``leftovers`` are the top-level nodes of unfinished publications that stay because of ephemeral nodes below
-    them. ``withheld`` are the paths of services with the targets for which they are not deployed, because of the
-    state of their intents. ``intents`` is the number of intents of the revision. ``order`` are the services, by
-    path, that other deployments wait for.
+    ``touched`` has the names of all targets that differ from their published versions, and perhaps others;
+    ``None`` stands for all targets. ``documents`` has all documents of the revision, and ``touched_documents``
+    the keys of all documents that differ from their published versions, and perhaps others (``None``: all keys).
+
+    ``exact``, ``managed`` and ``sequence`` become part of the next ``Published``; ``sequence`` is raised if it
+    does not exceed the previous sequence. ``record`` is the entry in the history. ``strategy`` governs the
+    rollout; ``None`` means all hosts at once. ``repeats``: the text, the targets and the strategy are the same as
+    in the previous publication, so hosts have nothing to do. ``leftovers`` are the top-level nodes of unfinished
+    publications that stay because of ephemeral nodes below them. ``withheld`` has the path of each service that
+    is not deployed because of the state of its intent, with the target. ``intents`` is the number of intents of
+    the revision. ``order`` has the services that other deployments wait for, by path.
     """
 
     revision: Revision

@@ -1,1 +1,1 @@
-"""Whether hosts can install the packages of a publication: what it wants, what there is, and what fits hosts."""
+"""Whether hosts can install the packages of a publication: demands, available packages, transactions of hosts."""

@@ -38,9 +38,9 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class PaperResolution:
-    """The solver's words about each transaction that hosts could not make.
+    """The ``problems`` of transactions that hosts could not make, as the solver reports them.
 
-    A transaction about which nothing can be said has no problem. Others are ``unresolved`` for the ``reason``.
+    Transactions in ``unresolved`` were not judged, for the ``reason``. The solver has found no problem of others.
     """
 
     problems: Mapping[PaperTransaction, str]
@@ -61,7 +61,8 @@ class PackageFindings:
     def to_json(self) -> dict[str, Value]:
         """Return the JSON form, as ``plan -o json`` prints it."""
         problems: list[Value] = [
-            {"severity": one.severity.value, "path": one.path, "message": one.message} for one in self.problems
+            {"severity": problem.severity.value, "path": problem.path, "message": problem.message}
+            for problem in self.problems
         ]
         return {"checked": self.checked, "problems": problems}
 

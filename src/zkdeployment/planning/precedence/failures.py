@@ -1,4 +1,4 @@
-"""Decides for which hosts it is in vain to wait in a rollout."""
+"""Decides which hosts will not deploy in a rollout, so that it is useless to wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides from the progress of a service whether those that wait for it may go on."""
+"""Decides from the progress of a service whether the hosts that wait for it may continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The targets that hosts were last sent to deploy, although the live tree may be another one by now."""
+"""The targets that hosts were last ordered to deploy, even if the live tree has changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Withheld targets: services that the life cycle of an intent does not let be deployed."""
+"""Withheld targets: services that are not deployed, because of the state of their intent."""
 
 from __future__ import annotations
 

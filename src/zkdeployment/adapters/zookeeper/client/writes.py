@@ -1,4 +1,4 @@
-"""A transaction as one request, built without kazoo, which takes ten times as long."""
+"""Sends a transaction as one request. The request is built here: kazoo takes ten times as long to build it."""
 
 from __future__ import annotations
 

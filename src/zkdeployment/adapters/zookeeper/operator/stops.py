@@ -95,8 +95,8 @@ def forgetting_stops(recorded: RecordedStops) -> list[Operation]:
 def few_stops(session: Session, hosts: int, recorded: RecordedStops | None = None) -> RecordedStops:
     """Return the recorded stops, after removing so many that one transaction can remove the rest.
 
-    For a fleet that is about to be resumed. ``hosts`` is the version of the node ``/hosts``, ``recorded`` are the
-    stops if they were read already. Raises ``ConflictError`` if the node ``/hosts`` has changed.
+    Call this for a fleet that is about to be resumed. ``hosts`` is the version of the node ``/hosts``,
+    ``recorded`` are the stops if they were read already. Raises ``ConflictError`` if the node has changed.
     """
     recorded = recorded or recorded_stops(session)
     surplus: Sequence[str] = recorded.names[FIRST + LAST :]

@@ -21,7 +21,7 @@ def read_lease(session: Session, host_id: str) -> Lease | None:
 
 
 def decode_lease(path: str, node: Node | None) -> Lease | None:
-    """Return the lease that a node describes; raises ``TreeError`` if it is none."""
+    """Return the lease in a node; raises ``TreeError`` if the node holds none."""
     if node is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Records that belong to nothing any more: of hosts that are gone and of pools that are no longer described."""
+"""Removes records that nothing uses any more: of hosts that are gone, and of pools that no document describes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str], before: float) -> int:
-    """Remove the records without an owner that nobody has written since a time; return how many.
+    """Remove the unused records that were last written ``before`` a time; return their number.
 
-    These are the leases of hosts that are neither registered nor nodes, and what is recorded about the filling of
-    pools that are not among ``pools`` and have no nodes. Whoever needs one of them after ``read`` writes it.
+    These are the leases of hosts that are neither registered nor pool nodes, and the records about the filling of
+    pools that are not among ``pools`` and have no nodes. A record that came into use after ``read`` was written
+    again, so it stays.
     """
     used = {node.host for node in read.nodes.values()} | registered_hosts(session)
     described = {node.pool for node in read.nodes.values()} | set(pools)

@@ -1,4 +1,4 @@
-"""The records of pools in ZooKeeper's nodes."""
+"""Decodes the records of pools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def decode_record(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], T]) -> T | None:
-    """Return a decoded record; a damaged one is logged and does not exist, so that all others can be used."""
+    """Return the record in a node; ``None`` for a damaged one, which is logged, so that all others can be used."""
     try:
         value = unpack(node.data)
         return decode(value if isinstance(value, dict) else {}, node.version)

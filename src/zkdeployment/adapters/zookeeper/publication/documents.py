@@ -1,7 +1,7 @@
 """The published documents: one node for each, below a node for its kind.
 
-``/zkdeployment/documents/KIND/SUBJECT`` holds the document as JSON, compressed if it is large. SUBJECT is the
-names of the subject, percent-encoded and joined by colons.
+``/zkdeployment/documents/KIND/SUBJECT`` holds the document as JSON, compressed if it is large. SUBJECT consists of
+the names of the subject, percent-encoded and joined by colons.
 """
 
 from __future__ import annotations

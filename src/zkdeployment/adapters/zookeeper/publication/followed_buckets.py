@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FollowedBuckets:
-    """The buckets through one session; watches tell which of them have to be read again."""
+    """The buckets through one session; watches report which of them have to be read again."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
