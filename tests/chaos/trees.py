@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from support.strategies import canary_first
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from random import Random
@@ -25,24 +27,6 @@ ROLE = "edge"
 
 #: What no tree file may contain.
 SYNTAX_ERROR = "/broken\n  version =\n"
-
-_STRATEGY = """\
-schema: shipyard/DeploymentStrategy/v1
-metadata: {{schema: metadata/Document/v1, name: deployment-strategy}}
-data:
-  groups:
-    - name: canary
-      critical: true
-      depends_on: []
-      selectors: [{{node_names: [{canary}]}}]
-      success_criteria: {{percent_successful_nodes: 100}}
-    - name: rest
-      critical: {critical}
-      depends_on: [canary]
-      selectors: []
-      max_parallel: {parallel}
-      success_criteria: {{maximum_failed_nodes: {tolerated}}}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +110,13 @@ def strategic_plan(plan: TreePlan, chance: Random, hosts: tuple[str, ...]) -> Tr
     """Return a plan with another strategy, or without one."""
     strategy = None
     if chance.random() < 0.7:
-        strategy = _STRATEGY.format(
-            canary=chance.choice(hosts),
-            critical=chance.choice(["true", "false"]),
-            parallel=chance.choice([1, 2, 5]),
-            tolerated=chance.choice([0, 1, 5]),
-        )
+        canary = chance.choice(hosts)
+        rest = {
+            "critical": chance.choice([True, False]),
+            "max_parallel": chance.choice([1, 2, 5]),
+            "success_criteria": {"maximum_failed_nodes": chance.choice([0, 1, 5])},
+        }
+        strategy = canary_first({"node_names": [canary]}, rest)
     return replace(changed_plan(plan, chance, hosts), strategy=strategy)
 
 

@@ -21,7 +21,7 @@ from chaos.repository import Repository
 from chaos.trees import CONTROLLER, PACKAGES, ROLE, VERSIONS, hosts_of_role
 from support.proxy import Proxy
 from support.publish_keys import make_key, make_publishers
-from support.sandboxes import build_rpm
+from support.rpm_building import build_rpm
 from zkdeployment.adapters import process
 from zkdeployment.sandbox import process_cleanup
 from zkdeployment.sandbox.background import wait_ended

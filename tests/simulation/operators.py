@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.themes import ACTS
+from support.strategies import canary_first
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -24,25 +25,6 @@ if TYPE_CHECKING:
 
     from simulation.world import World
     from zkdeployment.ports.operator import OperatorAdapters
-
-_STRATEGY = """\
-schema: shipyard/DeploymentStrategy/v1
-metadata: {{schema: metadata/Document/v1, name: deployment-strategy}}
-data:
-  groups:
-    - name: canary
-      critical: true
-      depends_on: []
-      selectors: [{{node_tags: [canary], node_names: [], node_labels: [], rack_names: []}}]
-      success_criteria: {{percent_successful_nodes: 100}}
-      bake_time: {bake}
-    - name: rest
-      critical: {critical}
-      depends_on: [canary]
-      selectors: []
-      max_parallel: {parallel}
-      success_criteria: {{maximum_failed_nodes: {tolerated}}}
-"""
 
 #: The step of a host that waits for a service; a host that is not registered is named by its id.
 _ORDER_STEP = re.compile(r"waits for /s([0-9]+)/app on (\w+)")
@@ -290,12 +272,13 @@ class Operators:
         self._plan.strategy = None
         tolerant = self._world.theme.tolerant
         if tolerant or chance.random() < 0.7:
-            self._plan.strategy = _STRATEGY.format(
-                bake=chance.choice(["1s", "30s"]),
-                critical=chance.choice(["true", "false"]),
-                parallel=chance.choice([1, 2, 5]) * max(1, self._world.options.hosts // 20),
-                tolerated=9 if tolerant else chance.choice([0, 1, 2, 9]),
-            )
+            canary = {"bake_time": chance.choice(["1s", "30s"])}
+            rest = {
+                "critical": chance.choice([True, False]),
+                "max_parallel": chance.choice([1, 2, 5]) * max(1, self._world.options.hosts // 20),
+                "success_criteria": {"maximum_failed_nodes": 9 if tolerant else chance.choice([0, 1, 2, 9])},
+            }
+            self._plan.strategy = canary_first({"node_tags": ["canary"]}, rest, canary)
 
     def _push(self, *, rewritten: bool = False) -> None:
         if self._world.repository.commit_of(self._plan).has_circle:

@@ -13,6 +13,7 @@ from support.built_rpms import interpreter
 from support.commands import invoke
 from support.machine_room import MachineRoom
 from support.proxy import Proxy
+from support.rpm_building import build_rpm
 from zkdeployment.sandbox import rpms
 from zkdeployment.sandbox.branch import Branch
 from zkdeployment.sandbox.rpms import RpmRepository
@@ -45,23 +46,9 @@ rpm.execute("/usr/bin/systemd-tmpfiles", "--create")
 rpm.execute("/usr/bin/systemctl", "daemon-reload")
 """
 
-#: A package whose installation waits on the machines for which there is a file ``hold-packages-HOST``. Each of its
-#: transactions notes in ``transaction-HOST`` that it begins and ends.
-_PACKAGE = f"""\
-Name: %{{wanted_name}}
-Version: %{{wanted_version}}
-Release: 1
-Summary: A package for tests
-License: MIT
-BuildArch: noarch
-AutoReqProv: no
-%global __os_install_post %{{nil}}
-%description
-A package for tests.
-%install
-for place in %{{wanted_places}}; do
-    install -D -m 755 %{{wanted_script}} %{{buildroot}}/opt/%{{wanted_name}}/$place
-done
+#: The scriptlets of packages whose installation waits on the machines for which there is a file
+#: ``hold-packages-HOST``. Each transaction notes in ``transaction-HOST`` that it begins and ends.
+_SCRIPTLETS = f"""\
 %pre -p <lua>
 local host = posix.uname("%n")
 local notes = io.open("{SHARED}/transaction-" .. host, "a")
@@ -72,8 +59,6 @@ while posix.stat("{SHARED}/hold-packages-" .. host) do posix.sleep(1) end
 local notes = io.open("{SHARED}/transaction-" .. posix.uname("%n"), "a")
 notes:write("ends %{{wanted_name}} %{{wanted_version}}\\n")
 notes:close()
-%files
-/opt/%{{wanted_name}}
 """
 
 _REPOSITORY = f"""\
@@ -187,13 +172,8 @@ class BootedFleet:
         self, name: str, version: str, script: str, places: Sequence[str] = ("bin/zookeeper-deploy",)
     ) -> None:
         """Publish a package with this script at each of the ``places``."""
-        source = self.directory / f"{name}-{version}"
-        source.mkdir()
-        (source / "script").write_text(script)
-        (source / "package.spec").write_text(_PACKAGE)
-        macros = {"name": name, "version": version, "places": " ".join(places), "script": str(source / "script")}
-        wanted = {f"wanted_{macro}": text for macro, text in macros.items()}
-        self.repository.add(rpms.build_packages(source / "package.spec", source, wanted))
+        package = build_rpm(self.directory, name, version, script=script, places=places, scriptlets=_SCRIPTLETS)
+        self.repository.add([package])
 
     def _serve_tree(self, stack: contextlib.ExitStack) -> None:
         self._git_port = free_port()

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from support.commands import Done, invoke
 from support.waiting import wait_until
-from zkdeployment.sandbox import rpms
 from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 #: The directory of the installed programs.
 PROGRAMS = Path(sys.executable).parent
@@ -119,41 +118,3 @@ def _run(*arguments: object, timeout: float, env: dict[str, str] | None = None) 
         env=env,
         check=False,
     )
-
-
-_SPEC = """\
-Name: %{{wanted_name}}
-Version: %{{wanted_version}}
-Release: 1
-Summary: A package for tests
-License: MIT
-BuildArch: noarch
-AutoReqProv: no
-%global __os_install_post %{{nil}}
-%global debug_package %{{nil}}
-%description
-A package for tests.
-%install
-for place in {places}; do install -D -m {mode} {script} %{{buildroot}}/opt/%{{wanted_name}}/$place; done
-%files
-/opt/%{{wanted_name}}
-"""
-
-
-def build_rpm(
-    directory: Path,
-    name: str,
-    version: str,
-    *,
-    script: str,
-    places: Sequence[str] = ("bin/zookeeper-deploy",),
-    mode: str = "755",
-) -> Path:
-    """Build a package with one script at each of ``places`` (default: the deploy script)."""
-    source = directory / f"{name}-{version}"
-    source.mkdir(parents=True)
-    (source / "script").write_text(script, encoding="utf-8")
-    spec = source / "package.spec"
-    spec.write_text(_SPEC.format(mode=mode, script=source / "script", places=" ".join(places)), encoding="utf-8")
-    (built,) = rpms.build_packages(spec, directory, {"wanted_name": name, "wanted_version": version})
-    return built

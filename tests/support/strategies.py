@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.reading import read_documents
@@ -11,7 +13,9 @@ from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+
+_ALL_SUCCEED = {"critical": True, "success_criteria": {"percent_successful_nodes": 100}}
 
 #: A literal copy of the example in the specification of strategies.
 EXAMPLE_FILE = Path(__file__).with_name("strategy.yaml")
@@ -51,22 +55,27 @@ def plain_hosts(names: Iterable[str]) -> dict[str, Facts]:
     return dict.fromkeys(names, Facts())
 
 
-def rollback_after_canary(canary: str) -> str:
-    """Return a document with a host as canary and a group of the others, and a rollback when a group fails."""
+def canary_first(
+    selector: Mapping[str, Sequence[str]],
+    rest: Mapping[str, object] = MappingProxyType({}),
+    canary: Mapping[str, object] = MappingProxyType({}),
+    *,
+    on_failure: str = "stop",
+) -> str:
+    """Return a document of two groups, whose hosts must all succeed: the selected hosts, then all others.
+
+    ``canary`` and ``rest`` are further or other values of the groups.
+    """
+    groups = (
+        {"name": "canary", "depends_on": [], "selectors": [dict(selector)], **_ALL_SUCCEED, **canary},
+        {"name": "rest", "depends_on": ["canary"], "selectors": [], **_ALL_SUCCEED, **rest},
+    )
     return f"""\
 schema: shipyard/DeploymentStrategy/v1
-metadata: {{name: deployment-strategy}}
+metadata: {{schema: metadata/Document/v1, name: deployment-strategy}}
 data:
-  on_failure: rollback
+  on_failure: {on_failure}
   groups:
-    - name: canary
-      critical: true
-      depends_on: []
-      selectors: [{{node_names: [{canary}]}}]
-      success_criteria: {{percent_successful_nodes: 100}}
-    - name: rest
-      critical: true
-      depends_on: [canary]
-      selectors: []
-      success_criteria: {{percent_successful_nodes: 100}}
+    - {json.dumps(groups[0])}
+    - {json.dumps(groups[1])}
 """

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from support.sandboxes import build_rpm
+from support.rpm_building import build_rpm
 from support.waiting import wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.zookeeper.client.session import Session

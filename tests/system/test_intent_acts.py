@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.sandboxes import SandboxCommands, build_rpm
+from support.rpm_building import build_rpm
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.commands import Done
+    from support.sandboxes import SandboxCommands
 
 SHOP = "p1/store/v1/shop"
 TREE = """\

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.sandboxes import PROGRAMS, SandboxCommands, build_rpm
+from support.rpm_building import build_rpm
+from support.sandboxes import PROGRAMS, SandboxCommands
 from support.waiting import wait_until
 
 if TYPE_CHECKING:

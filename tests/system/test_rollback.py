@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from support.sandboxes import PROGRAMS, SandboxCommands, build_rpm
-from support.strategies import rollback_after_canary
+from support.rpm_building import build_rpm
+from support.sandboxes import PROGRAMS, SandboxCommands
+from support.strategies import canary_first
 from support.waiting import wait_until
 from zkdeployment.errors import ProgramError
 
@@ -20,7 +21,7 @@ TREE = """\
       /host2
       /host3
 """
-FILES = {"strategy.yaml": rollback_after_canary("host1")}
+FILES = {"strategy.yaml": canary_first({"node_names": ["host1"]}, on_failure="rollback")}
 
 #: A deployment script that notes each call; that of the bad version fails.
 SCRIPT = """\

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.sandboxes import PROGRAMS, SandboxCommands, build_rpm
+from support.rpm_building import build_rpm
+from support.sandboxes import PROGRAMS, SandboxCommands
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client import paths

@@ -9,7 +9,7 @@ import pytest
 
 from support.branches import Branch
 from support.coordinated_fleet import CoordinatedFleet
-from support.strategies import plain_hosts, rollback_after_canary
+from support.strategies import canary_first, plain_hosts
 from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
@@ -109,7 +109,9 @@ def site(tmp_path: Path, zookeeper: str) -> Iterator[Site]:
 @pytest.fixture
 def revisions(site: Site) -> tuple[str, str]:
     """A revision that was rolled out, and a published one that fails on the canary."""
-    first = site.publish({"a.zk": TREE.format("1.0"), "strategy.yaml": rollback_after_canary("a")})
+    first = site.publish(
+        {"a.zk": TREE.format("1.0"), "strategy.yaml": canary_first({"node_names": ["a"]}, on_failure="rollback")}
+    )
     site.roll_out()
     second = site.publish({"a.zk": TREE.format("1.1")})
     site.fleet.failing = {("deploy", "a")}
