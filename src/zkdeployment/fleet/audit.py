@@ -37,5 +37,5 @@ def audit_records(
     """
     return AuditRecords(
         tuple(act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})[:limit],
-        tuple(one for one in reversed(failed_logins) if who in {"", one.user, one.address})[:limit],
+        tuple(login for login in reversed(failed_logins) if who in {"", login.user, login.address})[:limit],
     )

@@ -118,7 +118,11 @@ def _judge_beginning(
     approval = after.intent.approval
     contents = (known, None if before is None else before.content)
     approved = next(
-        (one for one in contents if one is not None and approval is not None and one.digest == approval.content),
+        (
+            content
+            for content in contents
+            if content is not None and approval is not None and content.digest == approval.content
+        ),
         None,
     )
     outcome = perform(last, IntentAct.INSTANTIATE, approved=approved)

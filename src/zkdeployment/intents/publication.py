@@ -93,7 +93,7 @@ def change_intents(
         terminating=[] if reports is None else _terminating(published, after, reports),
         approved=approved_contents(published.values()),
     )
-    refusals = (*judged.refusals, *_refusals(after, objections, {one.subject for one in judged.refusals}))
+    refusals = (*judged.refusals, *_refusals(after, objections, {refusal.subject for refusal in judged.refusals}))
     if refusals:
         raise RefusedError(refusal_text(revision, refusals))
     begun = (subject for subject, effects in judged.effects.items() if IntentEffect.BEGIN_INSTANCE in effects)

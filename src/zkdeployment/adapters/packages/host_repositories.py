@@ -87,13 +87,17 @@ class DnfHostRepositories:
 
     def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
         ordered = list(transactions)
-        packages = frozenset[Package]().union(*(one.present | one.install for one in ordered))
+        packages = frozenset[Package]().union(
+            *(transaction.present | transaction.install for transaction in ordered)
+        )
         index = {package: number for number, package in enumerate(sorted(packages))}
         request = {
             "names": [],
             "any_arch": False,
-            "packages": [[one.name, one.epoch, one.version, one.release, one.arch] for one in index],
-            "transactions": [_to_json(one, index) for one in ordered],
+            "packages": [
+                [package.name, package.epoch, package.version, package.release, package.arch] for package in index
+            ],
+            "transactions": [_to_json(transaction, index) for transaction in ordered],
         }
         problems: Sequence[str | None] = ()
         reason = ""
@@ -106,7 +110,7 @@ class DnfHostRepositories:
         except PackageError as error:
             reason = str(error)
         resolved = zip(ordered, problems, strict=False)
-        found = {one: problem for one, problem in resolved if problem is not None}
+        found = {transaction: problem for transaction, problem in resolved if problem is not None}
         return PaperResolution(found, tuple(ordered[len(problems) :]), reason)
 
     @contextlib.contextmanager

@@ -112,5 +112,5 @@ class IntentJudge:
         return self._accepted
 
     def _reports(self, records: Iterable[IntentRecord]) -> FleetReports:
-        services = {service.assignment.path for one in records for service in one.instances[-1].services}
+        services = {service.assignment.path for record in records for service in record.instances[-1].services}
         return self._store.reports(services)

@@ -206,7 +206,11 @@ def _collect(
 ) -> None:
     """Add the deployments of one host to the services that they belong to."""
     markers = {} if inventory is None else {marker.deployment: marker for marker in inventory.markers}
-    wanted = {one.path: one for one in unchecked_assignments(identity, targets) if is_below(one.path, path)}
+    wanted = {
+        assignment.path: assignment
+        for assignment in unchecked_assignments(identity, targets)
+        if is_below(assignment.path, path)
+    }
     left: dict[str, list[Marker]] = defaultdict(list)
     for deployment, marker in markers.items():
         assignment = wanted.get(deployment.path)

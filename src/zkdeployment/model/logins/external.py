@@ -101,4 +101,4 @@ def claim_values(claims: Claims, path: str) -> frozenset[str]:
         inner = claims.get(first)
         return claim_values(inner, rest) if isinstance(inner, dict) else frozenset()
     values = value if isinstance(value, list) else [value]
-    return frozenset(one for one in values if isinstance(one, str))
+    return frozenset(value for value in values if isinstance(value, str))

@@ -76,5 +76,5 @@ class FailedLogin:
             time=float(time) if isinstance(time, int | float) else 0.0,
             user=user if isinstance(user, str) else None,
             address=str(properties.get("address", "?")),
-            problem=next((one for one in LoginProblem if one.value == problem), LoginProblem.WRONG),
+            problem=next((each for each in LoginProblem if each.value == problem), LoginProblem.WRONG),
         )

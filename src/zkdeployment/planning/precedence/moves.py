@@ -27,7 +27,12 @@ def move_warnings(
 
     ``order`` belongs to the publication that replaces the targets ``before`` by the targets ``after``.
     """
-    lasting = {one.path for assignments in after.values() for one in assignments if one.undeploys_last}
+    lasting = {
+        assignment.path
+        for assignments in after.values()
+        for assignment in assignments
+        if assignment.undeploys_last
+    }
     for path in sorted(path for path in lasting if _has_new_targets(path, before, after)):
         losing, gaining = _moving(path, before, after, snapshot.known)
         if not losing:
@@ -58,7 +63,12 @@ def _has_new_targets(path: str, before: Targets, after: Targets) -> bool:
 
 
 def _numbers(path: str, targets: Targets) -> Mapping[str, int]:
-    return {name: one.n for name, assignments in targets.items() for one in assignments if one.path == path}
+    return {
+        name: assignment.n
+        for name, assignments in targets.items()
+        for assignment in assignments
+        if assignment.path == path
+    }
 
 
 def _moving(
@@ -69,7 +79,7 @@ def _moving(
     gaining: list[Identity] = []
     for host in known:
         had, has = (
-            sum(one.n for one in unchecked_assignments(host, targets) if one.path == path)
+            sum(assignment.n for assignment in unchecked_assignments(host, targets) if assignment.path == path)
             for targets in (before, after)
         )
         if has != had:

@@ -120,7 +120,10 @@ class Paper:
         unknown = [identity for identity in self._identities if identity not in found]
         if unknown:
             templates = self._templates(unknown)
-            described = [_described(one, templates.get((one[0], one[4]))) for one in sorted(set(unknown))]
+            described = [
+                _described(identity, templates.get((identity[0], identity[4])))
+                for identity in sorted(set(unknown))
+            ]
             _add_repository(base, directory, INSTALLED, described)
             found = self._by_identity()
         self._packages = [found.get(identity, []) for identity in self._identities]

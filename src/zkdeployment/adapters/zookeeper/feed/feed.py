@@ -127,7 +127,7 @@ class ZooKeeperFeed:
 
         def end() -> None:
             with self._lock:
-                self._subscribers = [one for one in self._subscribers if one is not changed]
+                self._subscribers = [subscriber for subscriber in self._subscribers if subscriber is not changed]
 
         return end
 

@@ -69,7 +69,10 @@ def is_same_work(before: bytes, after: bytes) -> bool:
     """Whether two versions of a target's node have the same assignments, apart from digests of properties."""
     try:
         listed = [json.loads(data) for data in (before, after)]
-        bare = [[{key: each[key] for key in each if key != "properties"} for each in one] for one in listed]
+        bare = [
+            [{key: each[key] for key in each if key != "properties"} for each in assignments]
+            for assignments in listed
+        ]
     except (ValueError, TypeError, RecursionError):
         return False
     return bare[0] == bare[1]

@@ -187,7 +187,7 @@ def _record(
     name: str, node: Node, index: Mapping[str, Any], parts: Mapping[str, Node | None], *, whole: bool
 ) -> IntentRecord | None:
     def value_of(names: Iterable[str]) -> Any:
-        data = (part.data for one in names if (part := parts[f"{_path(name)}/{one}"]) is not None)
+        data = (part.data for part_name in names if (part := parts[f"{_path(name)}/{part_name}"]) is not None)
         return unpack(b"".join(data))
 
     try:

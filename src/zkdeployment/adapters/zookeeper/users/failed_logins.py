@@ -34,7 +34,7 @@ def record_failed_login(session: Session, acl: tuple[AclEntry, ...], failed: Fai
     for _ in range(_ATTEMPTS):
         node = session.get(paths.FAILED_LOGINS)
         kept = [*_decode(node), failed][-_KEPT:]
-        data = encode({"failed": [one.to_json() for one in kept]})
+        data = encode({"failed": [login.to_json() for login in kept]})
         try:
             if node is None:
                 make_parents(session, acl, paths.FAILED_LOGINS)
@@ -50,4 +50,4 @@ def _decode(node: Node | None) -> tuple[FailedLogin, ...]:
     listed = None if node is None else node.properties.get("failed")
     if not isinstance(listed, list):
         return ()
-    return tuple(FailedLogin.from_json(one) for one in listed if isinstance(one, dict))
+    return tuple(FailedLogin.from_json(login) for login in listed if isinstance(login, dict))

@@ -118,7 +118,9 @@ class LoginThrottle:
             if not change(counts, keys):
                 return True
             try:
-                self._session.commit(*(self._writing(one, nodes[one], counts, now) for one in names))
+                self._session.commit(
+                    *(self._writing(node_name, nodes[node_name], counts, now) for node_name in names)
+                )
             except ConflictError:
                 make_parents(self._session, self._acl, paths.LOGIN_THROTTLE)
                 continue
