@@ -1,4 +1,4 @@
-"""Changes of check instances, as events tell them: which instance came into which state."""
+"""Changes of check instances, as events report them: which instance entered which state."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Documents beside the tree, strategies and quarantines: their text, its checks, its values and its changes."""
+"""Documents beside the tree, such as strategies and quarantines: text, checks, values and changes."""

@@ -1,4 +1,4 @@
-"""Signed leases: the text that the worker of host pools signs, and what a host accepts of it."""
+"""Signed leases: the text that the worker of host pools signs, and the checks before a host follows a lease."""
 
 from __future__ import annotations
 

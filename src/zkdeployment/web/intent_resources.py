@@ -1,4 +1,4 @@
-"""The resources of instances: worked out once for all clients, until the instance or the fleet changes."""
+"""The resources of instances: computed once for all clients, until the instance or the fleet changes."""
 
 from __future__ import annotations
 

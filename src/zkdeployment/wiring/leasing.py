@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
+from zkdeployment.adapters.zookeeper.pools.registered_hosts import registered_hosts
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.pools.surroundings import registered_hosts
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
 from zkdeployment.ports.pools import PoolAdapters
 

@@ -1,4 +1,4 @@
-"""Composition of split updates: the reader of instances, and the filter with its session and its controls."""
+"""Builds the reader of a service's instances, for consumers and for verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait until a worker has prepared the nodes of a reserved session, or take them back."""
+"""Waits until a worker has prepared the nodes of a reserved session, or undoes the reservation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reserve nodes for a session: with other nodes if others are faster, and once if answers are lost."""
+"""Reserves nodes for a session: other nodes if other requests were faster, and only once if answers are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosts and services report, for the status of intents, read with a number of requests that does not grow."""
+"""What hosts and services report, for the status of intents, read with a limited number of requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keeps the publication that stands in ZooKeeper signed with the syncer's key, without publishing again.
 
-A new publication is signed when it is written. This module is for the others: after the key was changed or first
-configured, and after somebody changed the signed nodes.
+A new publication is signed when it is written. This module signs an existing publication again after the key was
+changed or first configured, and after somebody changed the signed nodes.
 """
 
 from __future__ import annotations

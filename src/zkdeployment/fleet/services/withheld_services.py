@@ -1,4 +1,4 @@
-"""Says which services are not deployed because of the state of their intents."""
+"""Lists the services that are not deployed because of the state of their intents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``GET /api/v1/jobs/{commit}``: what became of an act that is a commit."""
+"""``GET /api/v1/jobs/{commit}``: the outcome of an act that is a commit."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What became of a commit."""
+"""The outcome of a commit, as a response."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
 """The routers of all pages.
 
-The pages of a further system are a module here, a view in ``web/views``, templates, an
-entry in this tuple and a tab in ``web/views/frame.py``.
+The pages of a further system are a module here, a view in ``web/views``, templates, an entry in this tuple and a
+tab in ``web/views/frame.py``.
 """
 
 from zkdeployment.web.pages import (

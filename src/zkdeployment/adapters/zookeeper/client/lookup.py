@@ -1,4 +1,4 @@
-"""Links that are followed in the live tree."""
+"""Reads of the live tree by which links are followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signal that something of the pools was written, for any number of waiting threads with one watch."""
+"""Signals that a record of the pools was written, to any number of waiting threads with one watch."""
 
 from __future__ import annotations
 

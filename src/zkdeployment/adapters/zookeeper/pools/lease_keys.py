@@ -1,4 +1,4 @@
-"""The keys of the workers of host pools: one signs leases, and all of them are accepted on standing leases."""
+"""The keys of the workers of host pools: one signs leases, and all are accepted on existing leases."""
 
 from __future__ import annotations
 

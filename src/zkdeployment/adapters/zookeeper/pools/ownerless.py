@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Delete, TransactionError
-from zkdeployment.adapters.zookeeper.pools.surroundings import registered_hosts
+from zkdeployment.adapters.zookeeper.pools.registered_hosts import registered_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What became of a request for nodes: the line above the page of pools after the request."""
+"""The outcome of a request for nodes: the line above the page of pools after the request."""
 
 from __future__ import annotations
 

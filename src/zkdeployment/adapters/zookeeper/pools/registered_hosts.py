@@ -1,4 +1,4 @@
-"""What pools depend on: the hosts of the fleet that are there."""
+"""Reads which hosts of the fleet are registered."""
 
 from __future__ import annotations
 
