@@ -9,23 +9,22 @@ from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInsta
 from zkdeployment.adapters.zookeeper.checks.shared_sources import SharedCheckSources
 from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
 from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.ports.checks import CheckAdapters
+from zkdeployment.wiring.verb_session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.servers import Servers
-
-_SESSION = 10.0  # seconds
 
 
 @contextlib.contextmanager
 def open_checks(servers: Servers) -> Iterator[CheckAdapters]:
     """Connect to ZooKeeper and return the adapters; raises ``UnreachableError``."""
-    with Session(servers, session_timeout=_SESSION) as session:
+    with verb_session(servers) as session:
         yield check_adapters(session)
 
 

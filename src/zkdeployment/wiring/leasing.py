@@ -7,26 +7,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
 from zkdeployment.adapters.zookeeper.pools.registered_hosts import registered_hosts
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
 from zkdeployment.ports.pools import PoolAdapters
+from zkdeployment.wiring.verb_session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.servers import Servers
     from zkdeployment.ports.users import UserReader
-
-_SESSION = 10.0  # seconds
 
 
 @contextlib.contextmanager
 def open_pools(servers: Servers) -> Iterator[PoolAdapters]:
     """Connect to ZooKeeper and return the adapters; raises ``UnreachableError``."""
-    with Session(servers, session_timeout=_SESSION) as session:
+    with verb_session(servers) as session:
         yield pool_adapters(session, ZooKeeperUserReader(session))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.locks.contention import ZooKeeperLocks
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
@@ -13,19 +12,19 @@ from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperInte
 from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.adapters.zookeeper.rollout.control import ZooKeeperRolloutControl
 from zkdeployment.ports.operator import OperatorAdapters
+from zkdeployment.wiring.verb_session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.servers import Servers
-
-_SESSION = 10.0  # seconds
 
 
 @contextlib.contextmanager
 def open_operator(servers: Servers) -> Iterator[OperatorAdapters]:
     """Connect to ZooKeeper and return the adapters of an operator; raises ``UnreachableError``."""
-    with Session(servers, session_timeout=_SESSION) as session:
+    with verb_session(servers) as session:
         yield operator_adapters(session)
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.filters.provider_reader import ZooKeeperProviderReader
+from zkdeployment.wiring.verb_session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.model.servers import Servers
     from zkdeployment.ports.providers import ProviderReader
-
-_SESSION = 10.0  # seconds
 
 
 @contextlib.contextmanager
@@ -23,6 +21,6 @@ def open_providers(servers: Servers, wake: Callable[[], None] = lambda: None) ->
 
     ``wake`` (which must not block) is called when what the reader follows, or the connection, changes.
     """
-    with Session(servers, session_timeout=_SESSION) as session:
+    with verb_session(servers) as session:
         session.on_change(wake)
         yield ZooKeeperProviderReader(session, wake)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.wiring.verb_session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import AclEntry, Servers
     from zkdeployment.ports.users import UserStore
 
-_SESSION = 10.0  # seconds
-
 
 @contextlib.contextmanager
 def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[UserStore]:
     """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``."""
-    with Session(servers, session_timeout=_SESSION) as session:
+    with verb_session(servers) as session:
         yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())
