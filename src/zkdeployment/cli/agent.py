@@ -12,7 +12,7 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.daemons.agent.cycle_machine import CycleState
 from zkdeployment.planning.plan_text import removed_files, sentence, unchanged_sentence
 from zkdeployment.wiring.agent import build_agent
-from zkdeployment.wiring.plan_preview import preview_plan
+from zkdeployment.wiring.host.plan_preview import preview_plan
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings

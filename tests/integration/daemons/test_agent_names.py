@@ -17,7 +17,7 @@ from zkdeployment.errors import RefusedError
 from zkdeployment.model.plan import Deploy, Undeploy
 from zkdeployment.wiring import host_names
 from zkdeployment.wiring.agent import build_agent, run_agent
-from zkdeployment.wiring.plan_preview import preview_plan
+from zkdeployment.wiring.host.plan_preview import preview_plan
 
 
 @pytest.fixture

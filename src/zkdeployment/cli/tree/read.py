@@ -16,8 +16,8 @@ from zkdeployment.errors import TreeError
 from zkdeployment.model.tree import Tree
 from zkdeployment.tree.format import format_tree
 from zkdeployment.tree.links import property_value, resolved_properties
+from zkdeployment.wiring.host.script import verified_properties
 from zkdeployment.wiring.operator import open_operator
-from zkdeployment.wiring.script import verified_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,1 +1,1 @@
-"""The parts of an agent that only some hosts need; the agents of other hosts do not import them."""
+"""The parts of a host that not every agent needs; other agents do not import them."""
