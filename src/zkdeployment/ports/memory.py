@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.intents.approvals import AcceptedApprovals
+    from zkdeployment.intents.approvals import AcceptanceRecord
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
@@ -52,10 +52,10 @@ class SigningMemory(Protocol):
 class ApprovalMemory(Protocol):
     """What a syncer accepted of the intents that it published, persisted."""
 
-    def read_accepted(self) -> AcceptedApprovals | None:
+    def read_accepted(self) -> AcceptanceRecord | None:
         """Return the record; ``None`` if this syncer never published an intent. A corrupt record is empty."""
 
-    def write_accepted(self, accepted: AcceptedApprovals) -> None:
+    def write_accepted(self, record: AcceptanceRecord) -> None:
         """Replace the record; raises ``HostFilesError``."""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ConflictError
+from zkdeployment.errors import ConflictError, HostFilesError
 from zkdeployment.intents.approvals import (
     NOTHING_ACCEPTED,
+    AcceptanceRecord,
     accepted_by_syncer,
     deployment_objection,
     newly_accepted,
@@ -48,7 +49,7 @@ class IntentJudge:
         self._store = store
         self._approvals = approvals
         self._memory = memory
-        self._accepted: AcceptedApprovals | None = None
+        self._record: AcceptanceRecord | None = None
         self._settled: int | None = None
 
     def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
@@ -57,7 +58,7 @@ class IntentJudge:
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
         An intent that this syncer accepted counts even if ZooKeeper has lost its record.
         """
-        if not published.intents and not draft.intents and not self._known():
+        if not published.intents and not draft.intents and not self._known(published):
             return None
         before = None
         if published.intents is not None:
@@ -66,7 +67,7 @@ class IntentJudge:
         after = intent_snapshots(reviewed.documents, reviewed.linted.tree)
         objections: dict[IntentSubject, str] = {}
         if self._approvals is not None:
-            verify, accepted = self._approvals.objection, self._known()
+            verify, accepted = self._approvals.objection, self._known(published)
             if before is None and accepted is not None:
                 before = {}  # ZooKeeper has lost the intents, which are not taken as they stand a second time
             is_accepted = accepted_by_syncer(accepted or NOTHING_ACCEPTED)
@@ -79,12 +80,29 @@ class IntentJudge:
         reports = self._reports(awaiting) if awaiting else None
         return change_intents(draft.revision, before, after, services, reports, objections)
 
-    def accept(self, change: IntentsChange) -> None:
-        """Record durably what is about to be published; raises ``HostFilesError``."""
-        accepted = newly_accepted(change.after)
-        if self._memory is not None and accepted != self._known():
-            self._memory.write_accepted(accepted)
-        self._accepted = accepted
+    def accept(self, change: IntentsChange, published: Published, coming: Published) -> None:
+        """Record durably what the ``coming`` publication is about to accept; raises ``HostFilesError``.
+
+        ``published`` is the publication that stands. Call ``settle`` when the coming one was written.
+        """
+        accepted, known = newly_accepted(change.after), self._known(published)
+        record = AcceptanceRecord(known)
+        if accepted != known:
+            record = AcceptanceRecord(known, accepted, coming.revision, coming.sequence)
+        if record != self._record:
+            self._write(record)
+
+    def settle(self) -> None:
+        """Record that the publication of the last ``accept`` was written.
+
+        If this record is lost, the next run asks ZooKeeper.
+        """
+        if self._record is None or self._record.coming is None:
+            return
+        try:
+            self._write(AcceptanceRecord(self._record.coming))
+        except HostFilesError as error:
+            get_logger().warning("acceptance-not-recorded", reason=str(error))
 
     def record_final_statuses(self, published: Published) -> None:
         """Record the final status of each terminated instance of which no host has a deployment any more.
@@ -106,10 +124,15 @@ class IntentJudge:
                 except ConflictError as error:
                     get_logger().warning("final-status-not-recorded", reason=str(error))
 
-    def _known(self) -> AcceptedApprovals | None:
-        if self._accepted is None and self._memory is not None:
-            self._accepted = self._memory.read_accepted()
-        return self._accepted
+    def _known(self, published: Published) -> AcceptedApprovals | None:
+        if self._record is None and self._memory is not None:
+            self._record = self._memory.read_accepted()
+        return None if self._record is None else self._record.settled(published)
+
+    def _write(self, record: AcceptanceRecord) -> None:
+        if self._memory is not None:
+            self._memory.write_accepted(record)
+        self._record = record
 
     def _reports(self, records: Iterable[IntentRecord]) -> FleetReports:
         services = {service.assignment.path for record in records for service in record.instances[-1].services}

@@ -324,13 +324,16 @@ class Syncer:
         """Write the publication; return the sequence of the last one that changed something for hosts."""
         now = self._clock.now()
         publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
+        coming = Published(revision=publication.revision, sequence=publication.sequence)
         if intents is not None:
-            self._intents.accept(intents)
+            self._intents.accept(intents, candidate.snapshot.published, coming)
         since = self._store.publish(publication, intents)
+        if intents is not None:
+            self._intents.settle()
         if self._signer is not None:
             # If this record is lost, the next run takes the numbers from the statement and verifies its signature.
             self._sequences.record(publication.sequence, since, publication.revision)
-        self._watermark.note(Published(revision=publication.revision, sequence=publication.sequence))
+        self._watermark.note(coming)
         return since
 
     def _note(self, published: Published) -> None:

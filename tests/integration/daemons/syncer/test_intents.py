@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.commands import invoke
+from support.publishing import InterruptedSyncError
 from support.repository import make_key, public
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.approvals import GitApprovals
@@ -33,6 +34,8 @@ from zkdeployment.planning.review import review
 from zkdeployment.wiring.approvals import approval_signer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from support.publishing import Publishing
     from zkdeployment.intents.instances import IntentRecord
 
@@ -245,13 +248,29 @@ class ApprovedPublishing:
             document = document.replace("the launch}", f"the launch, signature: '{signature}'}}")
         self.publishing.push(tree, i_yaml=document)
 
-    def sync(self, *, has_approvers: bool = True, force: bool = False) -> None:
+    def sync(
+        self, *, has_approvers: bool = True, force: bool = False, reach: Callable[[str], None] = lambda _: None
+    ) -> None:
         source = self.publishing.source()
         approvals = GitApprovals(lambda: source.reader, self.approvers, None, time.time) if has_approvers else None
         with Session(self.publishing.zookeeper) as session:
-            store, memory = ZooKeeperPublications(session), self.publishing.memory()
+            store, memory = ZooKeeperPublications(session, reach=reach), self.publishing.memory()
             syncer = Syncer(source, store, SystemClock(), memory, approvals, accepted=AcceptedFile(self.file))
             syncer.sync(SyncOptions(force=force))
+
+    def is_killed(self, place: str) -> None:
+        """Run a syncer that ends at the first transaction: before it is sent, or after it is written."""
+
+        def reach(reached: str) -> None:
+            if reached == place:
+                raise InterruptedSyncError
+
+        with pytest.raises(InterruptedSyncError):
+            self.sync(reach=reach)
+
+    def replace_approvers(self) -> None:
+        """Let another person be the only approver."""
+        self.approvers.write_text(f"bob@example.com {public(make_key(self.publishing.directory, 'bob'))}\n")
 
     def refuses(self, reason: str) -> None:
         with pytest.raises(RefusedError, match=f"its approval does not count: {reason}"):
@@ -300,7 +319,7 @@ def test_what_was_accepted_is_forgotten_with_the_last_intent_although_zookeeper_
     publishing.put("/zkdeployment/targets", {key: published[key] for key in published if key != "intents"})
     publishing.push(TREE, i_yaml=None)
     approved.sync(force=True)
-    approved.approvers.write_text(f"bob@example.com {public(make_key(publishing.directory, 'bob'))}\n")
+    approved.replace_approvers()
     approved.push("Instantiated", signed=True)
     approved.refuses("its signature is not by one of the keys in")
 
@@ -311,7 +330,7 @@ def test_an_accepted_approval_counts_when_its_approver_has_left(
     rule = "  update: approve\n"
     approved.push("Instantiated", extra=rule, signed=True)
     approved.sync()
-    approved.approvers.write_text(f"bob@example.com {public(make_key(publishing.directory, 'bob'))}\n")
+    approved.replace_approvers()
     publishing.push(f"{TREE}/more\n")
     approved.sync()
     changed = TREE.replace("version = '1'", "version = '2'")
@@ -320,6 +339,63 @@ def test_an_accepted_approval_counts_when_its_approver_has_left(
     approved.push("Instantiated", extra=rule, signed=True)
     approved.file.write_text("?")
     approved.refuses("its signature is not by one of the keys in")
+
+
+def test_an_approval_that_was_accepted_and_not_published_is_published_by_the_next_run(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    approved.push("Created", signed=False)
+    approved.sync()
+    approved.push("Instantiated", signed=True)
+    approved.is_killed("before:commit")
+    assert record(publishing).state.value == "Created"
+    approved.sync()
+    assert record(publishing).state.value == "Instantiated"
+    assert publishing.targets["h2"] == ["/p1/front"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_approval_that_was_accepted_and_withdrawn_before_it_was_published_does_not_count(
+    publishing: Publishing, approved: ApprovedPublishing, is_first: bool
+):
+    if not is_first:
+        approved.push("Created", signed=False)
+        approved.sync()
+    approved.push("Instantiated", signed=True)
+    approved.is_killed("before:commit")
+    approved.push("Approved", signed=False)
+    approved.sync()
+    assert record(publishing).state.value == "Created"
+    approved.push("Instantiated", signed=True)
+    approved.is_killed("before:commit")
+    approved.replace_approvers()
+    approved.refuses("its signature is not by one of the keys in")
+
+
+def test_a_publication_that_was_not_written_takes_nothing_from_what_was_accepted_before(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    rule = "  update: approve\n"
+    approved.push("Instantiated", extra=rule, signed=True)
+    approved.sync()
+    approved.push("Instantiated", TREE.replace("version = '1'", "version = '2'"), rule, signed=True)
+    approved.is_killed("before:commit")
+    approved.replace_approvers()
+    approved.push("Instantiated", extra=rule, signed=True)
+    approved.sync(force=True)
+    assert record(publishing).state.value == "Instantiated"
+
+
+def test_an_approval_whose_publication_was_written_counts_although_the_syncer_was_killed_then(
+    publishing: Publishing, approved: ApprovedPublishing
+):
+    approved.push("Instantiated", signed=True)
+    approved.is_killed("after:commit")
+    approved.replace_approvers()
+    publishing.push(f"{TREE}/more\n")
+    approved.sync()
+    assert record(publishing).state.value == "Instantiated"
+    assert json.loads(approved.file.read_text()).keys() == {"p1/store/v1/shop"}
 
 
 def test_groups_that_were_deployed_before_approvals_needed_signatures_stay_deployed(
