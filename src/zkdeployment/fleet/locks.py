@@ -47,7 +47,8 @@ def find_lock(locks: Iterable[Lock], name: str) -> Lock:
         if name in names or (lock.kind is LockKind.ROLE and role == lock.name):
             return lock
     raise NotFoundError(
-        f"there is no lock {name!r}: expected the path of a service or a role; 'zkdeployment locks' lists all"
+        f"there is no lock {name!r}: expected the path of a service or the name of a role whose lock is held;"
+        " 'zkdeployment locks' lists all"
     )
 
 

@@ -67,8 +67,9 @@ def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = N
             raise RefusedError(_refusal(cluster, event))
         case ClusterEvent.RESUME if revision is None or importing is not None:
             raise RefusedError(
-                "no revision is wholly published (a publication was interrupted, or there was none);"
-                " publish one with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
+                "no revision is wholly published (a publication was interrupted, the live tree was changed by"
+                " hand, or there was none); publish one with 'zkdeployment resume --latest' or"
+                " 'zkdeployment sync --force'"
             )
         case ClusterEvent.BEGIN:
             importing = revision

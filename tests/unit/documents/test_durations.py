@@ -16,6 +16,9 @@ from zkdeployment.documents.durations import duration_seconds, signed_duration
         ("30m1h", None),
         ("", None),
         ("0h", None),
+        ("36525d", 36525 * 86400),
+        ("36525d1s", None),
+        ("999999999w", None),
     ]
     + [(text, None) for text in ("h", "-1h", "1.5h", "1 h", "10", "+", "1ms1s", "²h", "9" * 20 + "d")],
 )

@@ -151,6 +151,15 @@ def test_a_lifetime_is_a_duration_above_zero(lifetime: str) -> None:
     assert "seconds, or a duration as in 6h" in faults(text)["data.defaults.session-lifetime"]
 
 
+@pytest.mark.parametrize("lifetime", ["5300w", "999999999w", "9999999999", "'9999999999'"])
+def test_a_lifetime_is_at_most_a_hundred_years(lifetime: str) -> None:
+    defaults = f"{{session-lifetime: {lifetime}, session-lifetime-max: {lifetime}}}"
+    text = f"metadata: {{name: pools}}\ndata: {{defaults: {defaults}, nodepools: {{concrete: {{}}}}}}"
+    found = faults(text)
+    for key in ("session-lifetime", "session-lifetime-max"):
+        assert "expected at most 100 years" in found[f"data.defaults.{key}"]
+
+
 @pytest.mark.parametrize(
     ("lifetime", "seconds"), [("600", 600), ('"600"', 600), ("0.5", 0.5), ("1h 30m", 5400), ("1500MS", 1.5)]
 )

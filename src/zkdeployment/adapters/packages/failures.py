@@ -86,7 +86,7 @@ _RULES = (
         r".*There are no enabled repositories.*",
         "no repository is enabled on this host; set repositories in the configuration",
     ),
-    _Rule(r".*Unknown repo: .*", "{}; correct repositories in the configuration"),
+    _Rule(r".*Unknown repo: .*", "{}; correct the name in --repositories or in the configuration"),
     _Rule(
         r".*(Failed to download metadata|Error downloading packages|Cannot download"
         r"|Cannot prepare internal mirrorlist|Curl error).*(\n\s+.*)?",

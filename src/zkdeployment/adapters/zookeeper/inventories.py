@@ -70,7 +70,9 @@ def forget_host(session: Session, host_id: str) -> None:
     if registered is not None:
         raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
     if known is None:
-        raise RefusedError(f"nothing is known of a host with the id {host_id}")
+        raise RefusedError(
+            f"nothing is known of a host with the id {host_id}; 'zkdeployment status' lists all hosts"
+        )
     also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
     session.commit(Delete(_path(host_id), known.version), *also)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.cli.shared.files import looks_like_file, read_files
-from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.shared.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.cli.tree.files import parse_files
 from zkdeployment.errors import TreeError
@@ -74,7 +74,7 @@ def export(connection: Servers, path: str) -> None:
 
 
 @click.command()
-@click.argument("path")
+@click.argument("path", callback=node_path)
 @click.argument("name", required=False)
 @zookeeper_options
 def get(connection: Servers, path: str, name: str | None) -> None:

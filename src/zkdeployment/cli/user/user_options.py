@@ -32,7 +32,7 @@ def read_duration(_context: click.Context, _option: click.Parameter, given: str 
     """Return the seconds of a duration such as ``90d``, ``12h`` or ``1h30m``."""
     seconds = None if given is None else duration_seconds(given)
     if given is not None and seconds is None:
-        raise click.BadParameter(f"expected a duration such as 90d, 12h or 1h30m, found {given!a}")
+        raise click.BadParameter(f"expected a duration such as 90d or 1h30m, at most 100 years, found {given!a}")
     return seconds
 
 

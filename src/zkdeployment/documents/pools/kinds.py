@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.documents.durations import DURATION_PATTERN, duration_seconds
+from zkdeployment.documents.durations import DURATION_PATTERN, LONGEST_DURATION, duration_seconds
 from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.pools.merging import ExtensionError, merged_pool
@@ -175,7 +175,11 @@ def _faults(value: Any) -> Iterator[Fault]:
             continue
         for message in _merged_faults(merged):
             yield way, message
-    limits = _limits(value["data"].get("defaults", {}))
+    defaults = value["data"].get("defaults", {})
+    for key in ("session-lifetime", "session-lifetime-max"):
+        if key in defaults and not 0 < _seconds(defaults[key]) <= LONGEST_DURATION:
+            yield ("data", "defaults", key), f"expected at most 100 years, found {defaults[key]}"
+    limits = _limits(defaults)
     if limits.session_lifetime > limits.session_lifetime_max:
         yield ("data", "defaults"), "session-lifetime is longer than session-lifetime-max; expected at most that"
 

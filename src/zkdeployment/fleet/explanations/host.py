@@ -171,6 +171,7 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
         (
             "on the host: the output is under /var/log/zkdeployment",
             "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
+            "or go back to the last good revision: 'zkdeployment rollback --now --reason TEXT'",
         ),
     )
 
@@ -216,6 +217,8 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
     facts.append(_present_version(snapshot, host))
     halt = "stop" if stopped else "hold"
     advice = [f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first"]
+    if snapshot.published is None:
+        advice = [f"'zkdeployment resume --latest' ends the {halt}; no revision is completely published to resume"]
     if first is not None and first.by is None:
         advice.insert(0, f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it")
     if not stopped:

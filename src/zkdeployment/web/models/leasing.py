@@ -5,10 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from zkdeployment.documents.durations import DURATION_PATTERN, duration_seconds, signed_duration
-
-#: The longest duration in a request, in seconds: 100 years.
-LONGEST = 36525 * 86400.0
+from zkdeployment.documents.durations import (
+    DURATION_PATTERN,
+    LONGEST_DURATION,
+    duration_seconds,
+    signed_duration,
+)
 
 
 class LeasingBody(BaseModel):
@@ -42,7 +44,7 @@ def read_duration(given: object) -> float:
         seconds = float(given)
     elif isinstance(given, str):
         seconds = float(given) if given.isascii() and given.isdecimal() else duration_seconds(given.strip())
-    if seconds is None or not 0 < seconds <= LONGEST:
+    if seconds is None or not 0 < seconds <= LONGEST_DURATION:
         raise ValueError("expected seconds, or a duration such as 6h or 1h30m, of at most 100 years")
     return seconds
 
@@ -50,7 +52,7 @@ def read_duration(given: object) -> float:
 def read_signed_duration(given: object) -> float:
     """Return the seconds of a duration with a sign in a request; raises ``ValueError``."""
     seconds = signed_duration(given) if isinstance(given, str) else None
-    if seconds is None or abs(seconds) > LONGEST:
+    if seconds is None:
         raise ValueError("expected a duration with a sign, such as +1h30m or -20m, of at most 100 years")
     return seconds
 
@@ -62,7 +64,7 @@ Lifetime = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST},
+                {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_DURATION},
                 {"type": "string", "pattern": DURATION_PATTERN},
             ]
         }

@@ -122,7 +122,7 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
             "Failing package is: foreign-1.0-1.noarch",
             False,
         ),
-        ("Error: Unknown repo: 'nonesuch'", PackageError, "Unknown repo: 'nonesuch'; correct repositories", False),
+        ("Error: Unknown repo: 'nonesuch'", PackageError, "Unknown repo: 'nonesuch'; correct the name in", False),
         ("Error: Something new", PackageError, "dnf failed with exit status 1: Something new", False),
         ("", PackageError, "dnf failed with exit status 1: no output", False),
     ],

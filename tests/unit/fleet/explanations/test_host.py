@@ -35,8 +35,8 @@ def role(*contenders):
     return Lock(LockKind.ROLE, "db", "/role-locks/db", contenders)
 
 
-def explain(cluster, *hosts, locks=(), name="h1", **more):
-    snapshot = FleetSnapshot(cluster=cluster, published="r2", changed=NOW - 120, hosts=hosts, **more)
+def explain(cluster, *hosts, locks=(), name="h1", published="r2", **more):
+    snapshot = FleetSnapshot(cluster=cluster, published=published, changed=NOW - 120, hosts=hosts, **more)
     return explain_host(snapshot, locks, name, now=NOW)
 
 
@@ -201,6 +201,12 @@ def test_a_stop_names_all_failures_and_the_host_to_inspect():
         "the host has the last published revision, r2",
     )
     assert explanation.advice[0] == "the cause is on that host: 'zkdeployment why h2' explains it"
+
+
+@pytest.mark.parametrize(("version", "halt"), [(None, "stop"), (False, "hold")])
+def test_a_halt_without_a_complete_publication_needs_a_new_one(version, halt):
+    explanation = explain(Cluster(version), host(), published=None)
+    assert explanation.advice[0].startswith(f"'zkdeployment resume --latest' ends the {halt}; no revision is")
 
 
 def test_a_failed_host_is_explained_by_the_failed_step():

@@ -114,8 +114,8 @@ class ZooKeeperClusterControl:
             notified = changed.wait(max(0.0, deadline - time.monotonic()))
             if not notified and answer_request(self._session, current, None):
                 raise WaitTimeoutError(
-                    f"no syncer published within {timeout:g} s; the request was withdrawn: check that a syncer is"
-                    " running ('zkdeployment sync CONFIG --interval S')"
+                    f"no syncer published within {timeout:g} s; the request was withdrawn; check that a syncer is"
+                    " running and reaches ZooKeeper, on its machine: systemctl status zkdeployment-syncer"
                 )
 
     def _hosts(self, verb: str) -> Node:
