@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.agents import put_script
+from support.commands import invoke
 from support.publish_keys import SIGNED, make_key, make_publishers
-from support.signed_fleet import STRATEGY, TREE, SignedFleet
+from support.signed_fleet import EVIL, STRATEGY, TARGETS, TREE, SignedFleet
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.cli.main import main
 from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
+from zkdeployment.errors import NotConvergedError
 from zkdeployment.model.publishing.request import GuardOverrides
 
 if TYPE_CHECKING:
@@ -120,14 +122,19 @@ def test_what_was_verified_outlives_restarts_and_reboots(world: SignedFleet, hos
 def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_what_is_older(
     world: SignedFleet, host: AgentHost
 ):
-    old = None
-    for version in ("1.0", "2.0"):
-        old = old or world.published_nodes()
-        world.publish(version)
+    older = world.publish("1.0")
+    old = world.published_nodes()
+    newer = world.publish("2.0")
+    truth = world.published_nodes()
     with host.process(failpoints="after:remember-publication=kill") as process:
         assert process.wait(60) != 0
-    assert world.fleet.calls() == []
+    world.restore_nodes(old)
+    world.fleet.set_version(older)
     with host.agent():
+        world.wait_for_refusal("the store went back: expected publication")
+        assert world.fleet.calls() == []
+        world.restore_nodes(truth)
+        world.fleet.set_version(newer)
         follow(world, host)
     assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
 
@@ -254,6 +261,48 @@ def test_a_signed_strategy_holds_hosts_until_they_are_granted(world: SignedFleet
     with host.agent():
         world.wait_for_refusal("ZooKeeper does not hold the strategy that was signed")
     assert world.fleet.calls() == []
+
+
+def test_hosts_of_a_new_fleet_follow_the_signed_initial_revision_and_no_target_beside_it(
+    world: SignedFleet, host: AgentHost
+):
+    world.client.ensure_path(TARGETS)
+    world.fleet.set_version("initial")
+    world.publishing.register("h9", "another revision")
+    with pytest.raises(NotConvergedError):
+        world.publish()
+    with host.agent():
+        follow(world, host)
+        assert host.node["version"] == "initial"
+        world.write(f"{TARGETS}/h1", json.dumps([EVIL]).encode())
+        world.wake()
+        world.wait_for_refusal("target h1: expected no node")
+    assert world.fleet.calls() == []
+
+
+def test_holds_and_stops_of_operators_need_no_signature(world: SignedFleet, host: AgentHost):
+    def run(verb: str) -> None:
+        assert invoke(verb, "-z", world.fleet.connection, "--reason", "rack 7").returncode == 0
+
+    world.publish()
+    with host.agent() as agent:
+        follow(world, host)
+        for verb, version in (("hold", False), ("stop", None)):
+            run(verb)
+            assert world.publishing.version is version
+            agent.wait_until_idle()
+            assert "error" not in host.node
+            run("resume")
+            follow(world, host)
+        world.publish("2.0")
+        follow(world, host)
+        run("stop")
+        world.write(f"{TARGETS}/h1", json.dumps([EVIL]).encode())
+        agent.wait_until_idle()
+        before = world.fleet.calls()
+        run("resume")
+        world.wait_for_refusal("target h1: expected SHA-256")
+        assert world.fleet.calls() == before
 
 
 def test_one_cycle_and_a_plan_verify_as_well(world: SignedFleet, host: AgentHost):
