@@ -44,6 +44,13 @@ settings.register_profile("whole", settings.get_profile("part"), max_examples=10
 settings.load_profile(os.environ.get("EXAMPLES", "part"))
 
 
+# structlog draws tracebacks with all variables, unless it is told not to, which takes longer than most tests.
+_PROCESSORS = [
+    *structlog.get_config()["processors"][:-1],
+    structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+]
+
+
 # A shell starts background jobs with SIGINT ignored, and the programs that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -86,6 +93,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def _fresh_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Reset the configuration of logs before and after each test."""
     monkeypatch.setattr(log, "_due", False)
-    structlog.reset_defaults()
+    _reset_logs()
     yield
+    _reset_logs()
+
+
+def _reset_logs() -> None:
     structlog.reset_defaults()
+    structlog.configure(processors=_PROCESSORS)

@@ -13,6 +13,10 @@ _PERSON = {
     "GIT_COMMITTER_EMAIL": "tester@example.com",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
+    # After a commit, git would start two programs to look whether to collect garbage.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "maintenance.auto",
+    "GIT_CONFIG_VALUE_0": "false",
 }
 
 
