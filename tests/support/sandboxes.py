@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: The directory of the installed programs.
 PROGRAMS = Path(sys.executable).parent
 
+_STARTING_NOTHING = {"push", "rpm", "status", "stop"}
+
 
 @contextlib.contextmanager
 def ended_with_the_tests(directory: Path) -> Iterator[None]:
@@ -49,7 +51,9 @@ class SandboxCommands:
         self.directory = directory
 
     def sandbox(self, verb: str, *arguments: object, timeout: float = 240) -> Done:
-        """Run ``zkdeployment sandbox VERB -d DIR …`` as a process."""
+        """Run ``zkdeployment sandbox VERB -d DIR …``, as a process if the verb starts others."""
+        if verb in _STARTING_NOTHING:
+            return invoke("sandbox", verb, "-d", self.directory, *arguments)
         return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *arguments, timeout=timeout)
 
     def shell(self, *arguments: object, timeout: float = 240) -> Done:

@@ -24,6 +24,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.unmeasured)
 
 
+@pytest.fixture
+def unmeasured_programs(monkeypatch):
+    """Measure only this process: other tests start the same programs."""
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+
+
 @pytest.fixture(scope="module")
 def place():
     """Return a directory with a short path, outside pytest's temporary directory."""

@@ -55,6 +55,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
     assert not directory.exists()
 
 
+@pytest.mark.usefixtures("unmeasured_programs")
 def test_a_kept_fleet_runs_on_and_the_last_messages_name_its_page_and_the_command_to_end_it(
     directory, monkeypatch, capsys
 ):
@@ -75,6 +76,7 @@ def test_a_kept_fleet_runs_on_and_the_last_messages_name_its_page_and_the_comman
     assert sandbox_processes(directory) == []
 
 
+@pytest.mark.usefixtures("unmeasured_programs")
 def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monkeypatch):
     def play_stages(scenario):
         scenario.check(holds=False, text="the moon is made of cheese")

@@ -195,6 +195,7 @@ def test_an_invalid_package_or_directory_is_refused(box, tmp_path):
     assert box.sandbox("push", text).returncode == 2
 
 
+@pytest.mark.usefixtures("unmeasured_programs")
 def test_two_sandboxes_live_side_by_side(box, make_box):
     other = make_box("other")
     printed = json.loads(other.up("--hosts", "1", "--no-syncer", "-o", "json").stdout)
@@ -207,6 +208,7 @@ def test_two_sandboxes_live_side_by_side(box, make_box):
     assert box.status == before
 
 
+@pytest.mark.usefixtures("unmeasured_programs")
 def test_down_ends_processes_that_survived_a_crash(box, make_box):
     crashed = make_box("crashed")
     crashed.up("--hosts", "1", "--samples")
@@ -226,6 +228,7 @@ def test_down_ends_processes_that_survived_a_crash(box, make_box):
     assert box.status["hosts"]["host1"]["pid"] is not None
 
 
+@pytest.mark.usefixtures("unmeasured_programs")
 def test_down_ends_the_processes_of_a_sandbox_whose_directory_was_removed(make_box):
     gone = make_box("gone")
     gone.up("--hosts", "1")

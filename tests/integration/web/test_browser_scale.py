@@ -17,6 +17,8 @@ from zkdeployment.errors import UnreachableError
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.user import Role
 
+pytestmark = pytest.mark.unmeasured
+
 SIZE = 10_000
 REVISION = "b" * 40
 

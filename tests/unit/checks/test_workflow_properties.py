@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.check_instances import KEY, wanted
@@ -133,7 +133,6 @@ def played(events):
     return course
 
 
-@settings(max_examples=200, deadline=None)
 @given(HISTORY)
 def test_between_two_active_configurations_the_first_is_undeployed_once_before_the_second_is_deployed(events):
     done = played(events).done
@@ -148,7 +147,6 @@ def test_between_two_active_configurations_the_first_is_undeployed_once_before_t
             deployed = None
 
 
-@settings(max_examples=200, deadline=None)
 @given(HISTORY)
 def test_every_deleted_instance_ends_in_awaiting_deletion_once_its_system_answers(events):
     course = played([*events, ("delete", None)])
@@ -157,7 +155,6 @@ def test_every_deleted_instance_ends_in_awaiting_deletion_once_its_system_answer
     assert not course.poked
 
 
-@settings(max_examples=200, deadline=None)
 @given(HISTORY, WANTED)
 def test_every_wish_is_active_in_the_end_and_nothing_else_is(events, wish):
     course = played([*events, ("want", wish)])
@@ -170,7 +167,6 @@ def test_every_wish_is_active_in_the_end_and_nothing_else_is(events, wish):
     assert not course.poked
 
 
-@settings(max_examples=200, deadline=None)
 @given(HISTORY)
 def test_only_instances_with_something_to_fetch_are_poked(events):
     course = Course()

@@ -100,6 +100,7 @@ def test_an_unreadable_node_is_an_error_with_advice():
         decode_state(b"{}")
 
 
+@pytest.mark.unmeasured
 def test_ten_thousand_hosts_fit_into_a_node_whatever_their_errors_are():
     hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts(rack=f"rack{number % 50}") for number in range(10_000)}
     racks = [
@@ -124,6 +125,7 @@ def worst_hosts(random):
     return {random_text(random, 36): Facts() for _ in range(10_000)}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("reporting", [True, False], ids=["reports", "errors"])
 def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting):
     random = Random(1)
@@ -146,6 +148,7 @@ def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting)
     assert read.rollout == state.rollout
 
 
+@pytest.mark.unmeasured
 def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
     random = Random(2)
     hosts = worst_hosts(random)
