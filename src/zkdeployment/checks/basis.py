@@ -47,8 +47,8 @@ class CheckedHost:
 class CheckBasis:
     """What the check instances of a publication follow from.
 
-    ``configurations`` are the configurations by name. ``targets`` are the published ones, without those that are
-    withheld. ``properties`` are the properties of each service node, with links resolved. ``hosts`` are all known
+    ``configurations`` are the configurations by name. ``targets`` are the published targets, without withheld
+    services. ``properties`` are the properties of each service node, with links resolved. ``hosts`` are all known
     hosts by id.
     """
 

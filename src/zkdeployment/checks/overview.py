@@ -164,10 +164,10 @@ def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
 class SystemBacklog:
     """A monitoring system: its callback, its last contacts, and the instances that wait for it.
 
-    ``flagged`` are those with an update that the system was not notified of, ``open`` those that wait to be
-    deployed or undeployed, and ``failed`` those that the system could not deploy or undeploy. ``waiting_since`` is
-    when the first of the waiting ones entered its state; ``None`` if none waits. Times are in seconds since the
-    epoch.
+    ``flagged`` are the instances with an update that the system was not notified of, ``open`` the instances that
+    wait to be deployed or undeployed, and ``failed`` the instances that the system could not deploy or undeploy.
+    ``waiting_since`` is when the first of the waiting instances entered its state; ``None`` if none waits. Times
+    are in seconds since the epoch.
     """
 
     name: str

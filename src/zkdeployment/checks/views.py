@@ -83,8 +83,8 @@ def check_to_json(
 ) -> dict[str, Value]:
     """Return a configuration as ``checks show -o json`` prints it.
 
-    ``content`` is its document, ``instances`` are those that it wants, ``states`` counts those that exist by their
-    states.
+    ``content`` is its document, ``instances`` are the instances that it wants, and ``states`` has the number of
+    existing instances in each state.
     """
     found = tuple(instances)
     return {

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class IntentsChange:
     """The published records, the intents of the next publication, and what they do to the instances.
 
-    ``services`` are those that each intent governs. ``finals`` are the final statuses it records: those
-    of terminated instances whose intents are instantiated again.
+    ``services`` are the services that each intent governs. ``finals`` are the final statuses that the publication
+    records: those of terminated instances whose intents are instantiated again.
     """
 
     before: Mapping[IntentSubject, IntentRecord]

@@ -23,13 +23,13 @@ class Published:
     ``revision`` is the revision whose tree and targets are completely published, if there is one. ``exact`` is the
     fingerprint of its text, if its live top-level nodes equal the text and no other node deploys anything.
     ``managed`` are the paths of the live top-level nodes that a ``.zk`` file of any published revision contained;
-    ``begun`` are those that only an unfinished publication created. ``stamp`` is the data version of the node that
-    holds these values: it changes with each publication and each manual import. ``sequence`` grows with each
-    publication, also of the same revision; 0 means that nothing was published. ``since`` is the sequence of the
-    last publication that changed nodes, targets or the strategy; 0 if it is not recorded. ``ordered`` is the
-    revision that hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout, if
-    there is one. A manual import clears ``revision``, but neither of these two. ``intents`` is the number of
-    published intents, ``None`` if none was ever published.
+    ``begun`` are the paths of nodes that only an unfinished publication created. ``stamp`` is the data version of
+    the node that holds these values: it changes with each publication and each manual import. ``sequence`` grows
+    with each publication, also of the same revision; 0 means that nothing was published. ``since`` is the sequence
+    of the last publication that changed nodes, targets or the strategy; 0 if it is not recorded. ``ordered`` is
+    the revision that hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout,
+    if there is one. A manual import clears ``revision``, but neither ``ordered`` nor ``strategy``. ``intents`` is
+    the number of published intents, ``None`` if none was ever published.
     """
 
     revision: Revision | None = None
@@ -70,9 +70,9 @@ class DeploymentBasis:
 class OrderEntry:
     """The hosts, by id and sorted, for whose deployments of one service others wait.
 
-    ``hosts`` are all that are expected to deploy the service. ``gaining`` are those of them that did not have it
-    before: the hosts that lose the service keep it until these have it. ``absent`` are those that were not
-    registered when the publication was made.
+    ``hosts`` are all hosts that are expected to deploy the service. ``gaining`` are the hosts among them that did
+    not have the service before: hosts that lose the service keep it until the gaining hosts have it. ``absent``
+    are the hosts among them that were not registered when the publication was made.
     """
 
     hosts: tuple[str, ...] = ()

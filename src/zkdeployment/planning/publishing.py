@@ -208,9 +208,9 @@ def draft(
 
     Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
     cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
-    publication created are deleted unless a file has them; with ``prune`` so are all managed ones. ``intents`` are
-    those that withhold services (``None``: those of the revision). If the publication is to be signed, it deploys
-    what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
+    publication created are deleted unless a file has them; with ``prune`` so are all managed nodes. ``intents``
+    are the intents that withhold services (default: the intents of the revision). If the publication is to be
+    signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: The sequence of the signature of the revision ``initial``: below that of every publication.
 _FIRST = 1
 
-#: Seconds between two replacements of a signature that cannot be verified. It may be that of another syncer, which
-#: does the same.
+#: Seconds between two replacements of a signature that cannot be verified. Another syncer may have made it, and do
+#: the same.
 _PAUSE = 3600.0
 
 

@@ -25,8 +25,8 @@ class PaperTransaction:
     """A package transaction of all hosts with the same packages and the same change.
 
     ``present`` are all packages before the transaction. Of these, ``stay`` are the packages that must not change,
-    ``stay_in_any_version`` the names of those that may get another version. ``install`` are the packages that
-    come, ``remove`` the names of those that go.
+    and ``stay_in_any_version`` the names of packages that may get another version. ``install`` are the packages to
+    install, ``remove`` the names of the packages to remove.
     """
 
     present: frozenset[Package]

@@ -20,8 +20,8 @@ def unchanged_deployments(difference: SoftwareDifference, ended: Collection[Depl
     """Return the wanted deployments that are not run again, because nothing changed since they were deployed.
 
     ``ended`` are undeployed in the same plan; one that passes to another application may be among them. The
-    deployments of one checkout are all run again or not at all, because running one renews the checkout. Those of
-    the role controller's package are always run again.
+    deployments of one checkout are all run again or not at all, because running one renews the checkout. The
+    deployments of the role controller's package are always run again.
     """
     assignments, markers = difference.wanted.assignments, markers_by_deployment(difference.inventory)
     unchanged = frozenset(

@@ -41,9 +41,9 @@ def end_deployments(
 ) -> EndingDeployments:
     """Return the undeployments of recorded deployments that are not ``wanted``.
 
-    ``services`` are the paths of services in the tree, ``lasting`` those that the host keeps until other hosts
-    have them. Deployments without a lock come first, the one whose lock is handed over comes last. A service that
-    becomes another application, or whose software makes room for other software, is not kept. Raises
+    ``services`` are the paths of services in the tree, ``lasting`` the paths of services that the host keeps until
+    other hosts have them. Deployments without a lock come first, the one whose lock is handed over comes last. A
+    service that becomes another application, or whose software makes room for other software, is not kept. Raises
     ``HostFilesError`` if a script is lost and cannot be reinstalled.
     """
     assignments, inventory = difference.wanted.assignments, difference.inventory

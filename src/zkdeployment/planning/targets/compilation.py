@@ -1,4 +1,4 @@
-"""The compilation of a tree with intents: all targets, and those that are deployed."""
+"""The compilation of a tree with intents: all targets, and the targets that are deployed."""
 
 from __future__ import annotations
 
