@@ -138,7 +138,7 @@ class BootedMachine:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=300,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
             check=False,
         )
@@ -160,7 +160,7 @@ class BootedMachine:
 
     def _ended(self) -> int:
         assert self._container is not None
-        return self._container.wait(120)
+        return self._container.wait(300)
 
     def _console(self) -> str:
         return (self._directory / "console").read_text(encoding="utf-8", errors="replace")[-2000:]

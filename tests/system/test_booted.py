@@ -55,7 +55,7 @@ UPGRADED = "patches = ['zkdeployment 0.1.0-2']"
 HOSTS = ("app1", "app2", "app3")
 
 # Building the RPM takes most of a minute.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 _TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_fleet_keeps_its_invariants_under_faults(tmp_path):
     done = subprocess.run(
         [
@@ -21,7 +21,7 @@ def test_a_fleet_keeps_its_invariants_under_faults(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=290,
+        timeout=850,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all invariants held" in done.stdout

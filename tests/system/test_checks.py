@@ -16,7 +16,7 @@ from support.rpm_building import build_rpm
 from support.waiting import wait_until
 from zkdeployment.nagios.status_file import read_status_file
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 TREE = """\
 /demo

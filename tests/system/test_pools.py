@@ -28,7 +28,7 @@ DUFFY = [line.split() for _, block in blocks("pools", "sh") for line in block.sp
 
 VERBS = {"list-pools", "show-pool", "request-session", "list-sessions", "show-session", "retire-session"}
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

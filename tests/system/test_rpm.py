@@ -89,7 +89,7 @@ PLAYBOOK = """\
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 # Building the RPM is slow, because it contains everything that a host gets.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 def run(*argv, **options):

@@ -42,7 +42,7 @@ WORKER = "/demo/worker"
 #: The instances of hello (host name and number): host1 runs two.
 _INSTANCES = {("host1.sandbox", 0), ("host1.sandbox", 1), ("host2.sandbox", 0), ("host3.sandbox", 0)}
 
-_TIMEOUT = 90
+_TIMEOUT = 150
 
 
 class DemoError(ZkdeploymentError):

@@ -45,7 +45,7 @@ def service(zookeeper: str, publishing: Publishing, client: KazooClient) -> Iter
 
 
 @pytest.mark.unmeasured
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_operation_answers_as_described(service: RunningService):
     login, monitoring = service.add_user(Role.ADMIN), service.add_user(Role.MONITORING, "nagios1")
     service.add_user(Role.TENANT)
