@@ -432,6 +432,25 @@ def test_a_running_syncer_repairs_buckets(signing: Publishing, keys):
     assert standing(signing, keys)[0] == "old"
 
 
+def test_a_target_that_alone_was_changed_is_written_again_by_a_forced_publication(signing: Publishing):
+    signing.push(TREE)
+    node = "/zkdeployment/targets/h2"
+    with signing.syncer() as syncer:
+        syncer.sync()
+        target = signing.client.get(node)[0]
+        signing.client.set(node, target.replace(b'"n":1', b'"n":9'))
+        assert syncer.sync().draft is None
+        assert damages(signing) == ["target h2"]
+        syncer.sync(SyncOptions(force=True))
+        assert not damages(signing)
+        signing.client.delete(node)
+        signing.client.create("/zkdeployment/targets/h7", b"[]")
+        assert damages(signing) == ["target h7"]
+        syncer.sync(SyncOptions(force=True))
+        assert not damages(signing)
+        assert signing.client.get(node)[0] == target
+
+
 def test_an_idle_syncer_reads_only_buckets_that_have_changed(signing: Publishing, monkeypatch):
     follow, numbers_of_reads = Session.follow, []
 
