@@ -5,7 +5,6 @@ tab in ``web/views/frame.py``.
 """
 
 from zkdeployment.web.pages import (
-    acts,
     api_docs,
     audit,
     checks,
@@ -17,12 +16,13 @@ from zkdeployment.web.pages import (
     locks,
     login,
     plan,
-    pool_acts,
     pools,
     rollout,
     services,
     static_files,
 )
+from zkdeployment.web.pages.acts import fleet as fleet_acts
+from zkdeployment.web.pages.acts import pools as pool_acts
 
 PAGE_ROUTERS = (
     login.router,
@@ -38,7 +38,7 @@ PAGE_ROUTERS = (
     history.router,
     locks.router,
     plan.router,
-    acts.router,
+    fleet_acts.router,
     audit.router,
     static_files.router,
     api_docs.router,

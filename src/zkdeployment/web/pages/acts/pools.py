@@ -14,8 +14,8 @@ from zkdeployment.web.access.rights import Tenant
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import error_status
 from zkdeployment.web.feed_progress import wait_for_reading
-from zkdeployment.web.pages.act_forms import FormFields, show_form
-from zkdeployment.web.pages.prepared_pool_acts import PreparedPoolAct, prepare_pool_act
+from zkdeployment.web.pages.acts.forms import FormFields, show_form
+from zkdeployment.web.pages.acts.prepared_pools import PreparedPoolAct, prepare_pool_act
 from zkdeployment.web.views.pools.links import PAGE
 
 router = APIRouter(include_in_schema=False)

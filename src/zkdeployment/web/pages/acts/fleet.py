@@ -17,8 +17,8 @@ from zkdeployment.web.acts import check_right
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import error_status
 from zkdeployment.web.feed_progress import wait_for_reading
-from zkdeployment.web.pages.act_forms import FormFields, show_form
-from zkdeployment.web.pages.prepared_acts import PreparedAct, prepare_act
+from zkdeployment.web.pages.acts.forms import FormFields, show_form
+from zkdeployment.web.pages.acts.prepared import PreparedAct, prepare_act
 from zkdeployment.web.views.links import with_job
 
 router = APIRouter(include_in_schema=False)
