@@ -1,8 +1,10 @@
 """Fixtures for all tests."""
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 
 import pytest
 import structlog
@@ -64,11 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Trace the import of modules in one worker only."""
-    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
-        return (yield)
-    with unmeasured():
-        return (yield)
+    """Trace the import of modules in one worker only, and search no garbage among what stays."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    gc.disable()
+    try:
+        with nullcontext() if worker == "gw0" else unmeasured():
+            return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
