@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from support.available_packages import AvailablePackage
 from support.fake_packages import FakePackageManager
@@ -174,9 +174,9 @@ class Fleet:
         data = json.dumps(properties).encode()
         self.client.ensure_path(path.rpartition("/")[0] or "/")
         try:
-            self.client.retry(self.client.set, path, data)
-        except NoNodeError:
             self.client.retry(self.client.create, path, data)
+        except NodeExistsError:  # an agent, too, creates nodes that are missing
+            self.client.retry(self.client.set, path, data)
 
 
 class AgentHost:
