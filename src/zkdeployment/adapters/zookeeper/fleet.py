@@ -81,6 +81,7 @@ class ZooKeeperFleet:
             queues=self._queues,
         )
         self._published_inventory: KnownHost | None = None
+        self._inventory_session: int | None = None
         self._delay = LockDelay(lock_delay)
 
     def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
@@ -200,14 +201,14 @@ class ZooKeeperFleet:
         write_output(self._session, output)
 
     def publish_inventory(self, known: KnownHost) -> None:
-        last = self._published_inventory
-        if last is None:
+        last, current = self._published_inventory, self._session.id
+        if last is None or current != self._inventory_session:  # a new session may be one with a wiped ZooKeeper
             write_inventory(self._session, known)
         elif replace(last, time=known.time) != known:
             replace_inventory(self._session, known)
         else:
             return
-        self._published_inventory = known
+        self._published_inventory, self._inventory_session = known, current
 
     def record_result(self, revision: Revision, result: HostResult) -> None:
         write_result(self._session, revision, result)

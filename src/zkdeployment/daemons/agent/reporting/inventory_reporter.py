@@ -11,6 +11,8 @@ from zkdeployment.model.history import HostResult
 from zkdeployment.model.inventory import KnownHost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.model.cluster import Revision
@@ -28,22 +30,22 @@ class InventoryReporter:
         self._adapters = adapters
         self._local = local
         self._published: KnownHost | None = None
+        self._session: int | None = None
 
     def publish(self) -> None:
         """Read the host's inventory and publish it if it changed."""
-        self._published = None
-        try:
-            known = self._known(self._adapters.inventory())
-            self._adapters.fleet.publish_inventory(known)
-        except ZkdeploymentError as error:
-            get_logger().warning("inventory-not-published", reason=str(error))
-            return
-        self._published = known
+        self._write(lambda: self._known(self._adapters.inventory()))
 
     def catch_up(self) -> None:
-        """Publish the inventory if the last attempt failed or there was none yet."""
-        if self._published is None:
+        """Publish the inventory if the last attempt failed or there was none yet, and again in a new session.
+
+        ZooKeeper may have lost the node together with the session, for example because it was wiped.
+        """
+        published = self._published
+        if published is None:
             self.publish()
+        elif self._session != self._adapters.session():
+            self._write(lambda: published)
 
     def refresh(self) -> None:
         """Publish the inventory if markers or other files of this agent changed; reads no packages otherwise.
@@ -53,6 +55,16 @@ class InventoryReporter:
         published = self._published
         if published is None or published.inventory is None or self._differs(published, published.inventory):
             self.publish()
+
+    def _write(self, read: Callable[[], KnownHost]) -> None:
+        self._published, self._session = None, self._adapters.session()
+        try:
+            known = read()
+            self._adapters.fleet.publish_inventory(known)
+        except ZkdeploymentError as error:
+            get_logger().warning("inventory-not-published", reason=str(error))
+            return
+        self._published = known
 
     def _differs(self, published: KnownHost, inventory: Inventory) -> bool:
         try:

@@ -10,7 +10,7 @@ from kazoo.security import make_acl
 from support.agents import called
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from support.zookeeper import sent_requests
+from support.zookeeper import renew_session, sent_requests
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.inventories import decode
@@ -129,6 +129,19 @@ def test_a_failed_package_change_names_its_packages(fleet, host):
                 "n": None,
                 "packages": ["foo"],
             }
+
+
+def test_an_inventory_that_was_lost_with_the_session_is_published_again(fleet, host):
+    with WrittenFleet(fleet.connection) as written, host.agent() as agent:
+        sequence = written.publish("r1", TREE)
+        host.wait_for_version("r1")
+        agent.reload()
+        wait_until(lambda: published_inventory(fleet).completed == sequence, "the complete inventory")
+        lost = published_inventory(fleet)
+        fleet.client.delete(NODE)
+        renew_session(agent.agent._adapters.fleet._session)
+        wait_until(lambda: fleet.client.exists(NODE) is not None, "the inventory in the new session")
+        assert published_inventory(fleet) == lost
 
 
 def test_a_marker_lost_by_hand_is_reported_and_an_unchanged_one_costs_no_request(fleet, host, monkeypatch):
