@@ -191,7 +191,7 @@ def test_a_replaced_host_registers_its_name_when_the_session_of_the_killed_one_e
     assert client.get_children("/hosts") == ["1"]
     assert client.get("/zkdeployment/host-names/web1.example.com")[0] == b'{"host":"1"}'
     (entry,) = [entry for entry in logs if entry["event"] == "name-is-taken"]
-    assert (entry["name"], entry["host"], entry["seconds"]) == ("web1.example.com", "2", 20)
+    assert (entry["name"], entry["host"], entry["seconds"]) == ("web1.example.com", "2", 60)
 
 
 def test_a_persistent_nodes_version_is_adopted_after_waiting_for_a_name(zookeeper, session, client):
