@@ -145,7 +145,8 @@ class GuardedFleet:
         if not self._is_converged or self.is_owned:
             self._wait_until_idle()
             self.publishing.allowed_signers = None
-            self.publish(any_tree(), strategy_yaml=None)
+            strategy = self.publishing.repository.directory / "strategy.yaml"
+            self.publish(any_tree(), **({"strategy_yaml": None} if strategy.exists() else {}))
             self.converge()
 
     def wait_for_refusal(self, message: str) -> None:
