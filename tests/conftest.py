@@ -53,8 +53,10 @@ _PROCESSORS = [
 ]
 
 
-# A shell starts background jobs with SIGINT ignored, and the programs that tests start would inherit that.
+# A shell starts background jobs with SIGINT ignored, and nohup starts programs with SIGHUP ignored. The programs
+# that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
