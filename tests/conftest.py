@@ -46,7 +46,7 @@ settings.register_profile("whole", settings.get_profile("part"), max_examples=10
 settings.load_profile(os.environ.get("EXAMPLES", "part"))
 
 
-# structlog draws tracebacks with all variables, unless it is told not to, which takes longer than most tests.
+# By default, structlog draws tracebacks with all variables, which takes longer than most tests.
 _PROCESSORS = [
     *structlog.get_config()["processors"][:-1],
     structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
@@ -90,7 +90,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Trace no lines in tests of properties, and in those that are marked: others reach the same lines."""
+    """Measure no coverage in tests of properties and in marked tests: other tests reach the same lines."""
     if item.get_closest_marker("unmeasured") or is_hypothesis_test(getattr(item, "obj", None)):
         with unmeasured():
             return (yield)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def unmeasured() -> Iterator[None]:
-    """Measure no coverage in this block, neither in this process nor in those that the block starts."""
+    """Measure no coverage of this process, and of processes that the block starts, until the block ends."""
     coverage = Coverage.current()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
