@@ -1,18 +1,19 @@
-"""Checks the structure of the program: sizes of folders, modules, classes and functions; unique class names."""
+"""Checks the structure of the program: the sizes of its parts, unique class names, and imports without circles."""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 FOLDER = 24  # modules
-MODULE = 400  # lines
+MODULE = 700  # lines
 CLASS = 320
 FUNCTION = 60
 
@@ -59,11 +60,38 @@ def shared_class_names(files: Sequence[Path]) -> Iterator[str]:
             yield f"{defined[1]}: the class name {name} is taken by {defined[0]}; find another one"
 
 
+def import_circle(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
+    """Yield a problem if modules import each other, also if they do so in functions or for types only."""
+    modules = {
+        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): file for file in files
+    }
+    graph = {name: set(_imported(file, modules)) - {name} for name, file in modules.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][::-1]
+        yield f"{modules[circle[0]]}: modules import each other: {' -> '.join(circle)}; move what both need"
+
+
+def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names if alias.name in modules)
+            case ast.ImportFrom(module=str(package), names=names):
+                for alias in names:
+                    whole = f"{package}.{alias.name}"
+                    if whole in modules:
+                        yield whole
+                    elif package in modules:
+                        yield package
+
+
 def main() -> None:
     """Print all problems; exit with 1 if there are any."""
     files = sorted(SOURCE.rglob("*.py"))
     problems = [problem for file in files for problem in oversized_parts(file)]
-    problems += [*crowded_folders(files), *shared_class_names(files)]
+    problems += [*crowded_folders(files), *shared_class_names(files), *import_circle(files)]
     if problems:
         sys.exit("\n".join(problems))
 

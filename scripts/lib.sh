@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # Sourced by scripts/demo and scripts/test: from a fresh machine with Python 3.11 and git to one on which they run.
 #
+#   explain "$@"              prints what the script does and ends it, if these words ask for help
+#   explain_by MODULE "$@"    the same, from the Python program that the script runs, which needs nothing for that
 #   become_root "$0" "$@"     packages and their databases are root's business; sudo is used where there is one
 #   prepare [EXTRA]           makes .venv with the project (and an extra of it) and installs the system's packages
 #
@@ -13,6 +15,23 @@ say() {
 fail() {
     say "$@"
     exit 1
+}
+
+explain() {
+    is_help "$@" || return 0
+    sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "scripts/${0##*/}"
+    exit 0
+}
+
+explain_by() {
+    local python
+    is_help "${@:2}" || return 0
+    python=$(find_python) || fail "expected Python 3.11 or later on the PATH, and found none; install it"
+    PYTHONPATH=tests exec "$python" -m "$1" --help
+}
+
+is_help() {
+    [[ " $* " == *" --help "* || " $* " == *" -h "* ]]
 }
 
 become_root() {

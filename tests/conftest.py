@@ -13,6 +13,13 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from support.browser import axe_source, browser
 from support.built_rpms import built_rpms
 from support.host_repositories import built_packages, paper_repository
+from support.limits import (
+    _programs_end_with_the_tests,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+    pytest_timeout_set_timer,
+)
 from support.measuring import unmeasured
 from support.rpm_hosts import rpm_repository
 from support.zookeeper import (
@@ -26,6 +33,7 @@ from support.zookeeper import (
 from zkdeployment import log
 
 __all__ = [
+    "_programs_end_with_the_tests",
     "_root_client",
     "axe_source",
     "browser",
@@ -35,6 +43,10 @@ __all__ = [
     "own_zookeeper_server",
     "paper_repository",
     "proxy",
+    "pytest_runtest_makereport",
+    "pytest_runtest_setup",
+    "pytest_runtest_teardown",
+    "pytest_timeout_set_timer",
     "rpm_repository",
     "zookeeper",
     "zookeeper_server",

@@ -81,6 +81,12 @@ class WaitTimeoutError(ZkdeploymentError):
     retry_helps = True
 
 
+class BusyError(ZkdeploymentError):
+    """The service works on as many requests of a kind as it may at once."""
+
+    retry_helps = True
+
+
 class UnreachableError(ZkdeploymentError):
     """ZooKeeper cannot be reached, or the session was lost during an operation."""
 

@@ -115,6 +115,8 @@ def _idling(agent: psutil.Process, bare: psutil.Process, rounds: int) -> Iterato
     before = _wakes(agent), _wakes(bare)
     start = time.perf_counter()
     time.sleep(_IDLE * rounds)  # the measured processes are idle meanwhile
+    # Sessions with a server that started on a busy machine are long, and so is the time between two wake-ups.
+    wait_until(lambda: _wakes(agent) > before[0] and _wakes(bare) > before[1], "both woke up", _PATIENCE)
     minutes = (time.perf_counter() - start) / 60
     after = _wakes(agent), _wakes(bare)
     ours, floor = agent.memory_full_info(), bare.memory_full_info()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from chaos.plan import ACTS
 from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,7 +88,7 @@ class Round:
         self._observer.look_at_hosts()
 
     def _converge(self, chance: Random) -> float:
-        begun = time.monotonic()
+        begun, deadline = time.monotonic(), Deadline(PATIENCE)
         self._operators.settle(chance)
         obstacle: str | None = "nothing was read"
         while not self._checks.findings:
@@ -102,7 +103,7 @@ class Round:
                 self._operators.repair()
             except ZkdeploymentError as error:
                 obstacle = str(error)
-            if time.monotonic() - begun > PATIENCE:
-                self._checks.findings.append(f"the fleet did not converge: {obstacle}")
+            if deadline.passed:
+                self._checks.findings.append(f"the fleet did not converge within {deadline}: {obstacle}")
             time.sleep(_LOOK)
         return time.monotonic() - begun

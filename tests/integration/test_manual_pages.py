@@ -1,11 +1,11 @@
 """``scripts/manual`` makes web pages and man pages, without a warning."""
 
 import os
-import subprocess
 
 import click
 import pytest
 
+from support.commands import run
 from support.manual import HERE, PAGES
 from zkdeployment.cli.program import program
 
@@ -14,8 +14,7 @@ from zkdeployment.cli.program import program
 def built(tmp_path_factory):
     directory = tmp_path_factory.mktemp("manual")
     unmeasured = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    argv = [HERE / "scripts" / "manual", directory]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=110, check=False, env=unmeasured)
+    done = run(HERE / "scripts" / "manual", directory, env=unmeasured)
     assert done.returncode == 0, done.stderr
     return directory
 

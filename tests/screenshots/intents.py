@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.content import IntentContent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -48,6 +48,18 @@ class Attacker:
             self._world.trace(f"attack: {kind}: {', '.join(write.path for write in writes[:4])}")
             self._world.network.ensemble.write(writes, None)
 
+    def forge_node(self, host: str) -> None:
+        """Replace the node of a host whose agent ended by one that an old release's agent would have left."""
+        path, hosts = f"{paths.HOSTS}/{host}", self._nodes.get(paths.HOSTS)
+        if hosts is None:
+            return
+        self.strikes += 1
+        if path in self._nodes:
+            self._world.network.ensemble.write([Write("delete", path)], None)
+        version = json.loads(hosts.data or b"{}").get("version")
+        data = json.dumps({"name": host, "version": version}).encode()
+        self._world.network.ensemble.write([Write("create", path, data)], None)
+
     # One method for each kind
 
     def _swap_targets(self) -> Iterator[Write]:

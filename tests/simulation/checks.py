@@ -22,7 +22,7 @@ from zkdeployment.errors import TreeError
 from zkdeployment.model.plan import Undeploy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from simulation.green import Process
     from simulation.machine import Machine, ScriptCall
@@ -31,13 +31,16 @@ if TYPE_CHECKING:
     from simulation.world import World
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.daemons.agent.plans import HostPlan
-    from zkdeployment.model.deployment import DesiredState
+    from zkdeployment.model.deployment import Deployment, DesiredState
     from zkdeployment.model.host import Identity
 
 #: Seconds that an agent may take from its last look at the cluster version to the start of a script: while a fault
 #: delays its messages, and at other times, with more for each unit of the network's distance.
 GRACE_DISTURBED = 20.0
 GRACE, GRACE_FOR_DISTANCE = 1.0, 0.032
+
+#: The sequence of a publication that is not complete yet.
+_LATER = 2**53
 
 _FAILURE = re.compile(rb"boom-([0-9]+)-")
 
@@ -46,6 +49,7 @@ class Checks:
     """The checks of one world. ``violations`` are sentences; a simulation ends with the first.
 
     ``imported`` are the revisions over which a tree was imported by hand: what they want is not known any more.
+    ``pruned`` are the top-level nodes that a publication removed because no file has them, with its sequence.
     """
 
     def __init__(self, world: World) -> None:
@@ -53,10 +57,13 @@ class Checks:
         self.violations: list[str] = []
         self.scripts = self.commits = 0
         self.imported: set[str] = set()
+        self.pruned: dict[str, int] = {}
         self._trees = LiveTrees()
         self._active: dict[str, ScriptCall] = {}
+        self._cut_off: dict[str, Machine] = {}
         self._stopped_since: float | None = None
         self._revision: str | None = None
+        self._running: object = None  # the cluster version
         self._unreported: dict[int, tuple[Machine, Process, float]] = {}
         self._failures = 0
         self.order = OrderChecks(world, self.fail)
@@ -88,6 +95,9 @@ class Checks:
             if other is not None:
                 self.fail(f"two hosts in {lock}: {other.machine.name} runs {other}, {machine.name} starts {call}")
             self._active[lock] = call
+            half = self._cut_off.get(lock, machine)
+            if half is not machine:
+                self.fail(f"{machine.name} starts {call}, although {half.name} was cut off in {lock}")
 
     def text_for(self, call: ScriptCall) -> object:
         """Return the service's property that a script sees."""
@@ -105,6 +115,26 @@ class Checks:
         for lock, active in list(self._active.items()):
             if active is call:
                 del self._active[lock]
+                self._cut_off.pop(lock, None)
+
+    def script_cut_off(self, call: ScriptCall) -> None:
+        """Note that a script was ended in the middle: its machine continues before any other does."""
+        locks = [lock for lock, active in self._active.items() if active is call and lock.startswith("service")]
+        self.script_ended(call)
+        if self._world.theme.long_scripts and call.machine.present:
+            self._cut_off.update(dict.fromkeys(locks, call.machine))
+
+    def handing_on(self, hand_on: Callable[..., bool]) -> Callable[..., bool]:
+        """Return ``hand_on``, with which agents give up what is kept for them, as a function that notes that."""
+
+        def noted(fleet: Any, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
+            needed = {f"service {deployment.path}" for deployment in pending}
+            for lock, machine in list(self._cut_off.items()):
+                if machine.name == identity.id and lock not in needed:
+                    del self._cut_off[lock]
+            return hand_on(fleet, identity, pending)
+
+        return noted
 
     def failure_seen(self, call: ScriptCall) -> str:
         """Return the message with which an agent hears of a failure, which has to be reported from now on."""
@@ -113,16 +143,20 @@ class Checks:
         self._unreported[self._failures] = (call.machine, process, self._world.now)
         return f"boom-{self._failures}- {call} failed"
 
-    def agent_killed(self, process: Process) -> None:
-        """Forget failures that an agent could not keep before it was killed: its successor tries again."""
+    def agent_ended(self, process: Process, *, was_killed: bool) -> None:
+        """Forget failures that an agent could not keep before it was killed, or on a full disk.
+
+        The agent's successor tries the same deployment again.
+        """
         for number, (machine, owner, _) in list(self._unreported.items()):
-            kept = machine.disk.files.get("failure", b"")
-            if owner is process and f"boom-{number}-".encode() not in kept:
+            is_kept = f"boom-{number}-".encode() in machine.disk.files.get("failure", b"")
+            if owner is process and not is_kept and (was_killed or machine.disk.is_full):
                 del self._unreported[number]
 
     def machine_left(self, machine: Machine) -> None:
-        """Forget the failures of a machine that was switched off for good."""
+        """Forget the failures of a machine that was switched off for good, and where it was cut off."""
         self._unreported = {number: entry for number, entry in self._unreported.items() if entry[0] is not machine}
+        self._cut_off = {lock: other for lock, other in self._cut_off.items() if other is not machine}
 
     # Machines
 
@@ -137,17 +171,20 @@ class Checks:
         if version is not None:
             self.version_recorded(machine, version, f"its file, after a change of its {what},")
 
-    def version_recorded(self, machine: Machine, version: object, where: str) -> None:
-        """Check that a machine has everything of the version that it claims, and nothing else."""
+    def version_recorded(self, machine: Machine, version: object, where: str, sequence: int | None = None) -> None:
+        """Check that a machine has everything of the version that it claims, and nothing else.
+
+        ``sequence`` is that of the publication that the machine has reached, if it claims one.
+        """
         commit = self._commit(version)
         is_controlled = commit is not None and commit.wanted(machine.identity).controller is not None
         self.brackets.version_recorded(machine, is_controlled=is_controlled)
-        problems = self.problems(machine, version)
+        problems = self.problems(machine, version, sequence)
         if problems:
             self.fail(f"{machine.name}: {where} says version {version}, but {'; '.join(problems)}")
 
-    def problems(self, machine: Machine, version: object) -> list[str]:
-        """Return what a machine lacks of a version."""
+    def problems(self, machine: Machine, version: object, sequence: int | None = None) -> list[str]:
+        """Return what a machine lacks of a version, by default with its last publication (``sequence``)."""
         commit = self._commit(version)
         if commit is None:
             return []
@@ -162,12 +199,14 @@ class Checks:
             for deployment in assignment.deployments
         }
         left = {
-            application for application, deployment in machine.markers if self._is_left(deployment.path, commit)
+            application
+            for application, deployment in machine.markers
+            if self._is_left(deployment.path, commit, sequence)
         }
         marked = {
             (deployment.path, deployment.number)
             for _, deployment in machine.markers
-            if not self._is_left(deployment.path, commit)
+            if not self._is_left(deployment.path, commit, sequence)
         }
         problems += [f"{path} {number} has no marker" for path, number in deployments.keys() - marked]
         problems += [f"{path} {number} is still marked" for path, number in marked - deployments.keys()]
@@ -178,7 +217,9 @@ class Checks:
             if machine.version_of(package) != exact:
                 problems.append(f"{package} is {machine.version_of(package)}, not {exact}")
         problems += [
-            f"{name} is still installed" for name in machine.packages.installed() if name not in {*needed, *left}
+            f"{name} is still installed"
+            for name in (*machine.packages.installed(), *machine.checkouts)
+            if name not in {*needed, *left}
         ]
         for key, assignment in deployments.items():
             instance = machine.instances.get(key)
@@ -186,15 +227,19 @@ class Checks:
                 problems.append(f"{key[0]} {key[1]} runs {instance}, not {assignment.version}")
             elif instance.text not in {UNKNOWN, commit.text_of(key[0])}:
                 problems.append(f"{key[0]} {key[1]} runs with other properties: {instance}")
+            elif instance.identity != machine.identity:
+                problems.append(f"{key[0]} {key[1]} runs for {instance.identity}, not for {machine.identity}")
         return sorted(problems)
 
     def _commit(self, revision: object) -> Commit | None:
         """Return the commit of a revision; ``None`` for a version set by hand."""
         return None if str(revision) in self.imported else self._world.repository.commits.get(str(revision))
 
-    def _is_left(self, path: str, commit: Commit) -> bool:
-        """Whether a service was published, and then its file was removed: it stays as it is."""
+    def _is_left(self, path: str, commit: Commit, sequence: int | None) -> bool:
+        """Whether a service was published, and then its file was removed: it stays as it is until it is pruned."""
         top = "/" + path.split("/")[1]
+        if top in self.pruned:
+            return top not in commit.tops and sequence is not None and sequence < self.pruned[top]
         return top not in commit.tops and top in self._world.repository.published_tops
 
     # ZooKeeper
@@ -203,6 +248,7 @@ class Checks:
         """Check a transaction of any client."""
         self.commits += 1
         judged = False
+        self._check_failed(changes)
         for change in changes:
             if change.path.startswith(paths.HOSTS):
                 self._host_written(change)
@@ -210,12 +256,15 @@ class Checks:
             elif change.path.startswith(paths.STOPS):
                 judged = True
             elif change.path == paths.TARGETS:
-                self._targets_written(_properties(change.data).get("version"))
+                self._targets_written(_properties(change.data))
+            elif change.path in self._world.repository.published_tops or change.path in self.pruned:
+                self._top_written(change)
             if b"boom-" in change.data and not change.path.startswith(f"{paths.OUTPUTS}/"):
                 for number in _FAILURE.findall(change.data):
                     self._unreported.pop(int(number), None)
         if judged:
             self._check_stops()
+        self.order.committed(changes)
         self._trees.note(self._world.network.ensemble.leader.nodes, changes)
 
     def read_wanted(self, session: Session, identity: Identity, revision: object) -> DesiredState:
@@ -239,25 +288,54 @@ class Checks:
         }
         return made
 
-    def _targets_written(self, version: object) -> None:
-        commit = self._world.repository.commits.get(str(version))
+    def _targets_written(self, properties: Mapping[str, Any]) -> None:
+        commit = self._world.repository.commits.get(str(properties.get("version")))
         if self._world.theme.signed and self._world.faults.are_active:
             self._world.attacker.remember()
         if commit is not None:
             self._world.repository.published_tops |= commit.tops
+            self.pruned |= {top: properties["sequence"] for top, since in self.pruned.items() if since == _LATER}
             return
         hosts = self._world.network.ensemble.leader.nodes.get(paths.HOSTS)
         running = {} if hosts is None else _properties(hosts.data)
         if running.get("importing") not in self._world.repository.commits and self._revision is not None:
             self.imported.add(self._revision)  # an import by hand, in one transaction or several
 
+    def _top_written(self, change: Change) -> None:
+        """Note that a publication removes a top-level node that no file has, or creates it again."""
+        if change.kind == "delete":
+            self.pruned[change.path] = _LATER
+            self._world.repository.published_tops.discard(change.path)
+            self._world.trace(f"{change.path} is pruned")
+        elif change.kind == "create":
+            self.pruned.pop(change.path, None)
+
     def _host_written(self, change: Change) -> None:
         if change.kind == "delete" or change.path == paths.HOSTS:
             return
         machine = self._world.machines.get(change.path.rpartition("/")[2])
-        version = _properties(change.data).get("version")
-        if machine is not None and version is not None:
-            self.version_recorded(machine, version, "its node")
+        properties = _properties(change.data)
+        version = properties.get("version")
+        node = self._world.network.ensemble.leader.nodes.get(change.path)
+        is_forged = node is not None and not node.owner  # an attacker's: the nodes of agents are ephemeral
+        if machine is not None and version is not None and not is_forged:
+            self.version_recorded(machine, version, "its node", properties.get("sequence"))
+
+    def _check_failed(self, changes: Sequence[Change]) -> None:
+        """Check that a host's failure stops a running fleet only if the fleet deploys what the host failed at."""
+        if not any(
+            change.path == paths.HOSTS and _properties(change.data).get("version") is None for change in changes
+        ):
+            return
+        running = self._commit(self._running)
+        for change in changes:
+            failed = (
+                _properties(change.data).get("revision") if change.path.startswith(f"{paths.STOPS}/") else None
+            )
+            commit = self._commit(failed)
+            if running is None or commit is None or not running.differs(commit):
+                continue
+            self.fail(f"a failure of {failed} stops the fleet, which runs at {self._running}")
 
     def _check_stops(self) -> None:
         """Check that a recorded stop stops the fleet."""
@@ -266,6 +344,7 @@ class Checks:
         version = None if hosts is None else _properties(hosts.data).get("version")
         is_stopped = hosts is not None and version is None
         self._revision = version if isinstance(version, str) else self._revision
+        self._running = version
         if is_stopped != (self._stopped_since is not None):
             self._stopped_since = self._world.now if is_stopped else None
             self._world.trace(f"the cluster version is {version}")
@@ -284,7 +363,8 @@ class Checks:
 
     def _check_wanted(self, call: ScriptCall) -> None:
         commit = self._commit(call.revision)
-        if commit is None or call.is_bracket or self._is_left(call.path, commit):
+        sequence = self.order.plans.get(call.machine.name, 0)
+        if commit is None or call.is_bracket or self._is_left(call.path, commit, sequence):
             return
         wanted = commit.wanted(call.machine.identity)
         assignment = next((entry for entry in wanted.assignments if entry.path == call.path), None)

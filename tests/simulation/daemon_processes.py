@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from simulation.checkouts import MachineCheckouts
 from simulation.machine import MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
@@ -14,6 +16,7 @@ from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.config.settings import Settings
 from zkdeployment.config.sync import SyncSettings
 from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.model.commits import CommitOutcome
 from zkdeployment.wiring import agent as agent_wiring
 from zkdeployment.wiring import coordinator as coordinator_wiring
 from zkdeployment.wiring import syncer as syncer_wiring
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from simulation.machine import Machine
     from simulation.world import World
     from zkdeployment.daemons.control import Control
+    from zkdeployment.ports.commits import CommitOrder
 
 _SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 
@@ -87,18 +91,16 @@ class Daemon:
         self._world.network.scheduler.kill(process)
 
     def _ended(self, process: Process) -> None:
-        if process not in self._world.ended_by_itself:
-            self._world.checks.agent_killed(process)
+        self._world.checks.agent_ended(process, was_killed=process not in self._world.ended_by_itself)
         self._world.network.scheduler.after(_RESTART, self._launch)
 
 
 def agent_daemon(world: World, machine: Machine) -> Daemon:
     """Return the agent of a machine."""
-    settings = Settings(
+    unnamed = Settings(
         source=Path("agent.cfg"),
         zookeeper=_SERVERS,
         root=Path("/simulated") / machine.name,
-        identity=machine.identity,
         named=True,
         run_directory=Path("/simulated") / machine.name,
         lock_delay=world.options.lock_delay,
@@ -107,6 +109,7 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
     )
 
     def main(daemon: Daemon) -> None:
+        settings = replace(unnamed, identity=machine.identity)
         with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, daemon.control):
             agent.run()
 
@@ -145,6 +148,24 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
     return Daemon(world, name, main)
 
 
+class _Commits:
+    """The branch as a place for the coordinator's rollbacks (what these use of ``ports.TreeCommits``)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.trailer = world.repository.trailer
+        self.contains = world.repository.contains
+
+    def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
+        """Push the tree of an earlier revision, once for each rollout."""
+        assert order.once is not None
+        assert not dry_run
+        for revision, rollout in self._world.repository.rollbacks.items():
+            if rollout == order.once[1]:
+                return CommitOutcome(revision, changed=True)
+        return CommitOutcome(self._world.operators.roll_back(str(order.back_to), order.once[1]), changed=True)
+
+
 class _Access:
     """The access of tenants: none."""
 
@@ -172,6 +193,12 @@ class _Nothing:
     def recover(self) -> None:
         """Do nothing."""
 
+    def acquire(self) -> None:
+        """Do nothing: a machine runs one agent."""
+
+    def release(self) -> None:
+        """Do nothing."""
+
     def send(self, *_args: object, **_options: object) -> None:
         """Do nothing."""
 
@@ -186,22 +213,31 @@ def simulated_machines(world: World) -> Iterator[None]:
     def files(root: Path, run: MachineRunDirectory) -> MachineFiles:
         return MachineFiles(world.machines[root.name], run)
 
-    def scripts(*, environment: dict[str, str], **_options: Any) -> Any:
-        return world.machines[environment["ZKDEPLOYMENT_HOST_ID"]].scripts
+    def scripts(*, environment: dict[str, str], tick: Callable[[], None], **_options: Any) -> Any:
+        machine = world.machines[environment["ZKDEPLOYMENT_HOST_ID"]]
+        machine.scripts.tick = tick
+        return machine.scripts
+
+    def checkouts(root: Path, _sources: object) -> Any:
+        return (
+            _Nothing() if world.software is None else MachineCheckouts(world.machines[root.name], world.software)
+        )
 
     replaced: dict[str, Any] = {
         "wiring.agent.RunDirectory": run_directory,
+        "wiring.agent.root_lock": _Nothing,
         "wiring.agent.Filesystem": files,
         "wiring.agent.ScriptRunner": scripts,
         "wiring.host.leases.AuthorizedKeys": _Access,
         "wiring.agent._PROGRAM": _Nothing(),
-        "wiring.agent.CheckoutPlaces": _Nothing,
+        "wiring.agent.CheckoutPlaces": checkouts,
         "wiring.agent.SmtpMailer": _Nothing,
         "wiring.agent._home": lambda: "/root",
         "wiring.agent.arm_failpoints": lambda _settings: None,
         "wiring.agent.SystemdNotifier": _no_supervisor,
         "wiring.syncer.SystemdNotifier": _no_supervisor,
         "wiring.coordinator.SystemdNotifier": _no_supervisor,
+        "wiring.coordinator.open_commits": lambda _settings: contextlib.nullcontext(_Commits(world)),
         "wiring.syncer.open_source": lambda *_args, **_options: world.repository,
         "wiring.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
         **signed_fleet(world),

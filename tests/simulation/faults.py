@@ -26,6 +26,7 @@ _OF_ALL = frozenset(
         "crashes",
         "failing scripts",
         "attack",
+        "restart all",
     }
 )
 
@@ -93,6 +94,10 @@ class Faults:
     def _terminate(self, daemon: Daemon, _process: Process) -> None:
         daemon.terminate()
 
+    def _restart_all(self, _daemon: Daemon, _process: Process) -> None:
+        for machine in self._world.present_machines():
+            self._world.daemons[machine.name].terminate()
+
     def _full_disk(self, daemon: Daemon, _process: Process) -> None:
         if daemon.name in self._world.machines:
             disk = self._world.machines[daemon.name].disk
@@ -147,6 +152,11 @@ class Faults:
 
     def _attack(self, _daemon: Daemon, _process: Process) -> None:
         self._world.attacker.strike()
+
+    def _forged_node(self, daemon: Daemon, _process: Process) -> None:
+        if daemon.name in self._world.machines:
+            daemon.kill()
+            self._world.attacker.forge_node(daemon.name)
 
     def _failing_scripts(self, _daemon: Daemon, _process: Process) -> None:
         self._world.script_failures = self._chance.choice([self._world.theme.failing, 0.05, 0.3])

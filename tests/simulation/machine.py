@@ -13,7 +13,7 @@ from simulation.green import Event, Killed
 from simulation.memory_files import Disk, MemoryPath
 from support.fake_packages import Crash, FakePackageManager
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
-from zkdeployment.errors import ScriptError
+from zkdeployment.errors import ScriptError, ShutdownError
 from zkdeployment.model.inventory import Inventory, Marker
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from zkdeployment.model.plan import PackageChange
     from zkdeployment.ports.host import Transaction
 
+
+#: Seconds between two ticks of an agent whose script runs.
+_POLL = 5.0
 
 #: The property of a service that is not known.
 UNKNOWN = object()
@@ -78,6 +81,7 @@ class ScriptCall:
         self.revision = revision
         self.fails = fails
         self.text: object = UNKNOWN
+        self.identity = machine.identity
         self.ended = Event(machine.world.network.scheduler)
 
     @property
@@ -116,10 +120,14 @@ class ScriptCall:
 
 @dataclass(frozen=True)
 class Instance:
-    """What an instance of a service was deployed with; ``text`` is ``UNKNOWN`` for a version set by hand."""
+    """What an instance of a service was deployed with; ``text`` is ``UNKNOWN`` for a version set by hand.
+
+    ``identity`` is that of the machine when the script began.
+    """
 
     version: str | None
     text: object
+    identity: Identity
 
 
 class MachineScripts:
@@ -127,6 +135,7 @@ class MachineScripts:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self.tick: Callable[[], None] = lambda: None
 
     def run(
         self,
@@ -136,28 +145,45 @@ class MachineScripts:
         revision: Revision,
         directory: str | None = None,
         facts: Mapping[str, str] | None = None,
-        **_more: Any,
+        last_check: Callable[[], None] = lambda: None,
     ) -> None:
         """Run a script to its end; ``name``, ``directory`` and ``facts`` have no effect."""
         del name, directory, facts
         machine, world = self._machine, self._machine.world
         machine.point("script")
+        last_check()
         call = ScriptCall(machine, argv, revision, fails=world.script_fails(machine))
         call.text = world.checks.text_for(call)
         machine.running = call
         world.checks.script_started(call)
         world.network.scheduler.after(world.script_seconds(), lambda: self._end(call))
-        call.ended.wait()
+        self._await(call)
         if call.fails:
             raise ScriptError(world.checks.failure_seen(call))
 
     def cap_outputs(self) -> None:
         """Do nothing."""
 
-    def wait_for_predecessor(self) -> None:
+    def wait_for_predecessor(self, announce: Callable[[str | None, str], None] = lambda _, __: None) -> None:
         """Wait for the script of a killed agent."""
-        if self._machine.running is not None:
-            self._machine.running.ended.wait()
+        call = self._machine.running
+        if call is not None:
+            announce(str(call.revision), str(call))
+            while not call.ended.wait(_POLL if self._ticks else None):
+                self.tick()
+
+    @property
+    def _ticks(self) -> bool:
+        return self._machine.world.theme.long_scripts
+
+    def _await(self, call: ScriptCall) -> None:
+        """Wait for the end of a script; cut the script off if the agent has to end."""
+        try:
+            while not call.ended.wait(_POLL if self._ticks else None):
+                self.tick()
+        except ShutdownError:
+            self._machine.cut_off()
+            raise
 
     def _end(self, call: ScriptCall) -> None:
         machine = self._machine
@@ -168,7 +194,9 @@ class MachineScripts:
             if call.undeploys:
                 machine.instances.pop((call.path, call.number), None)
             else:
-                machine.instances[call.path, call.number] = Instance(machine.version_of(call.package), call.text)
+                machine.instances[call.path, call.number] = Instance(
+                    machine.version_of(call.package), call.text, call.identity
+                )
         machine.world.checks.script_ended(call)
         call.ended.set()
 
@@ -187,10 +215,11 @@ class MachineFiles:
     def inventory(self, packages: Packages) -> Inventory:
         """Return what is on the machine."""
         machine = self._machine
-        names = {name for name in packages if name.startswith(("app", "ctl"))}
+        checkouts = machine.checkouts
+        names = {name for name in packages if name.startswith(("app", "ctl"))} | checkouts.keys()
         controllers = frozenset(name for name in names if name.startswith("ctl"))
         markers = tuple(machine.markers[key] for key in sorted(machine.markers))
-        known = {*machine.managed.values(), *(marker.application for marker in markers)}
+        known = {*machine.managed.values(), *checkouts, *(marker.application for marker in markers)}
         return Inventory(
             packages=packages,
             scripts={name: _script(name) for name in sorted(names - controllers)},
@@ -198,6 +227,7 @@ class MachineFiles:
             markers=markers,
             managed=dict(machine.managed),
             originals=dict(machine.originals),
+            checkouts=checkouts,
             applications=frozenset(machine.etc & known),
             controllers=controllers,
             deployments_started=machine.deployments_started,
@@ -273,7 +303,7 @@ class MachineFiles:
 
     def write_version(self, revision: Revision, sequence: int = 0) -> None:
         """Record the version."""
-        self._machine.world.checks.version_recorded(self._machine, revision, "its file")
+        self._machine.world.checks.version_recorded(self._machine, revision, "its file", sequence)
         self._run.write_version(revision, sequence)
 
     def _change(self, act: Callable[[], object]) -> None:
@@ -333,8 +363,15 @@ class Machine:
         content = self.disk.files.get("host_version")
         return None if content is None else json.loads(content)
 
+    @property
+    def checkouts(self) -> dict[str, str]:
+        """The checkouts with their recorded versions; none unless the theme has checkouts."""
+        return {} if self.world.software is None else self.world.software.checked_out(self)
+
     def version_of(self, package: str) -> str | None:
-        """Return the version of an installed package."""
+        """Return the version of an installed package, or of the content of a checkout."""
+        if self.world.software is not None and package in self.checkouts:
+            return self.world.software.version_in(self)
         have = self.packages.installed().get(package, ())
         return have[0].version if have else None
 
@@ -372,7 +409,14 @@ class Machine:
         call, self.running = self.running, None
         if call is not None:
             call.fails = True
-            self.world.checks.script_ended(call)
+            self.world.checks.script_cut_off(call)
+
+    def cut_off(self) -> None:
+        """End the script that runs, as an agent does that has to end itself."""
+        call = self.running
+        self.switch_off()
+        assert call is not None
+        call.ended.set()
 
 
 def _script(package: str) -> str:

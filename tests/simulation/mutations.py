@@ -7,17 +7,29 @@ mechanism of safety; ``DEFECTS`` restore a behaviour that was mended, as a small
 from __future__ import annotations
 
 import contextlib
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from zkdeployment.adapters.zookeeper import service_orders
+from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService
+from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client import session as session_module
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Delete, Set
+from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
+from zkdeployment.adapters.zookeeper.locks import role_locks
+from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
 from zkdeployment.adapters.zookeeper.operator import stops
 from zkdeployment.adapters.zookeeper.publication import builder
+from zkdeployment.daemons.agent import plans
+from zkdeployment.daemons.agent.agent_cycle import AgentCycle
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
 from zkdeployment.daemons.agent.steps.step_effects import StepEffects
-from zkdeployment.planning.precedence.progress import OrderWait
+from zkdeployment.daemons.coordinator import coordinator
+from zkdeployment.model.plan import Plan
+from zkdeployment.model.publication import OrderEntry, Published
+from zkdeployment.planning.precedence.progress import OrderProgress, OrderWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +95,7 @@ def role_lock_kept() -> contextlib.AbstractContextManager[Any]:
     """Let a host whose failure is tolerated keep its role's lock, and set no deadline for phases."""
     stack = contextlib.ExitStack()
     stack.enter_context(
-        mock.patch("zkdeployment.daemons.agent.rollout_gate.RolloutGate._hand_on_role", return_value=None)
+        mock.patch("zkdeployment.daemons.agent.rollout_gate.RolloutGate._hand_on_locks", return_value=None)
     )
     stack.enter_context(mock.patch("zkdeployment.rollout.timekeeping.PROGRESS_DEADLINE", float("inf")))
     return stack
@@ -131,6 +143,38 @@ def verified_properties_ignored() -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
+def forged_nodes_believed() -> Iterator[None]:
+    """Let hosts with publishers adopt the version in a node that an old release's agent could have left."""
+    register = HostRegistration.register
+
+    def believing(self: Any, host: Any, *, adopt: bool, patient: bool = True) -> Any:
+        del adopt
+        return register(self, host, adopt=self._identity is None, patient=patient)
+
+    with mock.patch.object(HostRegistration, "register", believing):
+        yield
+
+
+def installed_repositories_used() -> contextlib.AbstractContextManager[Any]:
+    """Update a copy of the installed checkout, with its repository, as agents once did."""
+
+    def prepare(self: Any, package: str, renew: Any) -> Any:
+        place, copy = self.root / "opt" / package, self.root / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        if place.exists():
+            shutil.copytree(place, copy, symlinks=True)
+        renew(copy)
+        return copy
+
+    return mock.patch("zkdeployment.adapters.checkouts.pristine.PristineCopies.prepare", prepare)
+
+
+def names_before_commits() -> contextlib.AbstractContextManager[Any]:
+    """Let tags and branches that are named like a commit take precedence over the commit."""
+    return mock.patch("zkdeployment.adapters.checkouts.git.is_commit", return_value=False)
+
+
+@contextlib.contextmanager
 def ending_skipped() -> Iterator[None]:
     """Record a version although the last script of the role's controller has not run."""
     run = StepEffects._run_controller
@@ -149,6 +193,33 @@ def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.multiple(module, _keep=lambda _self, _failure: None, restore=lambda _self: None)
 
 
+def obsolete_failures_stop() -> contextlib.AbstractContextManager[Any]:
+    """Stop the fleet because of a failure, whatever it deploys by now."""
+    return mock.patch("zkdeployment.model.publication.Published.is_wanted", return_value=True)
+
+
+@contextlib.contextmanager
+def former_roles_kept() -> Iterator[None]:
+    """Let a host leave only the queue of the role that it has, and only its mark in that role."""
+
+    def of_role(session: Any, identity: Any) -> list[Any]:
+        return role_locks.requests_of(session, identity.id, [identity.role] if identity.role else [])
+
+    def leave(session: Any, identity: Any, _joined: object) -> list[str]:
+        for request in of_role(session, identity):
+            session.commit(Delete(request.path))
+        if role_locks.read_out_of_service(session).get(identity.id, "") == identity.role:
+            session.commit(Delete(paths.out_of_service_path(identity.id)))
+        return []
+
+    def hand_on(*arguments: Any, former: bool = False) -> list[str]:
+        return [] if former else role_locks.hand_on(*arguments)
+
+    store = "zkdeployment.adapters.zookeeper.fleet"
+    with mock.patch(f"{store}.leave", leave), mock.patch(f"{store}.hand_on", hand_on):
+        yield
+
+
 @contextlib.contextmanager
 def stops_uncompared() -> Iterator[None]:
     """Forget the stops of a fleet that is resumed without a look at stops recorded meanwhile."""
@@ -162,6 +233,71 @@ def stops_uncompared() -> Iterator[None]:
         yield
 
 
+def orphans_unprotected() -> contextlib.AbstractContextManager[Any]:
+    """Let only the lock delay protect a script whose agent was killed and waits for it."""
+    return mock.patch("zkdeployment.adapters.zookeeper.host_registration.keep_works", return_value=[])
+
+
+@contextlib.contextmanager
+def cut_off_work_released() -> Iterator[None]:
+    """Release the lock of a service when an agent that has to end cuts its script off."""
+    with mock.patch(f"{_LOCK}.keep", ZooKeeperServiceLock.release):
+        yield
+
+
+@contextlib.contextmanager
+def missing_order_ends_waits() -> Iterator[None]:
+    """Take a missing entry of an order for one that all hosts have finished."""
+    progress = ZooKeeperAwaitedService.progress
+
+    def loose(self: Any) -> OrderProgress:
+        if self._session.get(self._path) is None:
+            return OrderProgress(OrderEntry())
+        return progress(self)
+
+    with (
+        mock.patch.object(ZooKeeperAwaitedService, "progress", loose),
+        mock.patch.object(service_orders, "check_current"),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def revision_counts_as_publication() -> Iterator[None]:
+    """Let a host that has the revision take part in the order of its next publication, but follow nothing else."""
+    compare = AgentCycle._compare
+
+    def blind(self: Any, revision: Any, published: Any, gate: Any) -> Any:
+        host = self._reporting.host
+        if revision != host.version or host.has_reached(published.effective_since):
+            return compare(self, revision, published, gate)
+        identity, sequence = host.identity, published.effective_since
+        if published.revision == revision:
+            wanted = plans._wanted(self._adapters, identity, revision)
+            plans._take_part(self._adapters, identity, wanted, Plan(), sequence)
+        return compare(self, revision, Published(), gate)
+
+    with mock.patch.object(AgentCycle, "_compare", blind):
+        yield
+
+
+def identity_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Let services with ``rerun = 'changed'`` keep what was run while the host had another name or role."""
+    plan = plans.plan
+    return mock.patch.object(plans, "plan", lambda *wanted, **facts: plan(*wanted, **facts | {"identity": None}))
+
+
+def recovery_of_the_last_publication_only() -> contextlib.AbstractContextManager[Any]:
+    """Roll back a failed rollout only if its revision was not published again while it was under way."""
+    pending = coordinator.is_recovery_pending
+
+    def strict(snapshot: Any) -> bool:
+        state = snapshot.state
+        return pending(snapshot) and state is not None and state.sequence == snapshot.published.sequence
+
+    return mock.patch.object(coordinator, "is_recovery_pending", strict)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try."""
@@ -173,22 +309,35 @@ class Mutation:
 
 MUTATIONS = {
     "no lock check": Mutation(no_lock_check, "order", first=8),
-    "no stop check": Mutation(no_stop_check, "mixed"),
-    "no compare-and-set": Mutation(no_compare_and_set, "stops", first=4),
+    "no stop check": Mutation(no_stop_check, "mixed", first=2),
+    "no compare-and-set": Mutation(no_compare_and_set, "stops", first=5),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
-    "order between services ignored": Mutation(order_ignored, "order"),
+    "order between services ignored": Mutation(order_ignored, "order", first=2),
     "the end of a role's bracket is skipped": Mutation(ending_skipped, "strategies"),
-    "signatures ignored": Mutation(signatures_ignored, "attacks"),
-    "old publications believed": Mutation(old_publications_believed, "attacks"),
-    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=30),
-    "changed properties ignored": Mutation(properties_ignored, "order"),
+    "signatures ignored": Mutation(signatures_ignored, "attacks", first=2),
+    "old publications believed": Mutation(old_publications_believed, "attacks", first=4),
+    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
+    "changed properties ignored": Mutation(properties_ignored, "order", first=7),
 }
 
 DEFECTS = {
     "the version stands while the host changes": Mutation(version_not_given_up, "mixed"),
-    "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=9),
-    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=11),
+    "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=13),
+    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=19),
     "an import mixes two trees": Mutation(imports_unseen, "imports", first=6),
-    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=19),
+    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=38),
     "a stop survives a resume": Mutation(stops_uncompared, "stops"),
+    "git runs in the repository of a service's user": Mutation(installed_repositories_used, "checkouts"),
+    "a tag is taken for a commit": Mutation(names_before_commits, "checkouts"),
+    "a host with publishers believes a forged node": Mutation(forged_nodes_believed, "attacks"),
+    "a host of another role keeps the lock of its former role": Mutation(former_roles_kept, "roles", first=3),
+    "a repeated publication ends waits": Mutation(missing_order_ends_waits, "repetitions", first=3),
+    "what is pruned stays on converged hosts": Mutation(revision_counts_as_publication, "repetitions", first=3),
+    "another name or role of a host is ignored": Mutation(identity_ignored, "repetitions", first=3),
+    "a repeated publication prevents the rollback": Mutation(
+        recovery_of_the_last_publication_only, "rollbacks", first=2
+    ),
+    "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages"),
+    "a script that outlives its agent loses its lock": Mutation(orphans_unprotected, "restarts"),
+    "a terminated agent gives its half-done service away": Mutation(cut_off_work_released, "restarts", first=2),
 }

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.themes import ACTS
 from support.strategies import canary_first
+from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Set
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.model.act import Act
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
 from zkdeployment.model.publishing.tree_change import TreeChange
+from zkdeployment.rollout.recovery import RecoveryStage
 from zkdeployment.rollout.state import Directive
 from zkdeployment.wiring.operator import operator_adapters
 
@@ -48,8 +53,10 @@ class Operators:
         self.obstacle = "the operators have not finished"
         self._plan = TreePlan()
         self._plans: dict[str, TreePlan] = {}
+        self._left: dict[int, ServicePlan] = {}  # without a file, but perhaps still live
         self._adapters: OperatorAdapters | None = None
         self._last_repair = 0.0
+        self._unrecovered = 0  # looks at a fleet that waits for its rollback
         hosts = [f"h{number}" for number in range(world.options.hosts) if world.role_of[number] is None]
         self._names = [*hosts, *world.roles]
 
@@ -67,6 +74,8 @@ class Operators:
             self._plan.controllers = {"web": chance.choice(VERSIONS)}
             self._plan.services[0].targets = {"web": 1}
             self._choose_strategy()
+        elif self._world.theme.controlled:
+            self._plan.controllers = {role: chance.choice(VERSIONS) for role in self._world.roles}
         else:
             if chance.random() < 0.5:
                 self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
@@ -85,10 +94,14 @@ class Operators:
                 world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
                 self._attempt(self._act)
             world.faults.end()
+            if world.theme.rollbacks:
+                self._attempt(self._fail_a_rollout)
             is_pushed = world.chance.random() < 0.5 and not world.theme.tolerant
             if world.options.faults and (self._lacks_package() or is_pushed):
                 self._change()
                 self._push()
+            if "prune" in world.theme.acts:
+                self._attempt(self._prune_removed_file)
             while not self.converged:
                 world.network.scheduler.sleep(_LOOK)
                 obstacle = self._find_obstacle()
@@ -156,6 +169,17 @@ class Operators:
         if len(self._world.present_machines()) > 2:
             self._world.remove_machine(self._world.chance.choice(self._world.present_machines()[1:]))
 
+    def _change_role(self) -> None:
+        world = self._world
+        machines = [
+            machine
+            for machine in world.present_machines()
+            if machine.identity.role is not None and world.daemons[machine.name].wanted
+        ]
+        if machines:
+            machine = world.chance.choice(machines)
+            world.change_role(machine, world.chance.choice(world.roles))
+
     def _rotate_key(self) -> None:
         """Take one step of a rotation of the publishers' keys; syncers start again to use another key."""
         world = self._world
@@ -164,6 +188,45 @@ class Operators:
         world.trace(done or "the old key is still needed")
         for name in ("syncer1", "syncer2"):
             world.daemons[name].terminate()
+
+    def _publish_again(self) -> None:
+        """Change a service's node by hand, and publish the tip again, which corrects that."""
+        chance, nodes = self._world.chance, self._world.network.ensemble.leader.nodes
+        path = chance.choice(sorted(path for path in nodes if path.endswith("/app")) or [paths.HOSTS])
+        node = self._session.get(path)
+        if node is not None and path != paths.HOSTS and chance.random() < 0.7:
+            self._session.commit(Set(path, encode({**node.properties, "drift": self._world.now}), node.version))
+        self._resume_latest()
+
+    def _remove_file(self) -> None:
+        """Push a tree without the file of a service, whose node stays until it is pruned."""
+        if len(self._plan.services) > 1:
+            number = self._world.chance.choice(list(self._plan.services))
+            self._left[number] = self._plan.services.pop(number)
+            self._world.repository.without_file.add(number)
+            self._push()
+
+    def _prune(self) -> None:
+        """Publish the tip again, and remove the nodes that are in no file any more."""
+        syncer = Syncer(self._world.repository, ZooKeeperPublications(self._session), SystemClock())
+        overrides = GuardOverrides(rewind=True, mass_removal=True)
+        syncer.sync(SyncOptions(force=True, prune=True, overrides=overrides))
+
+    def _prune_removed_file(self) -> None:
+        """Remove the file of a service, and prune its node after hosts have the revision."""
+        self._remove_file()
+        self._resume_latest()
+        self._world.take_time(100.0, 300.0)
+        self._prune()
+
+    def _rename(self) -> None:
+        """Give a machine another name; its agent starts again."""
+        world = self._world
+        machine = world.chance.choice(world.present_machines())
+        name = f"{machine.name}.n{world.chance.randrange(100)}.example.com"
+        machine.identity = replace(machine.identity, name=name)
+        world.trace(f"{machine.name} is {name}")
+        world.daemons[machine.name].kill()
 
     # What people do
 
@@ -262,6 +325,37 @@ class Operators:
                 )
             )
 
+    def _fail_a_rollout(self) -> None:
+        """Push a change whose scripts fail, and publish it again while its rollout may be under way."""
+        world = self._world
+        self._change()
+        self._push()
+        self._resume_latest()
+        world.script_failures = 1.0
+        world.take_time(0.0, 20.0)
+        self._attempt(self._resume_latest)
+        world.take_time(60.0, 90.0)
+        world.script_failures = 0.0
+
+    def roll_back(self, revision: str, rollout: str) -> str:
+        """Push the tree of an earlier revision, as the coordinator does after a failed rollout."""
+        self._plan = self._plans[revision].copy()
+        self._push()
+        tip = self._world.repository.fetch()
+        self._world.repository.rollbacks[tip] = rollout
+        return tip
+
+    def _awaits_rollback(self) -> bool:
+        """Whether the coordinator is to roll back; for more than ten minutes without faults is a violation."""
+        rollout = self._acts.rollouts.rollout()
+        recovery = None if rollout is None else rollout.recovery
+        is_due = recovery is not None and recovery.stage in {RecoveryStage.DUE, RecoveryStage.COMMITTED}
+        is_stopped = _value(self._world.network.ensemble.leader.nodes, paths.HOSTS, "version") is None
+        self._unrecovered = self._unrecovered + 1 if is_due and is_stopped else 0
+        if self._unrecovered > 20 and rollout is not None:
+            self._world.checks.fail(f"the fleet is stopped, and of rollout {rollout.id}: {recovery}")
+        return is_due and is_stopped
+
     def _targets(self) -> dict[str, int]:
         chance, names = self._world.chance, self._names
         chosen = chance.sample(names, chance.randint(1, max(2, min(_MOST_TARGETS, len(names) // 2))))
@@ -278,10 +372,12 @@ class Operators:
                 "max_parallel": chance.choice([1, 2, 5]) * max(1, self._world.options.hosts // 20),
                 "success_criteria": {"maximum_failed_nodes": 9 if tolerant else chance.choice([0, 1, 2, 9])},
             }
-            self._plan.strategy = canary_first({"node_tags": ["canary"]}, rest, canary)
+            on_failure = "rollback" if self._world.theme.rollbacks else "stop"
+            self._plan.strategy = canary_first({"node_tags": ["canary"]}, rest, canary, on_failure=on_failure)
 
     def _push(self, *, rewritten: bool = False) -> None:
-        if self._world.repository.commit_of(self._plan).has_circle:
+        live = TreePlan({**self._left, **self._plan.services}, self._plan.controllers)
+        if self._world.repository.commit_of(live).has_circle:
             for service in self._plan.services.values():
                 service.after = ()
         commit = self._world.repository.push(self._plan.copy(), rewritten=rewritten)
@@ -311,29 +407,37 @@ class Operators:
                 return f"{machine.name} is at {machine.recorded_version}, not at {tip} (its node says: {step})"
             if problems := world.checks.problems(machine, tip):
                 return f"{machine.name}: {'; '.join(problems)}"
+            if f"{paths.OUT_OF_SERVICE}/{machine.name}" in nodes:
+                return f"{machine.name} is out of service"
+        return self._find_request()
+
+    def _find_request(self) -> str | None:
+        """Return who blocks the lock of a role although it has the tip."""
+        nodes = self._world.network.ensemble.leader.nodes
+        for path in nodes:
+            if path.startswith(f"{paths.ROLE_LOCKS}/") and path.count("/") == 3:
+                name = str(_value(nodes, path, "requestor"))
+                if name in self._world.machines and self._world.machines[name].present:
+                    return f"{name} still has the request {path}"
         return None
 
     def _repair(self) -> None:
         """Do what an operator does in a fleet that does not converge: release locks, resume."""
         world = self._world
-        gone = {machine.name for machine in world.machines.values() if not machine.present}
-        for lock in self._acts.locks.locks():
-            holder = lock.contenders[0] if lock.contenders else None
-            if holder is not None and holder.host_id in gone:
-                self._acts.locks.release(holder.node, self._act_of("locks release"))
+        self._release_locks_of_lost_hosts()
         rollout = self._acts.rollouts.rollout()
         if rollout is not None and rollout.paused and rollout.ending is None:
             self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))
         nodes = world.network.ensemble.leader.nodes
         running = _value(nodes, paths.HOSTS, "version") == world.repository.fetch()
         over = rollout is not None and rollout.ending is not None
-        if world.now - self._last_repair < 4 * _LOOK:
+        if self._awaits_rollback() or world.now - self._last_repair < 4 * _LOOK:
             return
         if not running:
             self._last_repair = world.now
             if world.theme.signed and self._lacks_file():
                 self._push()
-            self._resume_latest()
+            self._resume_tip()
         elif over:  # a host whose failure was tolerated tries again with the next change
             self._last_repair = world.now
             self._change()
@@ -344,6 +448,27 @@ class Operators:
                 self._plan.services[number].targets = {world.chance.choice(self._present_targets()): 1}
             self._push()
             self._resume_latest()
+
+    def _resume_tip(self) -> None:
+        """Publish the tip; add removed files again if the order of their services forbids that."""
+        try:
+            self._resume_latest()
+        except ZkdeploymentError as error:
+            if "deploy_after" not in str(error):
+                raise
+            self._plan.services = {**self._left, **self._plan.services}
+            for service in self._plan.services.values():
+                service.after = ()
+            self._push()
+            self._resume_latest()
+
+    def _release_locks_of_lost_hosts(self) -> None:
+        gone = {machine.name for machine in self._world.machines.values() if not machine.present}
+        for lock in self._acts.locks.locks():
+            if lock.holder is not None and lock.holder.host_id in gone:
+                self._acts.locks.release(lock.holder.node, self._act_of("locks release"))
+            if lock.work is not None and lock.work.kept and lock.work.host_id in gone:
+                self._acts.locks.release(lock.record, self._act_of("locks release"))
 
     def _services_of_lost_hosts(self) -> list[int]:
         """Return the planned services for which hosts wait although the awaited host is switched off for good."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -9,11 +10,11 @@ from zkdeployment.adapters.zookeeper.publication.service_order import decode_ent
 from zkdeployment.model.publication import OrderEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from simulation.machine import Machine, ScriptCall
     from simulation.repository import Commit
-    from simulation.server_tree import ZNode
+    from simulation.server_tree import Change, ZNode
     from simulation.world import World
 
 
@@ -29,6 +30,13 @@ class OrderChecks:
         self._fail = fail
         self.plans: dict[str, int] = {}
         self.last: dict[str, set[tuple[str, int]]] = {}
+        self._entries: dict[str, ZNode] = {}
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Keep the orders of publications: a host that planned by one follows it after its nodes are gone."""
+        for change in changes:
+            if change.path.startswith(f"{paths.ORDER}/") and (node := self._nodes.get(change.path)) is not None:
+                self._entries[change.path] = copy(node)
 
     def script_started(self, call: ScriptCall, commit: Commit | None) -> None:
         """Check a script for a revision whose tree is ``commit``, if that is known."""
@@ -52,12 +60,12 @@ class OrderChecks:
             self._fail(f"{call.machine.name} starts {call} before any host that gains it has it")
 
     def _entry(self, call: ScriptCall, path: str) -> OrderEntry:
-        node = self._nodes.get(paths.awaited_path(self.plans.get(call.machine.name, 0), path))
+        node = self._entries.get(paths.awaited_path(self.plans.get(call.machine.name, 0), path))
         return OrderEntry() if node is None else decode_entry(node)[0]  # type: ignore[arg-type]  # it has data
 
     def _awaited(self, call: ScriptCall, path: str, *, gaining: bool) -> Iterator[Machine]:
         entry = self._entry(call, path)
-        order = self._nodes.get(paths.order_path(self.plans.get(call.machine.name, 0)))
+        order = self._entries.get(paths.order_path(self.plans.get(call.machine.name, 0)))
         for name in entry.gaining if gaining else entry.hosts:
             registration = self._nodes.get(f"{paths.HOSTS}/{name}")
             if order is not None and registration is not None and registration.created < order.created:

@@ -64,10 +64,11 @@ class TreePlan:
         }
         return TreePlan(services, dict(self.controllers), self.strategy)
 
-    def render(self, empty: Iterable[int]) -> str:
+    def render(self, empty: Iterable[int], spelled: Callable[[int, str], str]) -> str:
         """Return the tree's text: each service has a top-level node of its own.
 
-        ``empty`` are the services whose node is written even if they are not planned: what is in no file stays.
+        ``spelled`` returns the version of a service by number as the tree has it. ``empty`` are the services whose
+        node is written even if they are not planned: what is in no file stays.
         """
         lines: list[str] = []
         for number in sorted({*self.services, *empty}):
@@ -75,7 +76,7 @@ class TreePlan:
             service = self.services.get(number)
             if service is None:
                 continue
-            lines += [f"  /app : app{number}", f"    version = '{service.version}'"]
+            lines += [f"  /app : app{number}", f"    version = '{spelled(number, service.version)}'"]
             lines += [f"    {name} = {value!r}" for name, value in self._properties(service)]
             lines.append("    /deploy")
             for target, count in sorted(service.targets.items()):
@@ -139,6 +140,10 @@ class Commit:
         """The paths of all services with targets."""
         return frozenset(entry.path for entries in self.targets.values() for entry in entries)
 
+    def differs(self, other: Commit) -> bool:
+        """Whether another commit has other text or another strategy."""
+        return (self.text, self.strategy) != (other.text, other.strategy)
+
     def wanted(self, identity: Identity) -> DesiredState:
         """Return what a host is to run."""
         if identity not in self._wanted:
@@ -151,14 +156,21 @@ class Commit:
 
 
 class SimulatedRepository:
-    """Commits and the branch's tip, which may be set back. ``take_time`` lets the caller wait."""
+    """Commits and the branch's tip, which may be set back. ``take_time`` lets the caller wait.
+
+    ``published_tops`` are the top-level nodes that were published and not pruned, ``without_file`` the numbers of
+    services whose nodes are in no file any more. ``rollbacks`` are the coordinator's commits, with their rollouts.
+    """
 
     def __init__(self, services: int, roles: Sequence[str], now: Callable[[], float]) -> None:
         self.commits: dict[str, Commit] = {}
         self.tip: Commit | None = None
         self._now = now
         self._services = services
+        self.spelled: Callable[[int, str], str] = lambda _number, version: version
         self.published_tops: set[str] = set()
+        self.without_file: set[int] = set()
+        self.rollbacks: dict[str, str] = {}
         names = [*(f"app{number}" for number in range(services + EXTRA)), *(f"ctl-{role}" for role in roles)]
         self._offers = {
             name: {
@@ -178,6 +190,7 @@ class SimulatedRepository:
         """Commit a tree on the tip, or as a new history."""
         if rewritten:
             self.tip = None
+        self.without_file -= plan.services.keys()
         self.tip = self.commit_of(plan)
         self.commits[self.tip.revision] = self.tip
         return self.tip
@@ -186,7 +199,8 @@ class SimulatedRepository:
         """Return the commit that a push of this plan would make."""
         number = len(self.commits) + 1
         published = (int(top[2:]) for top in self.published_tops if top.startswith("/s"))
-        text = plan.render([*range(self._services), *published])
+        named = {*range(self._services), *published} - self.without_file
+        text = plan.render(named, self.spelled)
         revision = hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
         above = frozenset() if self.tip is None else self.tip.parents | {self.tip.revision}
         return Commit(revision, text, plan.strategy, number, above, self._now())
@@ -194,6 +208,14 @@ class SimulatedRepository:
     def rewind(self, commit: Commit) -> None:
         """Set the branch back to a commit."""
         self.tip = commit
+
+    def trailer(self, revision: str, _key: str) -> str | None:
+        """Return the rollout after whose failure a commit was made; ``None`` for a commit of a person."""
+        return self.rollbacks.get(revision)
+
+    def contains(self, revision: str, commit: str) -> bool:
+        """Return whether a revision is a commit or descends from it."""
+        return revision in self.commits and self.descends(revision, commit)
 
     # ports.TreeSource
 

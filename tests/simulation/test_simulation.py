@@ -5,13 +5,13 @@ repeats them.
 """
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from simulation.mutations import DEFECTS, MUTATIONS
+from support.commands import run
 
 pytestmark = pytest.mark.timeout(1300)  # a minute of processor time, more on a busy machine
 
@@ -19,13 +19,9 @@ _TESTS = Path(__file__).parents[1]
 
 
 def simulate(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "simulation", *arguments],
+    return run(
+        *(sys.executable, "-m", "simulation", *arguments),
         env={**os.environ, "PYTHONPATH": str(_TESTS), "PYTHONHASHSEED": "0", "COVERAGE_PROCESS_CONFIG": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1200,
     )
 
 
@@ -44,6 +40,9 @@ def test_the_invariants_see_what_is_broken(mutations, name):
     [
         ("--seeds", "50", "--faults", "240", "--hosts", "4"),
         ("--first", "1001", "--seeds", "150", "--faults", "60", "--hosts", "3", "--services", "3"),
+        ("--theme", "checkouts", "--seeds", "4", "--faults", "240"),
+        ("--theme", "repetitions", "--seeds", "12", "--faults", "240"),
+        ("--theme", "rollbacks", "--seeds", "6", "--faults", "240"),
     ],
 )
 def test_small_fleets_keep_all_invariants_whatever_happens(arguments):

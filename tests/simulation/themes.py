@@ -28,6 +28,8 @@ FAULTS = {
     "crashes": 4,
     "failing scripts": 4,
     "attack": 0,
+    "forged node": 0,
+    "restart all": 0,
 }
 
 #: Kinds of acts and how often they come.
@@ -45,6 +47,11 @@ ACTS = {
     "join": 4,
     "leave": 3,
     "rotate key": 0,
+    "change role": 0,
+    "publish again": 0,
+    "remove file": 0,
+    "prune": 0,
+    "rename": 0,
 }
 
 
@@ -57,7 +64,11 @@ class Theme:
     ``fatal_commits`` is how often a syncer dies beside such a transaction, whereupon its push is taken back.
     ``ordered`` is the share of services that run again only when they changed, that wait for others, or that are
     undeployed last. The publications of ``signed`` fleets are signed, and hosts verify them.
-    ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller.
+    In fleets with ``checkouts``, the software of one service is in a repository of real git.
+    ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller. In fleets with
+    ``rollbacks`` the coordinator rolls back after a failed rollout, and at the end a rollout fails. In
+    ``controlled`` fleets most hosts have a role, and each role has a controller. With ``long_scripts``, some
+    scripts run for longer than a session and the lock delay last, and agents that have to end cut them off.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -68,8 +79,12 @@ class Theme:
     small_transactions: bool = False
     fatal_commits: float = 0.0
     tolerant: bool = False
+    controlled: bool = False
+    rollbacks: bool = False
     ordered: float = 0.0
     signed: bool = False
+    checkouts: bool = False
+    long_scripts: bool = False
 
 
 THEMES = {
@@ -78,7 +93,9 @@ THEMES = {
         acts={"missing version": 40, "resume": 40, "stop": 20}, distances=(100.0, 300.0), hasty=1.0, failing=0.1
     ),
     "outages": Theme(
-        faults={"partition": 10, "long partition": 30, "outage": 4, "expire": 15}, distances=(1.0,), failing=0.2
+        faults={"partition": 10, "long partition": 30, "outage": 8, "expire": 15, "terminate": 25},
+        distances=(1.0,),
+        failing=0.2,
     ),
     "imports": Theme(acts={"by hand": 60}, distances=(20.0, 100.0)),
     "publications": Theme(
@@ -91,12 +108,78 @@ THEMES = {
         ordered=0.7,
         failing=0.03,
     ),
+    "repetitions": Theme(
+        acts={
+            "push change": 30,
+            "by hand": 0,
+            "strategy": 0,
+            "publish again": 40,
+            "remove file": 15,
+            "prune": 20,
+            "rename": 10,
+            "change role": 5,
+        },
+        distances=(1.0, 20.0),
+        ordered=0.7,
+    ),
+    "rollbacks": Theme(
+        acts={"publish again": 20, "by hand": 0, "missing version": 0, "rewind": 0},
+        distances=(1.0, 20.0),
+        tolerant=True,
+        rollbacks=True,
+    ),
     "attacks": Theme(
         acts={"by hand": 0, "resume latest": 30, "push change": 60, "rotate key": 15},
-        faults={"attack": 30, "clock step": 0},  # a publication of tomorrow is signed over by hand
+        faults={
+            "attack": 30,
+            "forged node": 10,
+            "clock step": 0,
+        },  # a publication of tomorrow is signed over by hand
         distances=(1.0, 20.0, 100.0),
         ordered=0.2,
         signed=True,
     ),
+    "roles": Theme(
+        acts={"change role": 20, "by hand": 0, "missing version": 10, "strategy": 0},
+        distances=(1.0, 20.0),
+        failing=0.1,
+        controlled=True,
+    ),
+    "checkouts": Theme(
+        acts={"push change": 60, "missing version": 0, "by hand": 0, "direct": 0}, distances=(1.0,), checkouts=True
+    ),
+    "restarts": Theme(
+        acts={"push change": 30, "by hand": 0, "strategy": 0, "missing version": 0, "stop": 1, "leave": 1},
+        # An agent comes back before the lock delay is over.
+        faults={
+            "kill": 20,
+            "terminate": 20,
+            "restart all": 10,
+            "expire": 10,
+            "reboot": 4,
+            "freeze": 0,
+            "partition": 0,
+            "long partition": 0,
+            "outage": 0,
+            "failing scripts": 0,
+        },
+        distances=(1.0, 20.0),
+        long_scripts=True,
+    ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }
+
+#: The themes from which a seed chooses one. All other themes have to be named: another entry here would change the
+#: outcome of each seed.
+CHOSEN = (
+    "mixed",
+    "stops",
+    "outages",
+    "imports",
+    "publications",
+    "order",
+    "attacks",
+    "roles",
+    "restarts",
+    "strategies",
+)

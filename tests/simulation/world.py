@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 from unittest import mock
 
 from simulation.attacker import Attacker
+from simulation.checkouts import SoftwareRepository
 from simulation.checks import Checks
 from simulation.daemon_processes import (
     Daemon,
@@ -23,8 +26,9 @@ from simulation.network import Network
 from simulation.operators import Operators
 from simulation.repository import SimulatedRepository
 from simulation.signatures import RotatedKeys
-from simulation.themes import THEMES
+from simulation.themes import CHOSEN, THEMES
 from simulation.traces import trace_of_logs
+from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.model.host import Identity
 
 if TYPE_CHECKING:
@@ -81,13 +85,18 @@ class World:
         self._watch = watch
         self.network = Network(self.chance, servers=3 if options.hosts <= 100 else 1)
         self.roles = ("web", "db", *(f"role{number}" for number in range(2, options.hosts // 50)))
-        chosen = self.chance.choice(list(THEMES))
+        chosen = self.chance.choice(CHOSEN)
         self.theme_name = "mixed" if options.calm else options.theme or chosen
         self.theme = THEMES[self.theme_name]
         without = [None] * (3 * len(self.roles) // 2)
         roles = [None, "web", "web"] if self.theme.tolerant else [*without, *self.roles]
+        roles = [*self.roles] if self.theme.controlled else roles
         self.role_of = [None, *(self.chance.choice(roles) for _ in range(2 * options.hosts))]
         self.repository = SimulatedRepository(options.services, self.roles, lambda: self.now)
+        self._scratch = tempfile.TemporaryDirectory() if self.theme.checkouts else None
+        self.software = None if self._scratch is None else SoftwareRepository(Path(self._scratch.name))
+        if self.software is not None:
+            self.repository.spelled = self.software.spelled
         self.checks = Checks(self)
         self.network.ensemble.on_commit.append(self.checks.committed)
         self.machines: dict[str, Machine] = {}
@@ -119,6 +128,7 @@ class World:
             mock.patch("zkdeployment.adapters.zookeeper.publication.builder.OPERATIONS_LIMIT", self.operations),
             mock.patch("zkdeployment.adapters.zookeeper.fleet.read_wanted", self.checks.read_wanted),
             mock.patch("zkdeployment.daemons.agent.supervision.read_plan", self.checks.read_plan),
+            mock.patch.object(ZooKeeperFleet, "hand_on_work", self.checks.handing_on(ZooKeeperFleet.hand_on_work)),
         ):
             try:
                 self._start()
@@ -126,6 +136,8 @@ class World:
                 self._judge()
             finally:
                 self.network.scheduler.end_all(self.processes)
+                if self._scratch is not None:
+                    self._scratch.cleanup()
         return Result(
             self.options,
             self.checks.violations,
@@ -161,6 +173,21 @@ class World:
         self.daemons[machine.name].retire()
         machine.switch_off()
 
+    def change_role(self, machine: Machine, role: str) -> None:
+        """Switch a machine off, and start its agent with another role in its configuration a minute later."""
+        self.trace(f"{machine.name} gets the role {role}")
+        daemon = self.daemons[machine.name]
+        daemon.retire()
+        machine.switch_off()
+
+        def start() -> None:
+            """Start the agent unless the machine was switched off for good."""
+            if machine.present:
+                machine.identity = replace(machine.identity, role=role)
+                daemon.start()
+
+        self.network.scheduler.after(60.0, start)
+
     def present_machines(self) -> list[Machine]:
         """Return the machines that are not switched off."""
         return [machine for machine in self.machines.values() if machine.present]
@@ -172,7 +199,9 @@ class World:
         self.network.scheduler.sleep(self.chance.uniform(least, most))
 
     def script_seconds(self) -> float:
-        """Return how long a script takes: never longer than the lock delay."""
+        """Return how long a script takes: not longer than the lock delay, except for themes with long scripts."""
+        if self.theme.long_scripts:
+            return self.chance.choice([0.5, 8.0, 0.5 * self.options.lock_delay, 4 * self.options.lock_delay])
         return self.chance.choice([0.5, 2.0, 8.0, 0.5 * self.options.lock_delay])
 
     def script_fails(self, _machine: Machine) -> bool:

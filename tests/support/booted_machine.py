@@ -138,7 +138,6 @@ class BootedMachine:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
             check=False,
         )

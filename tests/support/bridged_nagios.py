@@ -129,7 +129,7 @@ class BridgedNagios:
             yield bridge
         finally:
             control.stop()
-            thread.join(60)
+            thread.join()
             assert not thread.is_alive()
 
     def wait_state(self, instance: str, state: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from support.waiting import PATIENCE
+from zkdeployment.sandbox.deadline import slowdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,18 +56,13 @@ def find_chromium() -> str:
     return path
 
 
-#: Milliseconds that a test waits for a page.
-_PAGE_PATIENCE = PATIENCE * 1000
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a Chromium for the tests of a module, which waits for pages as long as tests wait for anything.
+    """Start a Chromium for the tests of a module.
 
     Playwright keeps an event loop in the thread of the tests while it runs. A browser for the whole session would
     break tests in other modules that run a loop of their own.
     """
-    expect.set_options(timeout=_PAGE_PATIENCE)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield chromium
@@ -87,10 +83,13 @@ def logged_in(
 ) -> Iterator[Page]:
     """Yield the page at ``path`` for a user who has logged in; its scripts listen to the pointer and the keyboard.
 
-    A movement of the pointer or a typed letter has no effect before that, and does not come again.
+    A movement of the pointer or a typed letter has no effect before that, and does not come again. The page, and
+    what a test expects of it, has as much time as other events.
     """
     context = browser.new_context(base_url=service.url, **options)
-    context.set_default_timeout(_PAGE_PATIENCE)
+    patience = 1000 * PATIENCE * slowdown()
+    context.set_default_timeout(patience)
+    expect.set_options(timeout=patience)
     page = context.new_page()
     page.goto(f"/login?next={path}")
     log_in(page, login)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.commands import run
 from zkdeployment.sandbox import rpms
 
 if TYPE_CHECKING:
@@ -97,11 +98,5 @@ def _query(file: Path, form: str) -> str:
 
 def _build(place: Path, tools: Mapping[str, str]) -> None:
     unmeasured = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    done = subprocess.run(
-        [str(_PROJECT / "rpm" / "build"), str(place)],
-        env={**unmeasured, **tools},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(_PROJECT / "rpm" / "build", place, env={**unmeasured, **tools})
     assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-2000:]}"

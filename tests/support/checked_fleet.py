@@ -153,7 +153,7 @@ class ScriptedMonitor:
     def request(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """Send a request to a path below ``/deployments``."""
         url = f"{self.service}/deployments/{path}"
-        return httpx.request(method, url, auth=self.login, json=body, timeout=60, verify=CERTIFICATES)
+        return httpx.request(method, url, auth=self.login, json=body, timeout=None, verify=CERTIFICATES)
 
     def list(self, kind: str = "") -> list[str]:
         """Return a list of instances: the flagged ones, ``/all`` or ``/active``."""

@@ -1,4 +1,4 @@
-"""Runs commands within the process of the tests, which is faster than a process for each."""
+"""Runs commands: within the process of the tests, which is faster than a process for each, or as programs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from click.testing import CliRunner
 
+from zkdeployment.adapters import process
 from zkdeployment.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 Done: TypeAlias = "subprocess.CompletedProcess[str]"
 
@@ -30,6 +32,15 @@ def invoke(*arguments: object, env: Mapping[str, str] | None = None) -> Done:
             status = end.code
     assert isinstance(status, int)
     return subprocess.CompletedProcess(argv, status, out.getvalue().decode(), err.getvalue().decode())
+
+
+def run(*argv: object, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
+    """Run a program and return what ``subprocess.run`` would.
+
+    At the time limit of the test, all programs that it started end with it.
+    """
+    done = process.run([str(word) for word in argv], env=env, cwd=cwd)
+    return subprocess.CompletedProcess(done.argv, done.status, done.stdout, done.stderr)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class DuffyClient:
     def printed(self, form: str, *arguments: str) -> str:
         """Return what the client prints in one of its formats."""
         words = [str(_PROGRAM), "-c", str(self.configuration), "client", "--format", form, *arguments]
-        return process.run(words, timeout=100, env=dict(os.environ)).check().stdout
+        return process.run(words, env=dict(os.environ)).check().stdout
 
 
 def lend_and_return(

@@ -45,9 +45,7 @@ class EventClient:
         self.headers: Mapping[str, str] = {}
         self.ended = threading.Event()
         self._socket: socket.socket | None = None
-        self._client = client or httpx.Client(
-            base_url=url, auth=login, timeout=httpx.Timeout(60.0, read=None), verify=CERTIFICATES
-        )
+        self._client = client or httpx.Client(base_url=url, auth=login, timeout=None, verify=CERTIFICATES)
         self._path = f"/api/v1/events{query}"
         self._resume = {} if resume is None else {"Last-Event-ID": resume}
         self._thread = threading.Thread(target=self._read, name="event-client", daemon=True)
@@ -60,7 +58,7 @@ class EventClient:
         if self._socket is not None:  # to close it would not wake the thread that reads
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(60)
+        self._thread.join()
         self._client.close()
 
     def wait_for(self, kind: str, *, after: ReceivedEvent | None = None, **data: object) -> ReceivedEvent:

@@ -187,7 +187,7 @@ class GuardedFleet:
                 yield
             finally:
                 control.stop()
-                thread.join(60)
+                thread.join()
 
     # What the owner of stolen credentials does
 

@@ -86,7 +86,7 @@ class PaperRepository:
         self.directory.with_name(f"{self.directory.name}-away").rename(self.directory)
 
     def _index(self) -> None:
-        process.run(["createrepo_c", "-q", "--no-database", str(self.directory)], timeout=60).check()
+        process.run(["createrepo_c", "-q", "--no-database", str(self.directory)]).check()
 
 
 @pytest.fixture(scope="session")

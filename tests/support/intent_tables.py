@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.intents.life_cycle import LIFE_CYCLE, LifeCycleStep
+from zkdeployment.intents.life_cycle import LIFE_CYCLE, IntentEffect, LifeCycleStep
 from zkdeployment.intents.resource_status import CLUSTER_RULES, RSYNC_RULES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _outcome(step: LifeCycleStep | str) -> str:
     if isinstance(step, str):
         return f"refused: {step}"
     state = "the intent is gone" if step.state is None else f"*{step.state.value}*"
-    effects = "".join(f"; {effect.value}" for effect in step.effects)
+    effects = "".join(f"; {effect.value}" for effect in IntentEffect if effect in step.effects)
     return state + effects + ("" if step.guard is None else f", if {step.guard.value}")
 
 

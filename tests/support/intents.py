@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.model.deployment import Assignment
+from zkdeployment.planning.targets.content import IntentContent
 
 if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import Intent

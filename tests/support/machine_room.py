@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
+from support.marks import outliving_all_tests, outliving_the_test
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class MachineRoom:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=outliving_all_tests(),
         )
 
     @property
@@ -92,7 +94,9 @@ class MachineRoom:
 
     def start(self, words: Sequence[str], *, stdin: int, stdout: int | IO[bytes]) -> subprocess.Popen[str]:
         """Start and return a program that ends with this room at the latest; ``stdout`` gets its errors, too."""
-        process = subprocess.Popen(words, text=True, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            words, text=True, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, env=outliving_the_test()
+        )
         self._processes.append(process)
         return process
 

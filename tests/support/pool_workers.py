@@ -12,6 +12,7 @@ from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
@@ -113,8 +114,9 @@ class TestWorker:
         name: str = "w1",
         interval: float = 300.0,
         make_store: Callable[[Session], PoolStore] = ZooKeeperPools,
+        session_timeout: float = 6.0,
     ) -> None:
-        self.session = Session(zookeeper, session_timeout=6)
+        self.session = Session(zookeeper, session_timeout=session_timeout)
         self.store = make_store(self.session)
         self.control = Control(clock, grace=10)
         self.session.on_change(self.control.wake)
@@ -133,10 +135,12 @@ class TestWorker:
             name=name,
             connect=self.session.open,
             connection=lambda: self.session.link,
-            session_timeout=6,
+            pulse=lambda: self.session.get(paths.POOLS),
+            session_timeout=session_timeout,
             interval=interval,
             clock=clock,
             notifier=SystemdNotifier(),
+            record_failure=FailureRecord(self.session, "worker of the pools", identity=name).write,
         )
         self._thread = threading.Thread(target=self.worker.run, daemon=True)
 
@@ -156,7 +160,7 @@ class TestWorker:
         """End as a worker does that was asked to."""
         self.control.stop()
         if self._thread.is_alive():
-            self._thread.join(60)
+            self._thread.join()
         self.session.close()
 
     def settle(self) -> None:

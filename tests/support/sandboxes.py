@@ -12,8 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from support.commands import Done, invoke
-from support.waiting import wait_until
+from support.commands import Done, invoke, run
+from support.marks import outliving_all_tests, outliving_the_test
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def ended_with_the_tests(directory: Path) -> Iterator[None]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        env=outliving_all_tests(),
     )
     try:
         yield
@@ -45,25 +47,29 @@ def ended_with_the_tests(directory: Path) -> Iterator[None]:
 
 
 class SandboxCommands:
-    """A sandbox in ``directory`` and its commands; each returns what ``subprocess.run`` does."""
+    """A sandbox in ``directory`` and its commands; each returns what ``subprocess.run`` does.
+
+    The time limit of the test ends them.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def sandbox(self, verb: str, *arguments: object, timeout: float = 240) -> Done:
+    def sandbox(self, verb: str, *arguments: object) -> Done:
         """Run ``zkdeployment sandbox VERB -d DIR …``, as a process if the verb starts others."""
         if verb in _STARTING_NOTHING:
             return invoke("sandbox", verb, "-d", self.directory, *arguments)
-        return _run(PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *arguments, timeout=timeout)
+        words = [PROGRAMS / "zkdeployment", "sandbox", verb, "-d", self.directory, *arguments]
+        return run(*words, env=outliving_the_test())
 
-    def shell(self, *arguments: object, timeout: float = 240) -> Done:
+    def shell(self, *arguments: object) -> Done:
         """Run a command in the sandbox's shell."""
-        return self.sandbox("shell", "--", *arguments, timeout=timeout)
+        return self.sandbox("shell", "--", *arguments)
 
-    def run(self, *message: object, timeout: float = 240) -> Done:
+    def run(self, *message: object) -> Done:
         """Run an installed program with the environment of the sandbox's shell."""
         program, *arguments = message
-        return _run(PROGRAMS / str(program), *arguments, env=self.environment, timeout=timeout)
+        return run(PROGRAMS / str(program), *arguments, env=self.environment)
 
     def zkdeployment(self, *arguments: object) -> Done:
         """Run ``zkdeployment`` as in the sandbox's shell, but within this process."""
@@ -92,9 +98,9 @@ class SandboxCommands:
                 (Path(tree) / name).write_text(content, encoding="utf-8")
             return Sandbox(self.directory).push(Path(tree), message)
 
-    def wait(self, revision: str, timeout: float = 150) -> Done:
-        """Run ``status --wait`` for a revision."""
-        return self.zkdeployment("status", "--wait", revision, "--timeout", timeout)
+    def wait(self, *words: str, timeout: float = UNLIMITED) -> Done:
+        """Run ``status --wait`` for a revision, or for the latest publication, with further options."""
+        return self.zkdeployment("status", "--wait", *words, "--timeout", timeout)
 
     def sync(self) -> Done:
         """Run ``sync``; retry while the sandbox's own syncer holds the lock."""
@@ -110,15 +116,3 @@ class SandboxCommands:
     def root(self, host: str) -> Path:
         """Return a host's root directory."""
         return Path(self.status["hosts"][host]["root"])
-
-
-def _run(*arguments: object, timeout: float, env: dict[str, str] | None = None) -> Done:
-    return subprocess.run(
-        [str(word) for word in arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=env,
-        check=False,
-    )

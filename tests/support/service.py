@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import httpx
 
 from support.certificates import CERTIFICATES
+from support.described_answers import DESCRIBED
 from zkdeployment.adapters.listener import open_listener
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
 from zkdeployment.config.server import ServerSettings
+from zkdeployment.daemons.server.http_protocol import ConnectionLimits
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.model.act import Act
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.model.user import NewUser, Role
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
@@ -52,7 +53,7 @@ class RunningService:
     @contextmanager
     def browser(self, login: tuple[str, str]) -> Iterator[httpx.Client]:
         """Yield a client that has logged in with a name and a key, as a browser does."""
-        with httpx.Client(base_url=self.url, timeout=60.0, verify=CERTIFICATES) as browser:
+        with httpx.Client(base_url=self.url, timeout=None, verify=CERTIFICATES, event_hooks=DESCRIBED) as browser:
             token = form_token(browser.get("/login").text)
             name, key = login
             browser.post("/login", data={"name": name, "key": key, "csrf_token": token})
@@ -97,14 +98,16 @@ def running_service(
         site = site or Site(
             hosts=frozenset({"127.0.0.1"}),
             authority=f"127.0.0.1:{port}",
-            proxies=settings.proxies or TrustedProxies(),
+            proxies=settings.proxies,
+            limits=settings.limits,
         )
-        server = HttpServer(build_application(adapters, site), listener)
+        limits = ConnectionLimits(settings.limits.connections_per_address, site.proxies.trusts)
+        server = HttpServer(build_application(adapters, site), listener, limits=limits)
         feed.start()
         server.start()
         try:
             url = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=url, timeout=60.0, verify=CERTIFICATES) as client:
+            with httpx.Client(base_url=url, timeout=None, verify=CERTIFICATES, event_hooks=DESCRIBED) as client:
                 yield RunningService(url, client, adapters)
         finally:
             feed.close()

@@ -9,7 +9,8 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from support.waiting import wait_until
+from support.marks import outliving_the_test
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.adapters import process
 from zkdeployment.sandbox.zookeeper import free_port
 
@@ -62,7 +63,7 @@ class SshNodes:
     def login(self, node: SshNode, key: Path, *command: str) -> process.Completed:
         """Return the result of a command that a person with a key runs on a node."""
         fixed = ["-F", str(self.configuration), "-i", str(key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"]
-        return process.run(["ssh", *fixed, "-l", "root", node.address, *command], timeout=60)
+        return process.run(["ssh", *fixed, "-l", "root", node.address, *command])
 
 
 def make_key(path: Path) -> str:
@@ -111,7 +112,7 @@ def _server(node: SshNode, port: int, public: str) -> Iterator[None]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait(60)
+        child.wait(UNLIMITED)
 
 
 def start_server(node: SshNode, port: int, public: str) -> process.Child:
@@ -127,4 +128,4 @@ def start_server(node: SshNode, port: int, public: str) -> process.Child:
     begin = 'mount --bind "$1" /root && mkdir -p /run/sshd && exec "$2" -D -E "$3" -f "$4"'
     inside = ["sh", "-c", begin, "sh", str(node.root), sshd, str(place / "sshd.log"), str(place / "sshd_config")]
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    return process.spawn([*alone, *inside], output=place / "output", env=dict(os.environ))
+    return process.spawn([*alone, *inside], output=place / "output", env=outliving_the_test())

@@ -5,20 +5,26 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from zkdeployment.sandbox.deadline import Deadline
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 #: Seconds that tests wait: longer than every default time limit of the program, such as the lock delay of 60 s.
+#: As in all time limits of tests, seconds on a busy machine count less.
 PATIENCE = 150.0
+
+#: Seconds as a time limit of a program or a library under test, where the time limit of the test ends first.
+UNLIMITED = 36000.0
 
 
 def wait_until(condition: Callable[[], object], awaited: str, timeout: float = PATIENCE) -> None:
     """Return when ``condition()`` is true; after ``timeout`` seconds, fail the test, naming the event."""
-    start = time.monotonic()
+    deadline, pause = Deadline(timeout), 0.005
     while not condition():
-        waited = time.monotonic() - start
-        if waited > timeout:
-            raise AssertionError(f"waited {timeout:g} s in vain: {awaited}")
+        if deadline.passed:
+            raise AssertionError(f"waited {deadline} in vain: {awaited}")
         # Frequent checks would slow down the programs under test.
-        time.sleep(min(max(waited / 10, 0.005), 0.05))
+        time.sleep(pause)
+        pause = min(1.1 * pause, 0.05)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 
+from support.waiting import UNLIMITED
 from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -53,7 +54,7 @@ class WrittenFleet:
 
     def __init__(self, zookeeper: str) -> None:
         self._client = KazooClient(hosts=zookeeper)
-        self._client.start(timeout=60)
+        self._client.start(timeout=UNLIMITED)
         self._session = Session(zookeeper, session_timeout=6.0)
         self._session.open()
         self._rollouts = ZooKeeperRollouts(self._session, lambda: None, identity="coordinator on adm1")
@@ -141,7 +142,7 @@ class WrittenFleet:
             options = {} if host.identity.id in present else {"ephemeral": True}
             pending.append(write(path, data, **options))
         for result in pending:
-            result.get(timeout=60)
+            result.get()
 
     def leave(self, *ids: str) -> None:
         """Remove the registrations of hosts."""
@@ -165,7 +166,7 @@ class WrittenFleet:
             for host in known
         ]
         for result in pending:
-            result.get(timeout=60)
+            result.get()
 
     def fail(self, host: Host, step: str, reason: str, revision: str, output: str = "") -> None:
         """Record the failure of a host at a step, with the output of its script if any, which stops the fleet."""

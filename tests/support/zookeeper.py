@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from support.proxy import Proxy
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class connected:  # noqa: N801  reads as a verb: with connected(...) as client
         self._client = KazooClient(hosts=connection, **options)
 
     def __enter__(self) -> KazooClient:
-        self._client.start(timeout=60)
+        self._client.start(timeout=UNLIMITED)
         return self._client
 
     def __exit__(self, *_: object) -> None:

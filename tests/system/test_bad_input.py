@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from support.rpm_building import build_rpm
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.adapters import process
 from zkdeployment.adapters.zookeeper.client.session import Session
 
@@ -51,7 +51,7 @@ def good(box):
     """Return a valid revision to which all hosts converged, after resuming the fleet if it was stopped."""
     revision = box.push(TREE, "all is well")
     if "null" in box.zkdeployment("status", "-o", "json").stdout:
-        box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "150")
+        box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", UNLIMITED)
     waited = box.wait(revision)
     assert waited.returncode == 0, waited.stdout + waited.stderr
     return revision

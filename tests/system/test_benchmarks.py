@@ -1,9 +1,10 @@
 import json
 from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import bench_publish
+from benchmarks import bench_publish, command
 from benchmarks.keeping import keep
 from benchmarks.results import HEADINGS, SCALES, Result
 
@@ -35,6 +36,18 @@ def check(results):
     for result in results:
         assert result.value > 0
         assert len(result.words) == len(HEADINGS)
+
+
+def test_a_table_that_goes_to_a_file_has_one_line_for_each_result(monkeypatch, capsys):
+    result = Result(
+        work="some work " * 15, size="10,000 hosts", value=0.5, against="something " * 10, reference=0.1
+    )
+    benchmark = SimpleNamespace(measure=lambda _: [result])
+    monkeypatch.setattr(command, "import_module", lambda _: benchmark)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    command.measure("some", SCALES["tiny"])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "10,000 hosts" in line]
+    assert result.words[0] in line
 
 
 def test_a_change_of_one_property_is_one_transaction_of_the_affected_nodes():

@@ -10,7 +10,7 @@ from support.booted_fleet import BootedFleet
 from support.booted_machine import SHARED
 from support.built_rpms import later_release
 from support.machine_room import MachineRoom
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 
 UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "server", "syncer")
 
@@ -183,7 +183,7 @@ def are_well(machine):
 
 def converge(fleet, revision):
     """Return when all hosts are at the revision; fail the test if a host has stopped the fleet."""
-    fleet.zkdeployment("status", "--wait", revision, "--timeout", "150")
+    fleet.zkdeployment("status", "--wait", revision, "--timeout", str(UNLIMITED))
 
 
 def test_what_a_computer_lacks_for_such_machines_is_named(tmp_path, monkeypatch):

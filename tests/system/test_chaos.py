@@ -1,27 +1,22 @@
 """A short run of chaos on real programs: the invariants hold, and nothing is left."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from support.commands import run
 
 _TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.timeout(900)
 def test_a_fleet_keeps_its_invariants_under_faults(tmp_path):
-    done = subprocess.run(
-        [
-            *("unshare", "--mount", "--propagation", "private", sys.executable, "-m", "chaos"),
-            *("--minutes", "0.07", "--hosts", "3", "--seed", "13354"),
-        ],
+    done = run(
+        *("unshare", "--mount", "--propagation", "private", sys.executable, "-m", "chaos"),
+        *("--minutes", "0.07", "--hosts", "3", "--seed", "13354"),
         env={**os.environ, "PYTHONPATH": str(_TESTS), "TMPDIR": str(tmp_path), "COVERAGE_PROCESS_CONFIG": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=850,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all invariants held" in done.stdout

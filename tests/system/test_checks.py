@@ -120,7 +120,7 @@ class MonitoredFleet:
         self.box = box
         self.place = box.directory / "nagios"
         key = (self.place / "key").read_text().strip()
-        self.api = httpx.Client(base_url=box.status["server"]["url"], auth=("nagios1", key), timeout=60)
+        self.api = httpx.Client(base_url=box.status["server"]["url"], auth=("nagios1", key), timeout=None)
 
     def push(self, checks=CHECKS, port=1, greeting="hi", deploy="/host1"):
         text = TREE.format(port=port, greeting=greeting, deploy=deploy)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from rich.console import Console
 
+from support.commands import run
 from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox.demo import play
@@ -31,14 +32,7 @@ def directory(place):
 
 @pytest.mark.timeout(900)
 def test_all_five_stages_of_the_demo_succeed(directory):
-    done = subprocess.run(
-        [*ARGV, "-d", directory],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=850,
-        check=False,
-    )
+    done = run(*ARGV, "-d", directory)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All five stages succeeded" in done.stdout
     assert sandbox_processes(directory) == []
@@ -49,7 +43,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
     with subprocess.Popen([*ARGV, "-d", directory], stdout=subprocess.PIPE, text=True) as demo:
         wait_until((directory / "hosts").exists, "the fleet is coming up")
         demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=60)
+        demo.communicate()
     assert demo.returncode == 130
     assert sandbox_processes(directory) == []
     assert not directory.exists()

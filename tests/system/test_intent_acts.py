@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.rpm_building import build_rpm
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.sandbox.fleet import Sandbox
@@ -57,7 +57,7 @@ class Shop:
     def act(self, verb: str, *words: str) -> Done:
         return self.box.zkdeployment("intent", verb, SHOP, *words)
 
-    def wait(self, verb: str, timeout: float = 150) -> Done:
+    def wait(self, verb: str, timeout: float = UNLIMITED) -> Done:
         begun = time.monotonic()
         done = self.act(verb, "--wait", "--timeout", str(timeout))
         self.longest = max(self.longest, time.monotonic() - begun)

@@ -12,7 +12,7 @@ import pytest
 
 from support.rpm_building import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -258,7 +258,7 @@ def test_a_host_that_reports_again_after_a_crash_doubles_nothing(fleet: Fleet) -
     fleet.box.sandbox("stop", "host3", "--kill")
     fleet.wait_for(ALL_APPLIED, "what an absent host has recorded stays applied")
     fleet.box.sandbox("start", "host3")
-    done = fleet.box.zkdeployment("status", "--wait", "--timeout", "150")
+    done = fleet.box.wait()
     assert done.returncode == 0, done.stdout + done.stderr
     fleet.wait_for(ALL_APPLIED, "host3 is back")
     assert fleet.status(SHOP, "--output", "summary")["rsync-status"] == {"Applied": 4, "Retrying": 1}
@@ -266,12 +266,12 @@ def test_a_host_that_reports_again_after_a_crash_doubles_nothing(fleet: Fleet) -
 
 def test_a_cluster_is_applied_and_terminated(fleet: Fleet) -> None:
     resource = "host3:/net/vlan.0"
-    fleet.act("apply", VLAN, "--wait", "--timeout", "150")
+    fleet.act("apply", VLAN, "--wait", "--timeout", str(UNLIMITED))
     fleet.wait_for({resource: APPLIED}, "the cluster is applied", VLAN)
     body = fleet.status(VLAN, "--cluster", "ams+host3")
     assert (body["name"], body["state"], body["rsync-status"]) == ("host3", "Applied", {"Applied": 1})
     assert "project" not in body
-    fleet.act("terminate", VLAN, "--wait", "--timeout", "150")
+    fleet.act("terminate", VLAN, "--wait", "--timeout", str(UNLIMITED))
     fleet.wait_for({resource: DONE}, "the cluster is terminated", VLAN)
     assert fleet.status(VLAN)["state"] == "Terminated"
     assert fleet.statuses() == ALL_APPLIED

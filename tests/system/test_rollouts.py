@@ -12,7 +12,7 @@ import pytest
 from support.rpm_building import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
 from support.strategies import EXAMPLE_FILE
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_leader, read_state
@@ -89,7 +89,7 @@ class Fleet:
         tree = TREE.format(round=next(self._rounds)) + extra
         revision = self.box.push(tree, "a round", {"strategy.yaml": strategy})
         if self.version is None:
-            self.box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", "150")
+            self.box.zkdeployment("resume", "--latest", "--reason", "mended", "--timeout", UNLIMITED)
         return revision
 
     def revive(self) -> None:
@@ -289,7 +289,7 @@ def test_after_an_abort_and_a_resume_a_new_rollout_starts_with_the_hosts_that_ar
         aborted = fleet.over(revision)
         assert (aborted.ending, fleet.version) == (Ending.ABORTED, None)
     wait_until(lambda: "deploying" not in fleet.node("ctl1"), "ctl1 ends its step and stops")
-    done = fleet.box.zkdeployment("resume", "--reason", "right week", "--timeout", "150")
+    done = fleet.box.zkdeployment("resume", "--reason", "right week", "--timeout", UNLIMITED)
     wait_until(lambda: fleet.rollout.attempt == 2, "another attempt")
     over = fleet.over(revision)
     assert over.rollout.result is RolloutResult.SUCCESS, done.stderr

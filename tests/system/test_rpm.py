@@ -274,7 +274,7 @@ def serving(root, place):
         wait_until(answers, "the service answers")
         yield f"http://127.0.0.1:{port}"
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait() == 0
     finally:
         process.kill()
         process.wait()

@@ -97,7 +97,7 @@ def test_status_shows_directories_whole_where_there_is_no_terminal(box):
 
 
 def test_samples_are_deployed_to_every_host(box):
-    waited = box.zkdeployment("status", "--wait", "--timeout", "150")
+    waited = box.wait()
     assert waited.returncode == 0, waited.stderr
     providers = json.loads(box.zkdeployment("tree", "get", "/demo/hello").stdout)
     assert providers["version"] == "1.0"
@@ -125,7 +125,7 @@ def test_hosts_syncer_and_servers_stop_and_start_by_name(box):
     started = box.status
     assert started["servers"][0]["address"] == before["servers"][0]["address"]
     assert None not in {started["syncer"], *(host["pid"] for host in started["hosts"].values())}
-    waited = box.zkdeployment("status", "--wait", "--timeout", "150", "-o", "json")
+    waited = box.wait("-o", "json")
     assert waited.returncode == 0, waited.stderr
 
 
@@ -212,7 +212,7 @@ def test_two_sandboxes_live_side_by_side(box, make_box):
 def test_down_ends_processes_that_survived_a_crash(box, make_box):
     crashed = make_box("crashed")
     crashed.up("--hosts", "1", "--samples")
-    assert crashed.zkdeployment("status", "--wait", "--timeout", "150").returncode == 0
+    assert crashed.wait().returncode == 0
     status = crashed.status
     for pid in (status["syncer"], status["servers"][0]["pid"], status["hosts"]["host1"]["pid"]):
         os.kill(pid, signal.SIGKILL)
@@ -276,7 +276,7 @@ def test_up_that_is_terminated_leaves_nothing(make_box):
     starting = subprocess.Popen([PROGRAMS / "zkdeployment", "sandbox", "up", "-d", half.directory])
     wait_until(lambda: sandbox_processes(half.directory), "its first process runs")
     starting.terminate()
-    assert starting.wait(60) == 130
+    assert starting.wait() == 130
     assert left_of(half) == ([], False)
 
 
@@ -292,6 +292,6 @@ def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
     ensemble.up("--hosts", "1", "--servers", "3", "--samples")
     assert [server["id"] for server in ensemble.status["servers"]] == ["zookeeper1", "zookeeper2", "zookeeper3"]
     assert ensemble.sandbox("stop", "zookeeper1", "--kill").returncode == 0
-    waited = ensemble.zkdeployment("status", "--wait", "--timeout", "150")
+    waited = ensemble.wait()
     assert waited.returncode == 0, waited.stderr
     assert ensemble.sandbox("start", "zookeeper1").returncode == 0

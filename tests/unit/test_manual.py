@@ -102,7 +102,13 @@ QUOTED = {
 }
 
 #: The modules with the alarms.
-ALARMS = ("fleet/health.py", "fleet/fleet_health.py", "fleet/alarms/checks.py", "fleet/alarms/pools.py")
+ALARMS = (
+    "fleet/health.py",
+    "fleet/fleet_health.py",
+    "fleet/daemon_failures.py",
+    "fleet/alarms/checks.py",
+    "fleet/alarms/pools.py",
+)
 
 
 def cut(line):

@@ -12,10 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.checks import check_change
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, UpdateRule, subject_text
+from zkdeployment.documents.intents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    UpdateRule,
+    subject_text,
+)
 from zkdeployment.errors import RefusedError
-from zkdeployment.intents.approvals import accepted_by_records, uncounted_approval, with_objections
-from zkdeployment.intents.content import changed_keys
+from zkdeployment.intents.approvals import accepted_by_records, with_objections
 from zkdeployment.intents.edits import (
     described_as,
     find_intent,
@@ -25,8 +31,19 @@ from zkdeployment.intents.edits import (
     with_state,
     without_intent,
 )
-from zkdeployment.intents.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.intents.life_cycle import (
+    IntentAct,
+    IntentEffect,
+    IntentRefusal,
+    IntentSnapshot,
+    perform,
+    uncounted_approval,
+)
 from zkdeployment.model.commits import FileChanges
+from zkdeployment.model.listing import listing
+from zkdeployment.planning.review import review
+from zkdeployment.planning.targets.content import changed_keys
+from zkdeployment.planning.targets.governance import governed_services
 from zkdeployment.ports.commits import CommitOrder
 
 if TYPE_CHECKING:
@@ -37,8 +54,13 @@ if TYPE_CHECKING:
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import LifeCycleStep
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import TreeCommits
+
+#: The most services that a message names.
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +69,8 @@ class IntentOrder:
 
     ``record`` is what the last publication recorded about the intent, ``None`` if it was never published.
     ``permit`` raises an error if the author may not act on an intent; it is called with the intent as the branch
-    has it, and with what is to replace it.
+    has it, and with what is to replace it. ``left`` are the services that left the governance of their intents,
+    ``deployed`` the published targets.
     """
 
     subject: IntentSubject
@@ -55,6 +78,8 @@ class IntentOrder:
     record: IntentRecord | None
     reason: str = ""
     permit: Callable[[Intent], None] = lambda _intent: None
+    left: Sequence[LeftService] = ()
+    deployed: Targets | None = None
 
 
 def approve_intent(
@@ -114,6 +139,66 @@ def approve_files(
     else:
         step = _step(snapshot, IntentAct.APPROVE, order)
     return _written(placed, step, approval) if step.effects else {}
+
+
+def adopt_intent(
+    commits: TreeCommits,
+    order: IntentOrder,
+    *,
+    new: Intent | None = None,
+    sign: Callable[[IntentSubject, str], str] | None = None,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Take over services as they are deployed: approve the content at the tip, and instantiate it, in one commit.
+
+    Services that the tip changes, or that are not deployed, are refused. ``new`` is the intent if the branch has
+    no document of it yet. Raises ``RefusedError`` if approvals need a signature and this one does not count.
+    """
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        added = {} if new is None else with_new_intent(branch.files, new)
+        files = FileChanges(added, "").apply(branch.files)
+        placed = find_intent(files, order.subject)
+        order.permit(placed.intent)
+        _require_published(placed.intent, order)
+        _require_deployed(files, placed.intent, order.deployed or {})
+        adopted = _adopted(placed, order, sign)
+        if not dry_run:
+            intent = find_intent(FileChanges(adopted, "").apply(files), order.subject).intent
+            if intent.approval is not None:
+                _require_counted(commits, branch, placed, intent.approval)
+        return _message(added | adopted, IntentAct.ADOPT, order)
+
+    return _commit(commits, order, compute, dry_run=dry_run)
+
+
+def adopt_files(
+    files: Sequence[SourceFile], order: IntentOrder, *, sign: Callable[[IntentSubject, str], str] | None = None
+) -> dict[str, bytes | None]:
+    """Return the files that change when the intent that they have is adopted before they are pushed."""
+    return _adopted(find_intent(files, order.subject, place="in these files"), order, sign)
+
+
+def _require_deployed(files: Sequence[SourceFile], intent: Intent, deployed: Targets) -> None:
+    """Raise ``RefusedError`` if the adoption of an intent would change anything on hosts."""
+    whole = review(files).compilation.whole
+    services = governed_services([intent], whole)[intent.subject]
+    changed = [one.key for one in services if one.assignment not in deployed.get(one.target, ())]
+    if changed:
+        named = listing([f"{path} for {target}" for path, target in changed], _NAMED)
+        raise RefusedError(
+            f"{subject_text(intent.subject)} cannot adopt services that are not deployed as the tip of the branch"
+            f" has them: {named}; publish them first, or approve and instantiate the intent"
+        )
+
+
+def _adopted(
+    placed: PlacedIntent, order: IntentOrder, sign: Callable[[IntentSubject, str], str] | None
+) -> dict[str, bytes | None]:
+    step = _step(placed.snapshot, IntentAct.ADOPT, order)
+    if step.state is None or isinstance(placed.intent, ClusterIntents):
+        return with_state(placed, IntentState.APPLIED)
+    return with_state(placed, step.state, _approval(order, placed.snapshot.content.digest, sign))
 
 
 def change_state(
@@ -215,7 +300,7 @@ def _commit(
     *,
     dry_run: bool,
 ) -> CommitOutcome:
-    check = partial(check_change, known=_known(order))
+    check = partial(check_change, known=_known(order), left=order.left, deployed=order.deployed)
     return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
 
 

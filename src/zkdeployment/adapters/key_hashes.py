@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 import threading
 from collections import OrderedDict
@@ -13,6 +14,9 @@ import argon2
 #: Parameters that OWASP recommends: 19 MiB and some 20 ms for a key. Keys are random, not chosen by people.
 _MEMORY = 19 * 1024  # KiB
 _ROUNDS = 2
+
+#: Keys that are compared at the same time: guesses must not take more than half of the processors.
+_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 
 #: Characters; no key is longer.
 _LONGEST = 200
@@ -26,6 +30,7 @@ class KeyHasher:
 
     def __init__(self) -> None:
         self._argon = argon2.PasswordHasher(time_cost=_ROUNDS, memory_cost=_MEMORY, parallelism=1)
+        self._free = threading.BoundedSemaphore(_AT_ONCE)
         self._nobodys = self._argon.hash(secrets.token_hex())
 
     def hash(self, key: str) -> str:
@@ -35,7 +40,8 @@ class KeyHasher:
     def matches(self, key: str, hashed: str | None) -> bool:
         """Return whether a hash is that of ``key``; without a hash the answer takes as long, and is no."""
         try:
-            right = self._argon.verify(self._nobodys if hashed is None else hashed, _bytes(key))
+            with self._free:
+                right = self._argon.verify(self._nobodys if hashed is None else hashed, _bytes(key))
         except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
             return False
         return right and hashed is not None

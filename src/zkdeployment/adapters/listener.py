@@ -23,6 +23,8 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener = socket.socket(family)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Connections inherit this. Without it, an answer waits up to 40 ms for the client to confirm its head.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.bind(address)
             listener.listen(_BACKLOG)
         except OSError:

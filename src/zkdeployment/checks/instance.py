@@ -9,7 +9,9 @@ import json
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zkdeployment.unknown_keys import no_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +98,7 @@ class InstanceConfiguration:
     They contain neither ``config_id`` nor ``version`` nor ``task``. ``system`` is the monitoring system of this
     version, ``publication`` the sequence of the publication that wanted it. ``reason`` is what the monitoring
     system gave with its last answer, ``changed`` the time at which the version entered its state, in seconds since
-    the epoch.
+    the epoch. ``unknown`` are the keys of the record that this version does not know.
     """
 
     version: int
@@ -108,6 +110,7 @@ class InstanceConfiguration:
     reason: str = ""
     created: float = 0.0
     changed: float = 0.0
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,8 @@ class CheckInstance:
     ``current`` is the version that the monitoring system gets when it fetches the instance; ``None`` before the
     first. ``update_available`` is whether the monitoring system must still be notified, and ``flag`` counts how
     often that was set. ``notified`` is the time at which a poke or a list last notified the monitoring system, if
-    the current configuration has not moved since. A ``deleted`` instance is not wanted any more.
+    the current configuration has not moved since. A ``deleted`` instance is not wanted any more. ``unknown`` are
+    the keys of the record that this version does not know.
     """
 
     key: InstanceKey
@@ -127,6 +131,7 @@ class CheckInstance:
     deleted: bool = False
     flag: int = 0
     notified: float | None = None
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property
     def id(self) -> str:

@@ -1,19 +1,26 @@
-"""The encoding of check instances in ZooKeeper. It reads what newer versions write: unknown keys are ignored."""
+"""The encoding of check instances in ZooKeeper. Unknown keys, which newer versions write, are kept."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
+from zkdeployment.unknown_keys import unknown_keys
 
 if TYPE_CHECKING:
     from zkdeployment.model.tree import Value
+
+_INSTANCE_KEYS = frozenset({"key", "configurations", "current", "update_available", "deleted", "flag", "notified"})
+_CONFIGURATION_KEYS = frozenset(
+    {"version", "config_id", "state", "details", "system", "publication", "reason", "created", "changed"}
+)
 
 
 def instance_to_json(instance: CheckInstance) -> dict[str, Value]:
     """Return an instance as JSON; equal instances give equal values."""
     key = instance.key
     return {
+        **instance.unknown,
         "key": {
             "check": key.check,
             "path": key.path,
@@ -40,6 +47,7 @@ def instance_from_json(value: object) -> CheckInstance:
 
 def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:
     return {
+        **configuration.unknown,
         "version": configuration.version,
         "config_id": configuration.config_id,
         "state": configuration.state.value,
@@ -68,6 +76,7 @@ def _read_instance(value: Any) -> CheckInstance:
         deleted=_truth(value["deleted"]),
         flag=int(value["flag"]),
         notified=None if notified is None else float(notified),
+        unknown=unknown_keys(value, _INSTANCE_KEYS),
     )
 
 
@@ -85,6 +94,7 @@ def _read_configuration(value: Any) -> InstanceConfiguration:
         reason=_text(value["reason"]),
         created=float(value["created"]),
         changed=float(value["changed"]),
+        unknown=unknown_keys(value, _CONFIGURATION_KEYS),
     )
 
 

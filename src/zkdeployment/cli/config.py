@@ -15,7 +15,6 @@ from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.shared.verb_group import VerbGroup
 from zkdeployment.config.load import load
 from zkdeployment.errors import without_passwords
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.wiring.host.trust import check_publishers
 from zkdeployment.wiring.process import check_access
 from zkdeployment.wiring.publish_key import lease_signer, publication_signer
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.sync import SyncSettings
     from zkdeployment.config.webhooks import WebhookSettings
     from zkdeployment.model.logins.external import RoleRule
+    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
     from zkdeployment.model.servers import Access, AclEntry
 
 
@@ -133,8 +133,10 @@ def _plain_server(server: ServerSettings) -> dict[str, object]:
         "plain-text": "yes" if server.plain_text else "no",
         "base-url": server.base_url,
         "users-acl": _plain_acl(server.users_acl),
+        "connections-per-address": server.limits.connections_per_address,
+        "streams-per-user": server.limits.streams_per_user,
         **_plain_openid(server.openid),
-        **_plain_proxies(server.proxies or TrustedProxies()),
+        **_plain_proxies(server.proxies),
         **_plain_webhooks(server.webhooks),
     }
 

@@ -193,7 +193,8 @@ def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, rules: _
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
-        return _check(read_staged(), rules, _files_before("HEAD", rules))
+        staged = read_staged()
+        return _check(staged, rules, _files_before("HEAD", rules, staged))
     valid = True
     for push in pushed:
         if branch not in (None, push.branch):
@@ -203,21 +204,24 @@ def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, rules: _
             valid = False
         else:
             echo(f"branch {push.branch} at {push.commit}:", err=True)
-            before = () if push.before is None else _files_before(push.before, rules)
             files, objection = read_local_revision(push.commit), _objection(approvals, push.commit)
+            before = () if push.before is None else _files_before(push.before, rules, files)
             valid = _check(files, rules, before, objection) and valid
     return valid
 
 
-def _files_before(commit: str, rules: _Rules) -> Sequence[SourceFile]:
-    """Return the files that a change is judged by: the tree is read only if documents govern it, or for packages.
+def _files_before(commit: str, rules: _Rules, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """Return the files that a change to ``files`` is judged by.
+
+    The tree is read only if documents govern it before or after the change, or for packages.
 
     There are none if there is no such commit.
     """
     documents = read_documents_of(commit)
-    if not has_intents(documents) and not (rules.repositories and is_local_revision(commit)):
-        return documents
-    return read_local_revision(commit)
+    is_judged = has_intents(documents) or (
+        (rules.repositories or has_intents(files)) and is_local_revision(commit)
+    )
+    return read_local_revision(commit) if is_judged else documents
 
 
 def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:

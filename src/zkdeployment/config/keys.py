@@ -25,6 +25,8 @@ SERVER = (
     *OPENID,
     *PROXY,
     *WEBHOOKS,
+    "connections-per-address",
+    "streams-per-user",
 )
 
 #: Keys of ``[nagios]`` without which no bridge can run.

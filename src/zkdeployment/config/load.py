@@ -18,6 +18,7 @@ from zkdeployment.config.settings import Settings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Identity, idle_role
 from zkdeployment.model.names import NameKind, name_problem
+from zkdeployment.model.publication import is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,6 +52,7 @@ KEYS = {
         "repositories",
         "checkout-sources",
         "publishers",
+        "minimum-sequence",
         "metrics",
     ),
     "sync": (
@@ -76,6 +78,7 @@ KEYS = {
 }
 
 _PACKAGES = ("dnf", "none")
+_DIGITS = re.compile(r"[0-9]{1,16}")
 _MAIL_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(:[0-9]{1,5})?")
 _MAIL_ADDRESS = re.compile(r"[^\s,@]+(@[^\s,@]+)?(\s*,\s*[^\s,@]+(@[^\s,@]+)?)*")
 
@@ -114,6 +117,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
         repositories=tuple((main.text("repositories") or "").split()),
         checkout_sources=_checkout_sources(main),
         publishers=main.path("publishers"),
+        minimum_sequence=int(main.checked("minimum-sequence", _sequence_problem) or 0),
         metrics=main.metrics_file(),
         sync=_sync(Section("sync", values.get("sync", {}) | dict(sync or {}), problems)),
         coordinator_metrics=Section("coordinate", values.get("coordinate", {}), problems).metrics_file(),
@@ -164,6 +168,12 @@ def _role(section: Section) -> tuple[str | None, bool]:
     expected = "" if idle is None else "after lease:, expected the role of the host while it is not leased: "
     section.report("role", f"{expected}{problem}")
     return None, False
+
+
+def _sequence_problem(value: str) -> str | None:
+    if _DIGITS.fullmatch(value) and is_sequence(int(value)):
+        return None
+    return f"expected the sequence of a publication, a positive number, found {value!r}"
 
 
 def _address_problem(value: str) -> str | None:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from zkdeployment.config import external_logins, webhooks
 from zkdeployment.config.access import read_acl, yes_no_problem
 from zkdeployment.config.section import Section
+from zkdeployment.model.logins.client_limits import ClientLimits
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.webhooks import WebhookSettings
-    from zkdeployment.model.logins.trusted_proxy import TrustedProxies
     from zkdeployment.model.servers import Access, AclEntry
 
 _DEFAULT = "127.0.0.1:8420"
+
+#: The largest number of connections or event streams that can be configured.
+_MOST = 999_999
+
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
 
 
@@ -31,7 +36,7 @@ class ServerSettings:
     ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
     people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
     users and logins. ``openid`` and ``proxies`` are where people may log in instead, if there are any.
-    ``webhooks`` are the receivers of events.
+    ``webhooks`` are the receivers of events. ``limits`` are those of each client.
     """
 
     host: str = "127.0.0.1"
@@ -42,8 +47,9 @@ class ServerSettings:
     base_url: str | None = None
     users_acl: tuple[AclEntry, ...] = ()
     openid: OpenIdSettings | None = None
-    proxies: TrustedProxies | None = None
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
     webhooks: WebhookSettings | None = None
+    limits: ClientLimits = field(default_factory=ClientLimits)
 
     @property
     def listen(self) -> str:
@@ -73,6 +79,7 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
             f"keys and logins would cross the network unencrypted, because {host} is not a loopback address;"
             " expected certificate and key in [server], or plain-text = yes in a network that is safe",
         )
+    proxies = external_logins.read_proxies(section)
     return ServerSettings(
         host=host,
         port=port,
@@ -81,16 +88,36 @@ def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
         plain_text=plain_text,
         base_url=(section.checked("base-url", base_url_problem) or "").rstrip("/") or None,
         openid=external_logins.read_openid(section),
-        proxies=external_logins.read_proxies(section),
+        proxies=proxies,
         webhooks=webhooks.read_webhooks(section),
+        limits=_limits(section, one_address=is_loopback(host) and not proxies.networks),
         users_acl=read_acl(section, "users-acl", authenticated=authenticated),
     )
 
 
+def _limits(section: Section, *, one_address: bool) -> ClientLimits:
+    """Return how much of the service one client may occupy.
+
+    ``one_address`` is whether the clients of other machines have the address of a proxy on this machine: without
+    a configured number, they share the whole service then.
+    """
+    defaults = ClientLimits()
+    connections = section.checked("connections-per-address", _count_problem)
+    streams = section.checked("streams-per-user", _count_problem)
+    return ClientLimits(
+        connections_per_address=int(connections or (_MOST if one_address else defaults.connections_per_address)),
+        streams_per_user=int(streams or defaults.streams_per_user),
+    )
+
+
+def _count_problem(value: str) -> str | None:
+    is_count = value.isascii() and value.isdecimal() and len(value) <= 6 and 0 < int(value) <= _MOST
+    return None if is_count else f"expected a whole number from 1 to {_MOST}, found {value!r}"
+
+
 def default_server(access: Access) -> ServerSettings:
     """Return the settings of the service for a configuration without the section, with this access."""
-    acl = read_acl(Section("server", {}), "users-acl", authenticated=access.authenticated)
-    return ServerSettings(users_acl=acl)
+    return read_server(Section("server", {}), authenticated=access.authenticated)
 
 
 def is_loopback(host: str) -> bool:

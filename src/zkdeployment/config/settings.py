@@ -31,7 +31,8 @@ class Settings:
     that stands for ``/``. ``address`` is the address that the host publishes; ``None`` means the local one of its
     connection to ZooKeeper. ``checkout_sources`` are the prefixes of repositories that may be checked out; with
     ``None`` any may. ``publishers`` are the keys whose publications the host deploys; with ``None`` publications
-    need no signature. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is
+    need no signature. ``minimum_sequence`` is that of the oldest of them that the host deploys; 0 means
+    any. ``metrics`` is the file for the agent's metrics. ``named`` means that the host's name is
     from the file and not the machine's own. ``leasable`` means that leases decide the role of the host; the role
     in its identity is then the one that it has while it is not leased. ``coordinator_metrics`` is the file for the
     coordinator's metrics, ``checks_interval`` the seconds between two turns of the life cycle of checks.
@@ -62,6 +63,7 @@ class Settings:
     repositories: tuple[str, ...] = ()
     checkout_sources: tuple[str, ...] | None = None
     publishers: Path | None = None
+    minimum_sequence: int = 0
     metrics: Path | None = None
     sync: SyncSettings | None = None
     coordinator_metrics: Path | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ZkdeploymentError, error_message
+from zkdeployment.errors import UnreachableError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -27,12 +27,20 @@ class FailureKind:
 class CycleFailures:
     """Logs failures by ``kinds``: the first kind whose error type matches applies.
 
-    ``show`` gets the first line of each message, for the status of the daemon.
+    ``show`` gets the first line of each message, for the status of the daemon. ``record`` gets the message of each
+    unexpected error, one whose kind is that of all errors, and an empty text when cycles do not end with such an
+    error any more: operators see it.
     """
 
-    def __init__(self, kinds: Sequence[FailureKind], show: Callable[[str], None] = lambda _message: None) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[FailureKind],
+        show: Callable[[str], None] = lambda _message: None,
+        record: Callable[[str], None] = lambda _message: None,
+    ) -> None:
         self._kinds = kinds
         self._show = show
+        self._record = record
         self._logged = ""
 
     def report(self, error: Exception) -> FailureKind:
@@ -47,8 +55,13 @@ class CycleFailures:
             defect = None if isinstance(error, ZkdeploymentError) else error
             get_logger().log(kind.level, kind.event, reason=message, exc_info=defect)
         self._logged = message
+        if kind.error is Exception:
+            self._record(message)
+        elif not isinstance(error, UnreachableError):  # which says nothing about the cycle
+            self._record("")
         return kind
 
     def end(self) -> None:
         """Note a cycle without failure: the next failure is logged, even if its message is the last one again."""
         self._logged = ""
+        self._record("")

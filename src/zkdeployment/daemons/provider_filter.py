@@ -47,9 +47,12 @@ _FAILURE_KINDS = (
 
 
 class ProviderFilter:
-    """Keeps the list of ``store``; ``connect`` opens its session and does nothing when it is open."""
+    """Keeps the list of ``store``; ``connect`` opens its session and does nothing when it is open.
 
-    def __init__(
+    ``record_failure``: see ``CycleFailures``.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters that it depends on
         self,
         store: FilterStore,
         clock: Clock,
@@ -58,6 +61,7 @@ class ProviderFilter:
         majority: Fraction,
         connect: Callable[[], None],
         notifier: Notifier,
+        record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -66,7 +70,7 @@ class ProviderFilter:
         self._connect = connect
         self._notifier = notifier
         self._backoff = Backoff(first=1.0, most=_MOST_SECONDS)
-        self._failures = CycleFailures(_FAILURE_KINDS, notifier.status)
+        self._failures = CycleFailures(_FAILURE_KINDS, notifier.status, record_failure)
         self._lead = DaemonLead(store.lead, notifier, otherwise="another filter leads")
         self._checked = False
 
@@ -97,6 +101,7 @@ class ProviderFilter:
                 self._store.filtered()  # a filter that may never write is refused before it queues
                 self._checked = True
             if not self._lead.acquire():
+                self._failures.end()
                 return 0.0
             self._update()
         except RestartError:

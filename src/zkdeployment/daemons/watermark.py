@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 class Watermark:
     """Compares publications with the last one known, which ``memory`` keeps across restarts.
 
-    Without ``memory``, the last publication is known only as long as this object lives.
+    Without ``memory``, the last publication is known only as long as this object lives. Publications below the
+    sequence ``minimum`` count as older ones, also before any is known.
     """
 
-    def __init__(self, memory: PublicationMemory | None) -> None:
+    def __init__(self, memory: PublicationMemory | None, minimum: int = 0) -> None:
         self._memory = memory
+        self._minimum = minimum
         self._known: Published | None = None
 
     @property
@@ -30,8 +32,20 @@ class Watermark:
             self._known = Published() if self._memory is None else self._memory.read_published()
         return self._known
 
+    @property
+    def sequence(self) -> int:
+        """The least sequence of a publication that is not refused; 0 if none is."""
+        return max(self.known.sequence, self._minimum)
+
     def check(self, published: Published) -> None:
-        """Raise ``StalePublicationError`` if ``published`` is older than the last publication known."""
+        """Raise ``StalePublicationError`` if ``published`` is older than the last one known or the minimum."""
+        if self.known.sequence < self._minimum and published.sequence < self._minimum:
+            raise StalePublicationError(
+                f"the publication is too old: expected sequence {self._minimum} (minimum-sequence) or a later one,"
+                f" found {_label(published)}; somebody may have put an old publication back, or minimum-sequence"
+                " is wrong: correct it, or publish again with 'zkdeployment sync --force' or"
+                " 'zkdeployment resume --latest'"
+            )
         if published.sequence < self.known.sequence:
             raise StalePublicationError(
                 f"the store went back: expected publication {_label(self.known)} or a later one, found"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ TEXT: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "text
 #: The form of a name that is part of URLs, of file names and of ``PROJECT/APP/VERSION/NAME``.
 PLAIN_NAME: dict[str, Any] = {
     "type": "string",
-    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~-][A-Za-z0-9_.~@:+-]{0,127}$",
-    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +",
+    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~][A-Za-z0-9_.~@:+-]{0,127}$",
+    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +, without a - at the start",
 }
 
 
@@ -82,12 +83,28 @@ def _shown(value: object) -> str:
 
 @functools.cache
 def _validator_class() -> Any:
-    """Return a validator of JSON schemas that does not accept NaN and infinity as numbers."""
+    """Return a validator of JSON schemas that does not accept NaN and infinity as numbers.
+
+    In its patterns, ``$`` is the end of the text, as in JSON Schema. In Python, ``$`` also matches before a line
+    break at the end.
+    """
     import jsonschema  # noqa: PLC0415  slow to import and rarely needed
+
+    def pattern(_validator: Any, wanted: str, value: object, _schema: object) -> Iterator[Any]:
+        if isinstance(value, str) and _compiled(wanted).search(value) is None:
+            yield jsonschema.ValidationError(f"{_shown(value)} does not match {wanted!r}")
 
     standard = jsonschema.Draft202012Validator
     finite = standard.TYPE_CHECKER.redefine("number", lambda _, value: _is_finite_number(value))
-    return jsonschema.validators.extend(standard, type_checker=finite)  # type: ignore[no-untyped-call]
+    return jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+        standard, {"pattern": pattern}, type_checker=finite
+    )
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    r"""Return a pattern of JSON Schema as one of Python: ``$`` before ``)``, ``|`` or the end is ``\Z``."""
+    return re.compile(re.sub(r"(?<!\\)\$(?=[)|]|\Z)", r"\\Z", pattern))
 
 
 def _is_finite_number(value: object) -> bool:

@@ -87,7 +87,7 @@ class _DocumentReader:
             return
         faults = list(kind.faults(value))
         yield from faults
-        if faults and not kind.typed:
+        if faults:
             return
         entry = DocumentEntry(kind, kind.subject(value), kind.parse(value), value, file, position, document)
         key = kind.name, entry.subject

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.documents.forms import Fault, one_of
 from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
+from zkdeployment.documents.intents.release import RELEASE
 from zkdeployment.documents.pools.kinds import POOLS
 from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.strategies.kinds import CONFIGURATION, STRATEGY
@@ -21,7 +22,17 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.kinds import DocumentKind
 
-KINDS: tuple[DocumentKind[Any], ...] = (STRATEGY, CONFIGURATION, QUARANTINE, GROUP, CLUSTER, SYSTEM, CHECK, POOLS)
+KINDS: tuple[DocumentKind[Any], ...] = (
+    STRATEGY,
+    CONFIGURATION,
+    QUARANTINE,
+    GROUP,
+    CLUSTER,
+    RELEASE,
+    SYSTEM,
+    CHECK,
+    POOLS,
+)
 
 #: The kinds by their schema.
 BY_SCHEMA: Mapping[str, DocumentKind[Any]] = {kind.schema: kind for kind in KINDS}

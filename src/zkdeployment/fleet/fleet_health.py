@@ -13,6 +13,7 @@ from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.alarms.checks import check_alarms
 from zkdeployment.fleet.alarms.pools import pool_alarms
 from zkdeployment.fleet.branch.refusals import describe_refusal
+from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.host_status import HostState, HostStatus
 from zkdeployment.fleet.locks import is_orphaned
@@ -92,6 +93,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         *_absences(snapshot, status),
         *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
+        *_failing_daemons(snapshot, now, limits),
         *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),
         *check_alarms(fleet.checks, now=now, limits=limits),
@@ -241,6 +243,13 @@ def _silent_syncer(syncer: SyncerReport | None, now: float, limits: HealthLimits
     health, _ = limits.judge(max(0.0, silent - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"syncer silent for {age(silent)} (last: {syncer.by})"
+
+
+def _failing_daemons(snapshot: FleetSnapshot, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+    """Yield the daemons whose cycles fail, as a warning at once: such a daemon runs and does nothing."""
+    for failure in snapshot.failures:
+        health, _ = limits.judge(max(0.0, now - failure.since) / 60)
+        yield max(health, Health.WARNING), describe_failure(failure, now)
 
 
 def _refused_tip(snapshot: FleetSnapshot, now: float) -> Iterator[_Finding]:

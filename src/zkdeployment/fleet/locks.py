@@ -80,7 +80,7 @@ def check_release(planned: Release, *, force: bool) -> None:
 def _objection(lock: Lock, holder: Contender, registered: Mapping[str, Host], now: float) -> str | None:
     if lock.kind is LockKind.SYNCER:
         return "a syncer with a live session holds the lock and may be publishing"
-    if lock.kind is LockKind.SERVICE:
+    if lock.kind is LockKind.SERVICE and not lock.is_kept:
         if lock.work is None:
             return None
         return f"{holder.identity} has worked under the lock for {age(now - lock.work.since)}: {lock.work.step}"
@@ -103,8 +103,12 @@ def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
 
 
 def is_orphaned(lock: Lock, registered: set[str]) -> bool:
-    """Return whether the holder of a role's lock is absent: the lock stays held until that host is back."""
-    return lock.kind is LockKind.ROLE and lock.holder is not None and lock.holder.host_id not in registered
+    """Return whether the holder is absent and the lock stays held until that host is back.
+
+    This concerns the locks of roles, and locks of services that are kept for a host.
+    """
+    stays = lock.kind is LockKind.ROLE or lock.is_kept
+    return stays and lock.holder is not None and lock.holder.host_id not in registered
 
 
 def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
@@ -116,9 +120,10 @@ def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
             "name": lock.name,
             "path": lock.path,
             "holder": None if lock.holder is None else _contender_json(lock.holder, registered),
-            "waiting": [_contender_json(contender, registered) for contender in lock.contenders[1:]],
+            "waiting": [_contender_json(contender, registered) for contender in lock.waiting],
             "work": _work_json(lock.work),
             "left": lock.abandoned_work is not None,
+            "kept": lock.is_kept,
         }
         for lock in locks
     ]

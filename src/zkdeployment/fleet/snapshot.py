@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.fleet.daemon_failures import DaemonFailure
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Facts, Host, Identity
     from zkdeployment.model.inventory import KnownHost
@@ -28,7 +29,8 @@ class FleetSnapshot:
     the published targets. ``out_of_service`` maps the id of each host that released the lock of its role before it
     finished to that role.
 
-    ``refusal`` is about the tip of the branch, if the syncer refuses to publish it.
+    ``refusal`` is about the tip of the branch, if the syncer refuses to publish it. ``failures`` are the daemons
+    whose cycles fail unexpectedly.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -50,6 +52,7 @@ class FleetSnapshot:
     coordinator: str | None = None
     since: int = 0
     refusal: Refusal | None = None
+    failures: tuple[DaemonFailure, ...] = ()
 
     @property
     def identities(self) -> tuple[Identity, ...]:

@@ -19,6 +19,7 @@ from zkdeployment.rollout.groups import unmatched_selectors
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from zkdeployment.fleet.daemon_failures import DaemonFailure
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.host import Host
@@ -37,7 +38,7 @@ class FleetStatus:
     ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
     ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
     the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
-    ``refusal`` about the tip that the syncer refuses.
+    ``refusal`` about the tip that the syncer refuses. ``failures`` are the daemons whose cycles fail unexpectedly.
     """
 
     cluster: Cluster | None
@@ -52,6 +53,7 @@ class FleetStatus:
     warnings: tuple[str, ...] = ()
     request: PublicationRequest | None = None
     refusal: Refusal | None = None
+    failures: tuple[DaemonFailure, ...] = ()
 
     def to_json(self) -> dict[str, Value]:
         """Return the fleet as ``-o json`` prints it; ``version`` is the present cluster version."""
@@ -68,6 +70,7 @@ class FleetStatus:
             "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
             "request": None if self.request is None else _request_json(self.request),
             "refusal": None if self.refusal is None else self.refusal.to_json(),
+            "failures": [failure.to_json() for failure in self.failures],
             "hosts": [host.to_json() for host in self.hosts],
         }
 
@@ -113,6 +116,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         missed=_is_missed(snapshot),
         request=snapshot.request,
         refusal=snapshot.refusal,
+        failures=snapshot.failures,
         completed=completed,
         warnings=_warnings(snapshot),
     )

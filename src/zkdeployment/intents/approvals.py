@@ -12,16 +12,22 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from zkdeployment.documents.intents.release import ServiceRelease
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, subject_text
+from zkdeployment.intents.life_cycle import uncounted_approval
+from zkdeployment.planning.targets.content import intent_content, service_content
+from zkdeployment.planning.targets.governance import read_intents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import Published
+    from zkdeployment.planning.review import Review
+    from zkdeployment.planning.targets.content import IntentContent
 
 #: What a syncer accepted: the fingerprint of each group that was approved or deployed, by the text of its subject.
 AcceptedApprovals: TypeAlias = "Mapping[str, str]"
@@ -67,6 +73,24 @@ class KeyOwner:
         return self.name == other.name or self.fingerprint == other.fingerprint
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseSnapshot:
+    """A release and the content of its service in one revision."""
+
+    intent: ServiceRelease
+    content: IntentContent
+
+
+def content_digest(approved: Intent | ServiceRelease, reviewed: Review) -> str | None:
+    """Return the digest of the content of an intent or a release in a revision; ``None`` if it is not there."""
+    tree = reviewed.linted.tree
+    if isinstance(approved, ServiceRelease):
+        is_there = approved.path in tree
+        return service_content(approved.path, approved.target, tree).digest if is_there else None
+    same = (intent for intent in read_intents(reviewed.documents) if intent.subject == approved.subject)
+    return next((intent_content(intent, tree).digest for intent in same), None)
+
+
 def approval_statement(subject: IntentSubject, content: str) -> str:
     """Return the text that an approver signs; ``content`` is the digest of the approved content."""
     return f"zkdeployment approval v1\n{subject_text(subject)}\n{content}\n"
@@ -77,17 +101,6 @@ def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | 
     if signer is None or not approver.is_same(signer):
         return None
     return f"{approver.name} signed the approval and also the commit that brought the content; another person must"
-
-
-def uncounted_approval(subject: IntentSubject, objection: str) -> str:
-    """Return why a group is not approved whose approval does not count, and what to do."""
-    return f"its approval does not count: {objection}; {signature_hint(subject)}"
-
-
-def signature_hint(subject: IntentSubject) -> str:
-    """Return how a group is approved where approvals need a signature."""
-    command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
-    return f"this fleet needs signed approvals; use '{command}' at a terminal"
 
 
 def with_objections(

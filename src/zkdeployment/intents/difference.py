@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.intents.content import changed_keys
 from zkdeployment.model.tree import Tree
+from zkdeployment.planning.targets.content import changed_keys
 from zkdeployment.tree.diff import describe_change, diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.intents.content import IntentContent
+    from zkdeployment.planning.targets.content import IntentContent
 
 
 def content_difference(old: IntentContent, new: IntentContent) -> Iterator[str]:

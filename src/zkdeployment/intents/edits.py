@@ -22,9 +22,9 @@ from zkdeployment.documents.intents.values import (
     subject_text,
 )
 from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.content import intent_content
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.planning.review import review
+from zkdeployment.planning.targets.content import intent_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.life_cycle import IntentEffect, IntentSnapshot
+from zkdeployment.planning.targets.content import IntentContent
 from zkdeployment.planning.targets.encoding import assignment_from_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, UpdateRule
-from zkdeployment.intents.content import changed_keys, changed_paths
 from zkdeployment.intents.life_cycle import (
     IntentAct,
     IntentEffect,
@@ -20,12 +19,13 @@ from zkdeployment.intents.life_cycle import (
     LifeCycleStep,
     perform,
 )
+from zkdeployment.planning.targets.content import changed_keys, changed_paths
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.intents.content import IntentContent
+    from zkdeployment.planning.targets.content import IntentContent
 
 #: The effects of a change on the instance of a subject, or why the change is refused.
 _Outcome: TypeAlias = "frozenset[IntentEffect] | IntentRefusal"

@@ -11,14 +11,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
-from zkdeployment.intents.approvals import uncounted_approval
-from zkdeployment.intents.content import changed_paths
+from zkdeployment.planning.targets.content import changed_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.documents.intents.values import Intent, IntentSubject
-    from zkdeployment.intents.content import IntentContent
+    from zkdeployment.planning.targets.content import IntentContent
 
 #: The most paths that a refusal names.
 _SHOWN_PATHS = 20
@@ -30,6 +29,7 @@ class IntentAct(Enum):
     APPROVE = "approve"
     INSTANTIATE = "instantiate"
     APPLY = "apply"
+    ADOPT = "adopt"
     TERMINATE = "terminate"
     MODIFY = "change the content or the document"
     UPDATE = "change the content of a group with update: approve, with its approval"
@@ -72,6 +72,7 @@ _INSTANTIATED, _APPLIED, _TERMINATED = IntentState.INSTANTIATED, IntentState.APP
 
 _APPROVE = LifeCycleStep(_APPROVED, frozenset({IntentEffect.WRITE_APPROVAL}))
 _INSTANTIATE = LifeCycleStep(_INSTANTIATED, frozenset({IntentEffect.BEGIN_INSTANCE}), IntentGuard.APPROVED_CONTENT)
+_ADOPT = LifeCycleStep(_INSTANTIATED, frozenset({IntentEffect.WRITE_APPROVAL, IntentEffect.BEGIN_INSTANCE}))
 _APPLY = LifeCycleStep(_APPLIED, frozenset({IntentEffect.BEGIN_INSTANCE}))
 _TERMINATE = LifeCycleStep(_TERMINATED, frozenset({IntentEffect.END_INSTANCE}))
 _REMOVE = LifeCycleStep(None, guard=IntentGuard.TERMINATION_COMPLETE)
@@ -90,6 +91,11 @@ LIFE_CYCLE: Mapping[tuple[IntentState, IntentAct], LifeCycleStep | RefusalReason
     (_CREATED, IntentAct.APPLY): _APPLY,
     (_APPLIED, IntentAct.APPLY): "it is applied already; terminate it first",
     (_TERMINATED, IntentAct.APPLY): _APPLY,
+    (_CREATED, IntentAct.ADOPT): _ADOPT,
+    (_APPROVED, IntentAct.ADOPT): _ADOPT,
+    (_INSTANTIATED, IntentAct.ADOPT): "it is instantiated already",
+    (_APPLIED, IntentAct.ADOPT): "it is applied already",
+    (_TERMINATED, IntentAct.ADOPT): _ADOPT,
     (_CREATED, IntentAct.TERMINATE): _NOTHING_DEPLOYED,
     (_APPROVED, IntentAct.TERMINATE): _NOTHING_DEPLOYED,
     (_INSTANTIATED, IntentAct.TERMINATE): _TERMINATE,
@@ -210,3 +216,14 @@ def _not_approved(snapshot: IntentSnapshot) -> str:
     if snapshot.objection is not None:
         return uncounted_approval(intent.subject, snapshot.objection)
     return f"its content has changed since it was approved by {intent.approval.by}; approve it again"
+
+
+def uncounted_approval(subject: IntentSubject, objection: str) -> str:
+    """Return why a group is not approved whose approval does not count, and what to do."""
+    return f"its approval does not count: {objection}; {signature_hint(subject)}"
+
+
+def signature_hint(subject: IntentSubject) -> str:
+    """Return how a group is approved where approvals need a signature."""
+    command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
+    return f"this fleet needs signed approvals; use '{command}' at a terminal"

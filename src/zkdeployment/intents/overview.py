@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.documents.intents.values import Approval, Intent, IntentSubject
-    from zkdeployment.intents.content import IntentContent
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
+    from zkdeployment.planning.targets.content import IntentContent
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.intents.content import IntentContent
     from zkdeployment.intents.instances import InstanceChange, IntentInstance
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.planning.targets.content import IntentContent
     from zkdeployment.planning.targets.governance import GovernedService
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.intents.content import intent_content
 from zkdeployment.intents.life_cycle import IntentSnapshot
+from zkdeployment.planning.targets.content import intent_content
 from zkdeployment.planning.targets.governance import read_intents
 
 if TYPE_CHECKING:

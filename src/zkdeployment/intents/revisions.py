@@ -5,13 +5,20 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.documents.intents.values import IntentState, subject_text
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.intents.approvals import accepted_by_records, with_objections
 from zkdeployment.intents.judge import judge_change
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.problem import Problem
-from zkdeployment.planning.targets.governance import INTENT_KINDS, read_intents
+from zkdeployment.planning.review import place, review
+from zkdeployment.planning.targets.governance import INTENT_KINDS, Governance, read_intents
+from zkdeployment.planning.targets.leaving import (
+    FormerGovernance,
+    adoption_problems,
+    change_governance,
+    left_problems,
+)
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentRefusal, IntentSnapshot
+    from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.review import Review
 
@@ -54,12 +63,48 @@ def change_refusals(
     return judge_change(old, new).refusals
 
 
+def governance_problems(
+    before: Sequence[SourceFile],
+    reviewed: Review,
+    left: Sequence[LeftService] = (),
+    deployed: Targets | None = None,
+) -> Iterator[Problem]:
+    """Yield the problems of a change by which services leave governance, or come under an intent.
+
+    ``left`` are the services that left governance earlier, ``deployed`` the published targets. Without these, a
+    service that no document before the change governs counts as deployed, unless the new document says that it was
+    terminated.
+    """
+    if reviewed.errors or not (read_intents(reviewed.documents) or has_intents(before)):
+        return
+    former = review(before)
+    governance = Governance(read_intents(former.documents), tuple(left))
+    compilation = former.compilation.under(governance)
+    tree = reviewed.linted.tree
+    published = FormerGovernance(governance, former.linted.tree, compilation.targets, compilation.withheld)
+    change = change_governance(published, reviewed.documents, tree, tree, "this change")
+    yield from left_problems(change, reviewed.documents, tree)
+    yield from adoption_problems(
+        governance,
+        compilation.targets if deployed is None else deployed,
+        reviewed.compilation.under(change.after),
+        change,
+        reviewed.documents,
+        doubtful=(IntentState.TERMINATED,) if deployed is None else (),
+    )
+
+
 def change_problems(
     before: Sequence[SourceFile],
     reviewed: Review,
     objection: Callable[[IntentSnapshot], str | None] | None = None,
 ) -> Iterator[Problem]:
-    """Yield the refusals of ``change_refusals`` as errors, at the states in the documents that still exist."""
+    """Yield the problems of ``governance_problems``, and the refusals of ``change_refusals`` as errors.
+
+    The errors are at the states in the documents that still exist.
+    """
+    for problem in governance_problems(before, reviewed):
+        yield place(problem, reviewed.linted)
     entries = {
         entry.subject: entry for (kind, _), entry in reviewed.documents.entries.items() if kind in INTENT_KINDS
     }

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.deployment import DeploymentFailure
+from zkdeployment.unknown_keys import no_keys, unknown_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.model.tree import Properties, Value
 
 #: The longest error that is kept, in characters.
 MAX_ERROR_LENGTH = 300
+
+_KEYS = frozenset({"id", "name", "time", "seconds", "error", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class HostResult:
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
     deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` is about;
-    results of older agents lack it.
+    results of older agents lack it. ``unknown`` are the keys that this version does not know.
     """
 
     host_id: str
@@ -29,6 +34,7 @@ class HostResult:
     seconds: float
     error: str | None = None
     failed: DeploymentFailure | None = None
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     def to_json(self) -> dict[str, Value]:
         """Return the result as it is stored in ZooKeeper and printed by ``-o json``."""
@@ -52,6 +58,7 @@ class HostResult:
             seconds=number(properties.get("seconds")),
             error=None if error is None else str(error),
             failed=DeploymentFailure.from_properties(properties.get("failed")),
+            unknown=unknown_keys(properties, _KEYS),
         )
 
 

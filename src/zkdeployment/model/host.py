@@ -119,6 +119,7 @@ class Host:
 
     ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
     ``leased`` is the lease that such a host has reached; it is ``None`` while the host changes its role.
+    ``lease_failed`` is the number of the lease that the host last failed to follow.
     """
 
     identity: Identity
@@ -139,6 +140,7 @@ class Host:
     address: str | None = None
     idle_role: str | None = None
     leased: Leased | None = None
+    lease_failed: int | None = None
 
     @property
     def is_leasable(self) -> bool:
@@ -206,6 +208,7 @@ class Host:
             "address": self.address,
             "lease": self.idle_role,
             "leased": None if self.leased is None else self.leased.properties(),
+            "lease_failed": self.lease_failed,
         }
         return {name: value for name, value in properties.items() if value is not None or name == "version"}
 
@@ -250,6 +253,7 @@ class Host:
             address=text("address"),
             idle_role=text("lease"),
             leased=Leased.from_properties(properties.get("leased")),
+            lease_failed=number("lease_failed"),
             since=since,
         )
 

@@ -80,8 +80,9 @@ class Marker:
     publication in which it was deployed; ``None`` in markers of older agents.
 
     Only the marker of a service with ``rerun = 'changed'`` records what it was deployed with: ``properties`` is
-    the digest of its properties, ``packages`` are its installed packages with their exact versions. The record is
-    removed before the deployment runs again, so a deployment that failed or was interrupted has none.
+    the digest of its properties, ``packages`` are its installed packages with their exact versions, and
+    ``identity`` is that of the host (``None`` in markers of older agents). The record is removed before the
+    deployment runs again, so a deployment that failed or was interrupted has none.
     """
 
     deployment: Deployment
@@ -94,6 +95,7 @@ class Marker:
     sequence: int | None = None
     properties: str | None = None
     packages: tuple[str, ...] = ()
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Lock:
     """A lock that is held, waited for, or was lost while work was in progress.
 
     ``name`` is the path of the service, the role, or the path of the syncer lock. ``path`` is the node whose
-    children are the ``contenders``, the holder first. ``work`` is recorded at the node ``record``.
+    children are the ``contenders`` in queue order. ``work`` is recorded at the node ``record``.
     """
 
     kind: LockKind
@@ -57,14 +57,29 @@ class Lock:
                 return "the syncer's lock"
 
     @property
-    def service(self) -> str | None:
-        """The path of the service that the lock protects; ``None`` for the locks of roles and of the syncer."""
-        return self.name if self.kind is LockKind.SERVICE else None
+    def services(self) -> tuple[str, ...]:
+        """The path of the service that the lock protects; none for the locks of roles and of the syncer."""
+        return (self.name,) if self.kind is LockKind.SERVICE else ()
 
     @property
     def holder(self) -> Contender | None:
-        """The contender that holds the lock."""
+        """The holder: the host for which the lock is kept, or else the first contender."""
+        if self.is_kept and self.work is not None:
+            name = f"{self.work.host_name} ({self.work.host_id})"
+            return Contender(name, self.work.since, self.record, self.work.host_id)
         return self.contenders[0] if self.contenders else None
+
+    @property
+    def waiting(self) -> tuple[Contender, ...]:
+        """The contenders that wait for the holder, in queue order."""
+        if self.is_kept and self.work is not None:
+            return tuple(contender for contender in self.contenders if contender.host_id != self.work.host_id)
+        return self.contenders[1:]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the lock is kept for a host that has to complete a step, also without a place in the queue."""
+        return self.work is not None and self.work.kept
 
     @property
     def abandoned_work(self) -> LockedWork | None:

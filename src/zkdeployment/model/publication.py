@@ -52,6 +52,18 @@ class Published:
         """Whether the strategy governs the cluster version: never one that was set by hand."""
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
 
+    def is_wanted(self, cluster: Cluster, revision: Revision, sequence: int) -> bool:
+        """Whether the fleet is still to deploy ``revision`` of the publication ``sequence`` (0: set by hand).
+
+        A publication counts until another one changed something for hosts. A version that was set by hand counts
+        while the fleet is stopped or held, too: the cluster version that the fleet had then is not known.
+        """
+        if sequence and sequence < self.effective_since:
+            return False
+        if cluster.version is None or cluster.version is False:
+            return True
+        return cluster.version == revision or (sequence > 0 and cluster.version == self.ordered)
+
 
 @dataclass(frozen=True)
 class DeploymentBasis:

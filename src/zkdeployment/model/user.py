@@ -14,7 +14,7 @@ from zkdeployment.model.names import RESERVED, NameKind, name_problem
 from zkdeployment.model.tree import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 #: The text in place of masked secrets.
 MASK = "***"
@@ -126,14 +126,16 @@ class User:
         """Return whether the user has a right."""
         return right in self.rights
 
-    def may_act(self, kind: ActKind, path: str | None = None) -> bool:
-        """Return whether the user may act on the node at a path; ``None`` stands for the whole fleet."""
-        return self.may(Right.ACT_ON_FLEET) and self._paths_permit(kind, path)
+    def may_act(self, kind: ActKind, *paths: str) -> bool:
+        """Return whether the user may act on the nodes at all of these paths; no path is the whole fleet."""
+        if not self.may(Right.ACT_ON_FLEET):
+            return False
+        is_limited = bool(self.paths) and kind not in SAFE_ACTS
+        return not is_limited or (bool(paths) and not self.paths_outside(paths))
 
-    def _paths_permit(self, kind: ActKind, path: str | None) -> bool:
-        if not self.paths or kind in SAFE_ACTS:
-            return True
-        return path is not None and any(is_below(path, above) for above in self.paths)
+    def paths_outside(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the given paths that are neither at nor below a path to which the user is limited."""
+        return tuple(path for path in paths if not any(is_below(path, above) for above in self.paths))
 
     def key_has_expired(self, now: float) -> bool:
         """Return whether the user's key is no longer valid at ``now``."""
@@ -189,13 +191,16 @@ class LoginRefusal:
         return self.problem.value
 
 
-def act_refusal(user: User, kind: ActKind, path: str | None = None) -> str | None:
-    """Return why a user may not act on the node at a path (``None``: on the whole fleet); ``None`` if it may."""
-    if user.may_act(kind, path):
+def act_refusal(user: User, kind: ActKind, *paths: str) -> str | None:
+    """Return why a user may not act on the nodes at these paths; ``None`` if it may.
+
+    No path stands for the whole fleet.
+    """
+    if user.may_act(kind, *paths):
         return None
     if not user.may(Right.ACT_ON_FLEET):
         return f"the user {user} may not {kind.value}: its role is {user.role.value}"
-    act = kind.value if path is None else f"{kind.value} at {path}"
+    act = f"{kind.value} at {user.paths_outside(paths)[0]}" if paths else kind.value
     return (
         f"the user {user} may not {act}: this user may act only at and below {', '.join(user.paths)} (and stop the"
         " fleet); ask an operator without this limit"

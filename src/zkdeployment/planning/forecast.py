@@ -14,7 +14,7 @@ from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.order import Order  # noqa: TC001  the field type of a public dataclass
 from zkdeployment.planning.plan_text import action, describe, sentence, unchanged_sentence
-from zkdeployment.planning.planner import is_repetition, plan
+from zkdeployment.planning.planner import is_repetition, is_settled, plan
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets.wanted import wanted_for
 from zkdeployment.tree.diff import apply_change, diff, stored_alike
@@ -230,9 +230,11 @@ def _of_registered(
 ) -> HostForecast:
     if host.deploying is not None:
         return _unknown(host.identity, "a deployment is running; repeat the command when it has finished")
-    if revision is not None and host.has(revision):
+    planned = _plan(host.identity, known, future)
+    has_revision = revision is not None and host.has(revision)
+    if has_revision and planned.outlook is not Outlook.FAILS and is_settled(planned.plan):
         return HostForecast(host.identity, Outlook.NOTHING)
-    return _plan(host.identity, known, future)
+    return planned
 
 
 def _plan(
@@ -250,7 +252,12 @@ def _plan(
 def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, absent: bool) -> HostForecast:
     wanted = wanted_for(identity, future.targets)
     steps = plan(
-        wanted.assignments, inventory, wanted.controller, services=future.services, lasting=future.lasting
+        wanted.assignments,
+        inventory,
+        wanted.controller,
+        identity=identity,
+        services=future.services,
+        lasting=future.lasting,
     )
     outlook = Outlook.NOTHING if not steps.steps else Outlook.REPEATS
     if not all(map(is_repetition, steps.steps)):

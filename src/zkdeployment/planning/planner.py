@@ -24,7 +24,13 @@ from zkdeployment.planning.steps.rerunning import (
     without_software_of,
 )
 from zkdeployment.planning.steps.software_difference import compare_software
-from zkdeployment.planning.steps.step_reasons import BUILD_AGAIN, NOT_ENDED, RECORD_MISSING, RUN_AGAIN
+from zkdeployment.planning.steps.step_reasons import (
+    BUILD_AGAIN,
+    IDENTITY_MISSING,
+    NOT_ENDED,
+    RECORD_MISSING,
+    RUN_AGAIN,
+)
 from zkdeployment.planning.steps.undeploying import end_deployments
 from zkdeployment.planning.steps.wanted_software import WantedSoftware
 
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.model.deployment import Assignment, Deployment
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.model.plan import Step, Undeploy
     from zkdeployment.planning.steps.software_difference import SoftwareDifference
@@ -43,6 +50,7 @@ def plan(
     inventory: Inventory,
     controller: Assignment | None = None,
     *,
+    identity: Identity | None = None,
     services: Collection[str] = (),
     lasting: Collection[str] = (),
 ) -> Plan:
@@ -58,15 +66,18 @@ def plan(
     the undeployments. If no deployment changes, its scripts run only if the last ``starting-deployments`` on this
     host, perhaps of a former controller, was not followed by a successful ``ending-deployments``.
 
+    ``identity`` is that of the host: scripts get it, so that another id, name or role is a change. Without it,
+    identities are not compared.
+
     ``services`` are the paths of services that the tree still has, perhaps for other hosts only; the plan uses
-    those in ``unwanted_services``. Their deployments are undeployed under their locks, after the deployments of
-    services that left the tree. ``lasting`` are the paths of services that other hosts gain: this host undeploys
-    them after the deployments and the controller's scripts, before software is removed.
+    those in ``unwanted_services``. Their deployments are undeployed under their locks, after the deployments
+    of services that left the tree. ``lasting`` are the paths of services that other hosts gain: this host
+    undeploys them after the deployments and the controller's scripts, before software is removed.
 
     Raises ``HostFilesError`` if the host has two controllers, if deployments occupy the controller's directory,
     or if the script of an undeployment is lost and cannot be reinstalled.
     """
-    difference = compare_software(WantedSoftware.of(wanted, controller), inventory)
+    difference = compare_software(WantedSoftware.of(wanted, controller, identity), inventory)
     ending = end_deployments(wanted, difference, services, lasting)
     ended = frozenset(step.deployment for step in (*ending.undeploys, *ending.last))
     unchanged = unchanged_deployments(difference, ended)
@@ -84,10 +95,18 @@ def is_repetition(step: Step) -> bool:
     """Whether a step repeats what was done for the previous revision, as each revision does."""
     match step:
         case Deploy(reason=reason):
-            return reason in {RUN_AGAIN, RECORD_MISSING}
+            return reason in {RUN_AGAIN, RECORD_MISSING, IDENTITY_MISSING}
         case CheckOut(reason=reason):
             return reason == BUILD_AGAIN
     return isinstance(step, StartDeployments | EndDeployments) and step.reason != NOT_ENDED
+
+
+def is_settled(plan: Plan) -> bool:
+    """Whether a host that has the revision has nothing to do at another publication of it: the plan only repeats.
+
+    A deployment without its record may have been run with other properties, and has to be run again.
+    """
+    return all(is_repetition(step) and step.reason != RECORD_MISSING for step in plan.steps)
 
 
 def _steps(

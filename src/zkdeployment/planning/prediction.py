@@ -13,7 +13,7 @@ from zkdeployment.planning.interruption import incompleteness, is_incomplete, or
 from zkdeployment.planning.order import order
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.publishing import Baseline, draft
-from zkdeployment.planning.targets.governance import published_intents
+from zkdeployment.planning.targets.governance import published_governance
 from zkdeployment.tree.diff import apply_change, diff
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.tree_change import LiveTree
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree, Value
@@ -38,7 +39,8 @@ class PredictionBasis:
     """The fleet before the publication: its version, its registered and known hosts, its tree and its documents.
 
     ``published`` is the last publication. ``unfinished`` is as in ``PublicationSnapshot``. ``ordered_text`` is the
-    text of ``interruption.ordered_revision``; ``None`` if there is no such revision or it cannot be read.
+    text of ``interruption.ordered_revision``; ``None`` if there is no such revision or it cannot be read. ``left``
+    are the services that left the governance of their intents.
     """
 
     cluster: Cluster | None
@@ -50,6 +52,13 @@ class PredictionBasis:
     published: Published = Published()  # noqa: RUF009  it cannot be changed
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ordered_text: Review | None = None
+    left: Sequence[LeftService] = ()
+
+    @property
+    def baseline(self) -> Baseline:
+        """The published state, compiled from the live tree."""
+        governance = published_governance(self.documents, self.left)
+        return Baseline.of_live_tree(self.live, self.strategy, self.documents, governance)
 
     @property
     def since(self) -> int:
@@ -93,7 +102,7 @@ def predict(
     published intents stay. Raises ``TreeError``, and ``NotFoundError`` for a selected host that does not exist.
     """
     published, cluster, live, last = basis.published, basis.cluster, basis.live, basis.ordered_text
-    baseline = Baseline.of_live_tree(live, basis.strategy, basis.documents)
+    baseline = basis.baseline
     baseline = replace(baseline, completed=ordered_targets(published, cluster, baseline.targets, reviewed, last))
     if keeps_strategy:  # nothing is said about the top-level nodes of other files
         published = replace(published, managed=frozenset(), begun=frozenset())
@@ -104,8 +113,7 @@ def predict(
         absent=absent_hosts(basis.known, basis.hosts),
         unfinished=basis.unfinished,
     )
-    intents = published_intents(basis.documents) if keeps_strategy else None
-    drafted = draft(reviewed, baseline, snapshot, revision=revision or title, intents=intents)
+    drafted = draft(reviewed, baseline, snapshot, revision=revision or title, keeps_governance=keeps_strategy)
     had = ordered_tree(basis.published, cluster, live, last)
     before = live.tree
     if had is not None and is_incomplete(cluster):

@@ -12,7 +12,6 @@ from zkdeployment.documents.published import DocumentsChange, PublishedDocuments
 from zkdeployment.documents.quarantine import QUARANTINE
 from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import TreeError
-from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publishing.history import PublicationRecord
 from zkdeployment.model.publishing.publication import Publication
@@ -26,7 +25,19 @@ from zkdeployment.planning.quarantines import lifted_quarantine_problems, quaran
 from zkdeployment.planning.review import Review, place
 from zkdeployment.planning.targets.compilation import Compilation, compile_tree
 from zkdeployment.planning.targets.completed import common_targets
-from zkdeployment.planning.targets.governance import INTENT_KINDS, published_intents, read_intents
+from zkdeployment.planning.targets.governance import (
+    INTENT_KINDS,
+    NO_GOVERNANCE,
+    Governance,
+    read_intents,
+)
+from zkdeployment.planning.targets.leaving import (
+    FormerGovernance,
+    GovernanceChange,
+    adoption_problems,
+    change_governance,
+    left_problems,
+)
 from zkdeployment.planning.targets.wanted import host_problems
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
@@ -34,10 +45,10 @@ from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, with
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.request import SyncOptions
     from zkdeployment.model.publishing.tree_change import TreeChange
     from zkdeployment.model.strategy import Strategy
@@ -50,9 +61,10 @@ if TYPE_CHECKING:
 class Baseline:
     """The state before a publication: the live tree, its targets, and the published strategy and documents.
 
-    ``withheld`` are the services that are not among the targets because of the state of their intents.
-    ``completed`` are the targets of the last complete publication if they may differ from the targets of the live
-    tree, because a publication was interrupted or the tree was imported by hand; otherwise ``None``.
+    ``governance`` has the published intents, and the services that left their governance. ``withheld`` are the
+    services that are not among the targets because of the state of their intents. ``completed`` are the targets of
+    the last complete publication if they may differ from the targets of the live tree, because a publication was
+    interrupted or the tree was imported by hand; otherwise ``None``.
     """
 
     live: LiveTree
@@ -61,6 +73,12 @@ class Baseline:
     documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
     withheld: frozenset[ServiceTarget] = frozenset()
     completed: Targets | None = None
+    governance: Governance = NO_GOVERNANCE
+
+    @property
+    def former(self) -> FormerGovernance:
+        """What the intents governed before the publication."""
+        return FormerGovernance(self.governance, self.live.tree, self.targets, self.withheld)
 
     @property
     def ordered(self) -> Targets:
@@ -78,18 +96,22 @@ class Baseline:
         live: LiveTree,
         strategy: Strategy | None,
         documents: PublishedDocuments,
+        governance: Governance = NO_GOVERNANCE,
         *,
         with_properties: bool = False,
     ) -> Baseline:
         """Return the baseline for a live tree that was read whole."""
-        compilation = compile_tree(live.tree, published_intents(documents), with_properties=with_properties)
-        return cls(live, compilation.targets, strategy, documents, compilation.withheld)
+        compiled = compile_tree(live.tree, governance, with_properties=with_properties)
+        return cls(live, compiled.targets, strategy, documents, compiled.withheld, governance=governance)
 
     @classmethod
-    def of_text(cls, last: Review) -> Baseline:
+    def of_text(cls, last: Review, left: Collection[LeftService] = ()) -> Baseline:
         """Return the baseline for a live tree that is exactly the ``last`` reviewed text."""
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
-        return cls(live, last.targets, last.documents.strategy(), documents, last.compilation.withheld)
+        governance = Governance(read_intents(last.documents), tuple(left))
+        compiled = last.compilation.under(governance) if left else last.compilation
+        strategy = last.documents.strategy()
+        return cls(live, compiled.targets, strategy, documents, compiled.withheld, governance=governance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +120,7 @@ class Draft:
 
     ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
     ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live,
-    ``order`` the order between its services.
+    ``order`` the order between its services. ``governance`` is the change of what intents govern.
     """
 
     revision: Revision
@@ -115,6 +137,7 @@ class Draft:
     affected: tuple[str, ...]
     warnings: tuple[Problem, ...]
     order: ServiceOrder = ServiceOrder()  # noqa: RUF009  it cannot be changed
+    governance: GovernanceChange = GovernanceChange()  # noqa: RUF009  it cannot be changed
 
     @property
     def targets(self) -> Targets:
@@ -125,6 +148,11 @@ class Draft:
     def intents(self) -> int:
         """The number of intents of the revision."""
         return sum(kind in INTENT_KINDS for kind, _ in self.documents.after)
+
+    @property
+    def concerns_governance(self) -> bool:
+        """Whether intents govern, or governed, anything before or after the publication."""
+        return bool(self.baseline.governance or self.governance.after)
 
     @property
     def sentence(self) -> str:
@@ -174,6 +202,7 @@ class PreparedPublication:
             change=draft.change,
             targets=draft.targets,
             withheld=draft.compilation.withheld,
+            left=draft.governance.after.left,
             intents=draft.intents,
             roles=draft.roles,
             expected=snapshot.cluster,
@@ -202,30 +231,32 @@ def draft(
     *,
     revision: Revision,
     prune: bool = False,
-    intents: Collection[Intent] | None = None,
+    keeps_governance: bool = False,
 ) -> Draft:
     """Return what publishing a reviewed tree without errors would change.
 
     Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
     cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
-    publication created are deleted unless a file has them; with ``prune`` so are all managed nodes. ``intents``
-    are the intents that withhold services (default: the intents of the revision). If the publication is to be
-    signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
+    publication created are deleted unless a file has them; with ``prune`` so are all managed nodes.
+    ``keeps_governance``: the files say nothing about intents, and the published ones govern. If the publication is
+    to be signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live
     tops = frozenset(text.tops)
     orphaned, begun = published.managed - tops, published.begun - tops
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
-    compilation = reviewed.compilation
-    if tree != text or intents is not None:
-        compilation = _compile(tree, reviewed, intents)
+    governance = GovernanceChange(baseline.governance)
+    if not keeps_governance:
+        governance = change_governance(baseline.former, reviewed.documents, reviewed.linted.tree, tree, revision)
+    compilation = _compile(reviewed, None if tree == text and not keeps_governance else tree, governance.after)
     targets = compilation.targets
     strategy = reviewed.documents.strategy()
     between_services = ServiceOrder()
     if compilation.ordered:
         between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
-    problems = _problems(compilation, reviewed, baseline, snapshot, between_services)
+    of_governance = tuple(_governance_problems(compilation, governance, reviewed, baseline))
+    problems = (*_problems(compilation, reviewed, baseline, snapshot, between_services), *of_governance)
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
     moves = move_warnings(baseline.had, targets, between_services, snapshot) if compilation.ordered else ()
     change = diff(live.tree, tree)
@@ -244,11 +275,12 @@ def draft(
         leftovers=begun - change.delete,
         affected=affected,
         order=between_services,
+        governance=governance,
         warnings=(
             *_review_warnings(reviewed),
             *(place(warning, reviewed.linted) for warning in moves),
+            *(place(one, reviewed.linted) for one in of_governance if one.severity is Severity.WARNING),
             *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
-            *_repeated_revision_warning(revision, affected, snapshot),
         ),
     )
 
@@ -306,9 +338,20 @@ def require_publishable(problems: Iterable[Problem], revision: Revision) -> None
         raise TreeError("\n  ".join([f"the tree of revision {revision} is not published, for {count}:", *errors]))
 
 
-def _compile(tree: Tree, reviewed: Review, intents: Collection[Intent] | None) -> Compilation:
-    withholding = read_intents(reviewed.documents) if intents is None else intents
-    return compile_tree(tree, withholding, with_properties=reviewed.signed)
+def _compile(reviewed: Review, tree: Tree | None, governance: Governance) -> Compilation:
+    """Return the compilation of a tree under a governance; ``None``: of the reviewed text under its intents."""
+    if tree is not None:
+        return compile_tree(tree, governance, with_properties=reviewed.signed)
+    return reviewed.compilation.under(governance) if governance.left else reviewed.compilation
+
+
+def _governance_problems(
+    compilation: Compilation, governance: GovernanceChange, reviewed: Review, baseline: Baseline
+) -> Iterator[Problem]:
+    """Yield the problems of services that leave governance, stay left, or come under an intent."""
+    documents = reviewed.documents
+    yield from left_problems(governance, documents, reviewed.linted.tree)
+    yield from adoption_problems(baseline.governance, baseline.had, compilation, governance, documents)
 
 
 def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Problem]:
@@ -316,7 +359,7 @@ def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Pr
 
     Without these problems, whoever can write the live tree could have anything signed.
     """
-    if not reviewed.signed or compilation is reviewed.compilation:
+    if not reviewed.signed or compilation.whole is reviewed.compilation.whole:
         return
     text, foreign = reviewed.compilation.whole, set()
     for name, assignments in compilation.whole.items():
@@ -371,14 +414,3 @@ def _orphan_warnings(foreign: Collection[str], targets: Targets, orphaned: Colle
         if top in orphaned:
             message += "; 'zkdeployment sync --prune' removes it"
         yield Problem(message, path=top, severity=Severity.WARNING)
-
-
-def _repeated_revision_warning(
-    revision: Revision, affected: Collection[str], snapshot: PublicationSnapshot
-) -> Iterator[Problem]:
-    """Yield a warning if hosts have this revision already and so do not deploy what changes for them."""
-    if affected and snapshot.cluster == Cluster(revision):
-        message = (
-            f"{revision} is what hosts have already: they take up what changes for them with the next revision"
-        )
-        yield Problem(message, severity=Severity.WARNING)

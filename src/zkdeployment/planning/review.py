@@ -22,16 +22,15 @@ from zkdeployment.planning.precedence.placement import placement_problems
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
-from zkdeployment.planning.targets.governance import intent_problems, read_intents
+from zkdeployment.planning.targets.governance import Governance, intent_problems, read_intents
 from zkdeployment.rollout.groups import selects_only_by_name
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 from zkdeployment.tree.part_links import relinked_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.documents.intents.values import Intent
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.part_checks import PartCheck
@@ -105,7 +104,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
         return last
     linted = lint(files, None if last is None else last.linted)
     documents = read_documents(document_files(files), None if last is None else last.documents)
-    compilation = _compile(linted, read_intents(documents), last, with_properties=signed)
+    compilation = _compile(linted, Governance(read_intents(documents)), last, with_properties=signed)
     with_errors = _paths(linted, Severity.ERROR)
     at_errors = with_errors.union(*(_above(path) for path in with_errors))
     with_warnings = _paths(linted, Severity.WARNING)
@@ -131,14 +130,14 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
 
 
 def _compile(
-    linted: LintResult, intents: Collection[Intent], last: Review | None, *, with_properties: bool
+    linted: LintResult, governance: Governance, last: Review | None, *, with_properties: bool
 ) -> Compilation:
     if last is None:
-        return compile_tree(linted.tree, intents, with_properties=with_properties)
+        return compile_tree(linted.tree, governance, with_properties=with_properties)
     before = last.linted
     changed = diff(before.tree, linted.tree).paths | relinked_nodes(before.links, linted.links)
     since = Recompilation(before.tree, last.compilation, changed)
-    return compile_tree(linted.tree, intents, since=since, with_properties=with_properties)
+    return compile_tree(linted.tree, governance, since=since, with_properties=with_properties)
 
 
 def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:

@@ -58,6 +58,24 @@ def plan_filling(
     return FillPlan(tuple(node.after(NodeEvent.CHOSEN, now, pool=pool.name) for node in usable[:lacking]))
 
 
+def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int]) -> tuple[PoolNode, ...]:
+    """Return the nodes that a pool has beyond its level: those that no worker has begun to make, then ready ones.
+
+    Of the ready nodes, those that a session had come first, then those that were ready last. ``claimed`` are the
+    ids of nodes that a process works on. A pool without a level keeps its nodes.
+    """
+    if pool.fill_level is None:
+        return ()
+    own = [node for node in nodes if _counts(node, pool)]
+    idle = [node for node in own if node.id not in claimed]
+    waiting = [node for node in idle if node.state is NodeState.PROVISIONING and not node.begun]
+    ready = [node for node in idle if node.state is NodeState.READY]
+    ready.sort(key=lambda node: (node.was_lent, node.changed, node.id), reverse=True)
+    has_ready = sum(node.state is NodeState.READY for node in own)
+    dropped = waiting[: max(0, len(own) - pool.fill_level)]
+    return (*dropped, *ready[: max(0, has_ready - pool.fill_level)])
+
+
 def next_filling(failures: int, last: float) -> float:
     """Return when a pool is filled again, after failures in a row of which the last one was at ``last``."""
     return last + _DELAYS[min(failures, len(_DELAYS)) - 1] if failures else last

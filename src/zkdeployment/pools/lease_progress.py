@@ -64,7 +64,7 @@ def lease_progress(seen: LeaseObservation, lease: Lease, *, needs_version: bool)
     is_reached = host.leased == lease.reached
     if is_reached and (not needs_version or (_is_current(seen, host) and host.error is None)):
         return LeaseProgress(LeaseStage.REACHED)
-    if host.error is not None and seen.has_acted:
+    if host.error is not None and (seen.has_acted or host.lease_failed == lease.number):
         return LeaseProgress(LeaseStage.FAILED, host.error)
     if seen.cluster is None or seen.cluster.state is not ClusterState.RUNNING:
         state = "stopped" if seen.cluster is None else seen.cluster.state.value

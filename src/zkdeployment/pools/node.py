@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.reasons import shortened
+from zkdeployment.unknown_keys import no_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,9 +86,12 @@ class PoolNode:
 
     ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
     that has it. ``host`` is the id of the host of this fleet that the node is, ``None`` for other machines.
+    ``revoked`` is whether the key of the node's last tenant was removed, or was tried to be, after the session.
+    ``begun`` is whether a worker has begun to provision the node: a machine may exist then.
     ``data`` is what Duffy's API shows: the result of provisioning, the request that the node was chosen for, and
     the error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node as it
-    was read, which changes with each write; ``None`` for a new one.
+    was read, which changes with each write; ``None`` for a new one. ``unknown`` are the keys of the record that
+    this version does not know.
     """
 
     id: int
@@ -100,10 +104,13 @@ class PoolNode:
     ipaddr: str | None = None
     comment: str | None = None
     reusable: bool = False
+    revoked: bool = False
+    begun: bool = False
     host: str | None = None
     retired_at: float | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     stamp: int | None = field(default=None, compare=False)
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property
     def is_active(self) -> bool:
@@ -115,12 +122,18 @@ class PoolNode:
         """Whether a session had the node since it was last made or reset, so that a tenant's key may be on it."""
         return "nodes_spec" in self.data
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the key of a tenant has to be removed from the node before it is deprovisioned."""
+        return self.was_lent and not self.revoked
+
     def after(self, event: NodeEvent, now: float, **changes: Any) -> PoolNode:
         """Return the node after an event; raises ``NodeTransitionError`` if there is none."""
         state = NODE_TRANSITIONS.get((self.state, event))
         if state is None:
             raise NodeTransitionError(f"node {self.id} is {self.state.value}; that excludes: {event.value}")
-        node = replace(self, state=state, changed=now, **changes)
+        revoked = self.revoked and event not in {NodeEvent.RESERVED, NodeEvent.FORGIVEN}
+        node = replace(self, state=state, changed=now, revoked=revoked, begun=False, **changes)
         if state in {_UNUSED, _DONE}:
             kept = {key: value for key, value in node.data.items() if key not in _PASSING_DATA}
             data = kept if state is _UNUSED else node.data

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.templates import template_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
     from zkdeployment.model.inventory import KnownHost
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
+
+#: A part of a line of values. A quotation mark without a second one is a character like others.
+_VALUE = re.compile(r'(?:"[^"]*"|\S)+')
 
 #: The states in which a worker is about to change a node.
 _PASSING = frozenset({NodeState.PROVISIONING, NodeState.CONTEXTUALIZING, NodeState.DEPROVISIONING})
@@ -36,9 +43,31 @@ class NewPoolNode:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+def node_data(texts: Iterable[str]) -> Mapping[str, int | str]:
+    """Return the values of a new node, each given as ``KEY=VALUE``.
+
+    Whole numbers are numbers. All else is text, and so is what stands in quotes: ``"2"``. Of a
+    key that is given twice, the last value counts. Raises ``ConfigurationError`` for other texts.
+    """
+    values: dict[str, int | str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise ConfigurationError(f"expected KEY=VALUE such as architecture=x86_64, found {text!a}")
+        quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        values[key] = value[1:-1] if quoted else int(value) if _WHOLE_NUMBER.fullmatch(value) else value
+    return values
+
+
+def split_values(text: str) -> list[str]:
+    """Return the parts of a line of values; spaces separate them, except between quotes."""
+    return _VALUE.findall(text)
+
+
 def check_new_node(new: NewPoolNode) -> None:
-    """Raise ``ConfigurationError`` unless a machine has a valid name and address."""
+    """Raise ``ConfigurationError`` unless a machine has a valid name and address, and data without templates."""
     problem = name_problem(NameKind.HOST_NAME, new.hostname)
+    problem = problem or template_problem((new.ipaddr, new.comment, new.data))
     if problem is not None:
         raise ConfigurationError(f"cannot add the node: {problem}")
     try:

@@ -40,7 +40,7 @@ class ShortageCause(Enum):
 class PoolShortage:
     """Why a pool has fewer ready nodes than its level.
 
-    ``since`` is when it fell below its level, as far as its nodes show that; ``None`` if they do not. ``reason``
+    ``since`` is when it fell below its level; ``None`` if nothing shows that. ``reason``
     is a clause for people.
     """
 
@@ -198,7 +198,7 @@ def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
     if missing <= 0:
         return found
     cause, reason = _cause(found, missing, record, has_worker=bool(snapshot.workers))
-    since = _below_since(pool, nodes, snapshot.sessions)
+    since = _below_since(nodes, record, snapshot.sessions)
     return replace(found, shortage=PoolShortage(missing, cause, since, reason))
 
 
@@ -233,22 +233,14 @@ def _nodes(count: int) -> str:
     return "1 node is" if count == 1 else f"{count} nodes are"
 
 
-def _below_since(pool: NodePool, nodes: Iterable[PoolNode], sessions: Mapping[int, TenantSession]) -> float | None:
-    """Return when a pool fell below its level, as far as its present nodes show that.
+def _below_since(
+    nodes: Iterable[PoolNode], record: FillingRecord | None, sessions: Mapping[int, TenantSession]
+) -> float | None:
+    """Return when a pool fell below its level, as a worker recorded it.
 
-    A ready node has been ready since its last change. A leased node was ready until its session began, other nodes
-    until their last change at the latest.
+    Without a record of that, the pool had its level when a worker last looked: the last change of a node counts.
     """
-    ready, changes = 0, list[tuple[float, int]]()
-    for node in nodes:
-        session = sessions.get(node.session) if node.session is not None else None
-        if node.state is NodeState.READY:
-            ready += 1
-            changes.append((node.changed, 1))
-        elif node.state is not NodeState.PROVISIONING:
-            changes.append((node.changed if session is None else session.created_at, -1))
-    for moment, change in sorted(changes, reverse=True):
-        ready -= change
-        if ready >= (pool.fill_level or 0):
-            return moment
-    return None
+    if record is not None and record.below_since is not None:
+        return record.below_since
+    began = {session.id: session.created_at for session in sessions.values()}
+    return max((began.get(node.session or 0, node.changed) for node in nodes), default=None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.node import NodeEvent, end_of_deprovisioning, end_of_provisioning, fail
 from zkdeployment.pools.reasons import shown
+from zkdeployment.pools.templates import template_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,14 +34,14 @@ def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Mechan
     """Return the nodes after the playbook that provisions them.
 
     The results are about the nodes in their order. A result needs a valid ``ipaddr``; without ``hostname`` the
-    address is the name. A node without a result was not provisioned.
+    address is the name. A node without a result was not provisioned, and one whose result has a template neither.
     """
     results, problems = _results(output)
     kept: list[PoolNode] = []
     deleted: list[int] = []
     for position, node in enumerate(nodes):
         result = results[position] if position < len(results) else None
-        problem = "there is no result" if result is None else _address_problem(result)
+        problem = "there is no result" if result is None else _result_problem(result)
         if result is not None and problem is None:
             kept.append(_ready(node, result, now))
             continue
@@ -90,14 +91,14 @@ def _ready(node: PoolNode, result: Mapping[str, Any], now: float) -> PoolNode:
     return node.after(NodeEvent.PROVISIONED, now, hostname=str(hostname), ipaddr=result["ipaddr"], data=data)
 
 
-def _address_problem(result: Mapping[str, Any]) -> str | None:
-    """Return why a result has no usable address, or ``None``."""
+def _result_problem(result: Mapping[str, Any]) -> str | None:
+    """Return why a result has no usable address, or a value that no playbook may get; ``None`` for a good one."""
     address = result.get("ipaddr")
     try:
         ipaddress.ip_address(address if isinstance(address, str) else "")
     except ValueError:
         return f"expected the address of the node as ipaddr, found {shown(address)}"
-    return None
+    return template_problem(result)
 
 
 def _is_about(result: Mapping[str, Any], node: PoolNode) -> bool:

@@ -1,20 +1,42 @@
 """Nodes and sessions in the form in which they are stored.
 
-Unknown keys are ignored: processes of a newer version may run beside this one. A process that writes a record
-again drops the keys that it does not know.
+Processes of a newer version may run beside this one: unknown keys are kept, and written again as they were read.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, cast
 
+from zkdeployment.json_bounds import readable
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.tenant_session import LATEST, LeasedNode, NodesSpec, TenantSession
+from zkdeployment.unknown_keys import unknown_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_TEXT = (str, NoneType)
+_TIME = (int, float)
+
+#: The types that the fields of all records have in JSON, by name.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("id", "tenant", "quantity", "failures"), (int,)),
+    **dict.fromkeys(("state", "reason"), (str,)),
+    **dict.fromkeys(("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by"), _TEXT),
+    **dict.fromkeys(("created_at", "changed", "expires_at", "last_failure"), _TIME),
+    **dict.fromkeys(("retired_at", "warned_expiry", "below_since"), (*_TIME, NoneType)),
+    **dict.fromkeys(("specs", "nodes", "leased"), (list,)),
+    **dict.fromkeys(("data", "values"), (dict,)),
+    "session": (int, NoneType),
+    **dict.fromkeys(("reusable", "revoked", "begun"), (bool,)),
+}
+
+_TIMES = frozenset(
+    {"created_at", "changed", "expires_at", "last_failure", "retired_at", "warned_expiry", "below_since"}
+)
 
 
 def node_to_json(node: PoolNode) -> dict[str, Any]:
@@ -30,11 +52,13 @@ def node_to_json(node: PoolNode) -> dict[str, Any]:
         "ipaddr": node.ipaddr,
         "comment": node.comment,
         "reusable": node.reusable,
+        "revoked": node.revoked or None,
+        "begun": node.begun or None,
         "host": node.host,
         "retired_at": node.retired_at,
         "data": dict(node.data),
     }
-    return {key: item for key, item in value.items() if item is not None}
+    return {**node.unknown, **_set(value)}
 
 
 def node_from_json(value: Mapping[str, Any], stamp: int | None = None) -> PoolNode:
@@ -47,20 +71,26 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
     value = {
         "id": session.id,
         "tenant": session.tenant,
-        "specs": [{"pool": spec.pool, "quantity": spec.quantity} for spec in session.specs],
+        "specs": [{**spec.unknown, "pool": spec.pool, "quantity": spec.quantity} for spec in session.specs],
         "nodes": list(session.nodes),
         "created_at": session.created_at,
         "expires_at": session.expires_at,
         "retired_at": session.retired_at,
         "leased": [
-            {"id": node.id, "pool": node.pool, "hostname": node.hostname, "ipaddr": node.ipaddr}
+            {
+                **node.unknown,
+                "id": node.id,
+                "pool": node.pool,
+                "hostname": node.hostname,
+                "ipaddr": node.ipaddr,
+            }
             for node in session.leased
         ],
         "requested_by": session.requested_by,
         "retired_by": session.retired_by,
         "warned_expiry": session.warned_expiry,
     }
-    return {key: item for key, item in value.items() if item is not None}
+    return {**session.unknown, **_set(value)}
 
 
 def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> TenantSession:
@@ -69,17 +99,19 @@ def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> Ten
     leased = tuple(LeasedNode(**_known(LeasedNode, node)) for node in value["leased"])
     known = _known(TenantSession, value)
     return TenantSession(
-        **{**known, "specs": specs, "nodes": tuple(value["nodes"]), "leased": leased}, stamp=stamp
+        **{**known, "specs": specs, "nodes": tuple(map(int, value["nodes"])), "leased": leased}, stamp=stamp
     )
 
 
 def filling_to_json(record: FillingRecord) -> dict[str, Any]:
     """Return the record of a pool's filling as JSON."""
     return {
+        **record.unknown,
         "failures": record.failures,
         "last_failure": record.last_failure,
         "reason": record.reason,
         "values": dict(record.values),
+        **({} if record.below_since is None else {"below_since": record.below_since}),
     }
 
 
@@ -88,9 +120,25 @@ def filling_from_json(value: Mapping[str, Any], stamp: int | None = None) -> Fil
     return FillingRecord(**_known(FillingRecord, value), stamp=stamp)
 
 
+def _set(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if item is not None}
+
+
 def _known(
     kind: type[PoolNode | TenantSession | NodesSpec | LeasedNode | FillingRecord], value: Any
 ) -> dict[str, Any]:
-    """Return the values of the fields of a record."""
-    names = (field.name for field in fields(kind) if field.name != "stamp")
-    return {name: value[name] for name in names if name in value}
+    """Return the values of the fields of a record, of which one has the keys that no field has."""
+    names = {field.name for field in fields(kind)} - {"stamp", "unknown"}
+    known = {name: readable(value[name]) for name in names if name in value}
+    for name, item in known.items():
+        _check(name, item)
+    return {**known, "unknown": unknown_keys(value, names)}
+
+
+def _check(name: str, item: Any) -> None:
+    """Raise ``TypeError`` unless a record may have a value in a field: one bad value would break all lists."""
+    is_valid = isinstance(item, _TYPES[name])
+    if is_valid and name in _TIMES and item is not None:
+        is_valid = 0 <= cast("float", item) <= LATEST
+    if not is_valid:
+        raise TypeError(f"{name} is {ascii(item)[:100]}")

@@ -62,8 +62,8 @@ def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapsh
 
 
 def all_failed(task: NodeTask, reason: str, now: float) -> MechanismOutcome:
-    """Return what becomes of the nodes of a task of provisioning or deprovisioning that failed as a whole."""
-    if task.kind is TaskKind.DEPROVISION:
+    """Return what becomes of the nodes of a task, other than a session's, that failed as a whole."""
+    if task.kind is not TaskKind.PROVISION:
         detail = f"deprovisioning mechanism failed: {reason}"
         return MechanismOutcome(tuple(fail(node, detail, now) for node in task.nodes), (), (reason,))
     rest = {node.id: end_of_provisioning(node, now) for node in task.nodes}
@@ -98,10 +98,12 @@ def _held(task: NodeTask, read: PoolSnapshot) -> dict[int, PoolNode]:
     return {
         number: read.nodes[number]
         for number in sorted(task.ids & read.own_claims & read.nodes.keys())
-        if read.nodes[number].state is task.kind.value
+        if read.nodes[number].state is task.kind.state
     }
 
 
 def _carried_over(after: PoolNode, present: PoolNode) -> PoolNode:
     """Return a node after a task, with what operators have changed in the meantime."""
-    return replace(after, comment=present.comment, reusable=present.reusable, stamp=present.stamp)
+    return replace(
+        after, comment=present.comment, reusable=present.reusable, stamp=present.stamp, unknown=present.unknown
+    )

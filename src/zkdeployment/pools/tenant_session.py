@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.node import NodeEvent
+from zkdeployment.unknown_keys import no_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zkdeployment.model.user import TenantLimits, User
     from zkdeployment.pools.node import PoolNode
@@ -23,6 +24,7 @@ class NodesSpec:
 
     pool: str
     quantity: int
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     def __str__(self) -> str:
         return f"{self.quantity} of {self.pool}"
@@ -36,6 +38,7 @@ class LeasedNode:
     pool: str
     hostname: str | None = None
     ipaddr: str | None = None
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class TenantSession:
     seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_by`` and
     ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a session that expired.
     ``warned_expiry`` is the expiry of which the tenant was warned last. ``stamp`` is the version of the session as
-    it was read, ``None`` for a new one.
+    it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does not know.
     """
 
     id: int
@@ -61,6 +64,7 @@ class TenantSession:
     retired_by: str | None = None
     warned_expiry: float | None = None
     stamp: int | None = field(default=None, compare=False)
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property
     def is_warned(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.pools.kinds import described_pool
 from zkdeployment.documents.pools.values import PoolConfiguration, RoleMechanism
-from zkdeployment.pools.filling import new_node, next_filling, plan_filling
+from zkdeployment.pools.filling import new_node, next_filling, plan_filling, surplus
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail
 from zkdeployment.pools.snapshot import MOST_NODES, PoolChange, PoolSnapshot
@@ -68,11 +68,29 @@ class PoolObservation:
 
 
 class TaskKind(Enum):
-    """What is done with nodes outside ZooKeeper, by the state that the nodes are in meanwhile."""
+    """What is done with nodes outside ZooKeeper.
 
-    PROVISION = NodeState.PROVISIONING
-    CONTEXTUALIZE = NodeState.CONTEXTUALIZING
-    DEPROVISION = NodeState.DEPROVISIONING
+    To revoke is to remove the keys of tenants. Machines that playbooks make are deprovisioned after that, when
+    there is room for another playbook.
+    """
+
+    PROVISION = "provision"
+    CONTEXTUALIZE = "contextualize"
+    REVOKE = "revoke"
+    DEPROVISION = "deprovision"
+
+    @property
+    def state(self) -> NodeState:
+        """The state that the nodes are in meanwhile."""
+        return _STATES[self]
+
+
+_STATES = {
+    TaskKind.PROVISION: NodeState.PROVISIONING,
+    TaskKind.CONTEXTUALIZE: NodeState.CONTEXTUALIZING,
+    TaskKind.REVOKE: NodeState.DEPROVISIONING,
+    TaskKind.DEPROVISION: NodeState.DEPROVISIONING,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +134,7 @@ def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
     """Yield the changes that are due, each independent of the others."""
     yield from _ended_sessions(observation)
     yield from _nodes_out_of_place(observation)
+    yield from _surplus(observation)
     yield from _new_hosts(observation)
     yield from _filled_pools(observation)
 
@@ -129,16 +148,22 @@ def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[
         if node.id not in read.claimed and node.id not in busy
     ]
     yield from _contextualizing(observation, free)
-    for kind in (TaskKind.DEPROVISION, TaskKind.PROVISION):
-        waiting = sorted((node for node in free if node.state is kind.value), key=_making)
+    for kind in (TaskKind.REVOKE, TaskKind.DEPROVISION, TaskKind.PROVISION):
+        waiting = sorted((node for node in free if _waits_for(node, kind)), key=_making)
         for _, group in groupby(waiting, key=_making):
             nodes = tuple(group)
             pool = observation.pool_of(nodes[0])
             if pool is not None:
-                size = 1 if pool.run_parallel else MOST_NODES
+                size = 1 if pool.run_parallel and kind is not TaskKind.REVOKE else MOST_NODES
                 for first in range(0, len(nodes), size):
                     part = nodes[first : first + size]
                     yield NodeTask(kind, part, {node.id: pool for node in part})
+
+
+def _waits_for(node: PoolNode, kind: TaskKind) -> bool:
+    """Whether a node waits for a task: the keys of tenants on machines are removed before all else."""
+    has_key = node.state is NodeState.DEPROVISIONING and node.has_key and node.host is None
+    return node.state is kind.state and has_key == (kind is TaskKind.REVOKE)
 
 
 def next_due(observation: PoolObservation) -> float | None:
@@ -195,6 +220,17 @@ def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
             " the machine and retire the node"
         )
         yield _moved(node, fail(node, reason, now), reason)
+
+
+def _surplus(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the next state of each node that its pool has beyond its level."""
+    read, now = observation.snapshot, observation.now
+    for pool in observation.sources.configuration.pools.values():
+        made = (node for node in read.nodes.values() if _makes(pool, node))
+        for node in surplus(pool, made, read.claimed):
+            is_ready = node.state is NodeState.READY
+            after = node.after(NodeEvent.RELEASED, now) if is_ready else end_of_provisioning(node, now)
+            yield _moved(node, after, f"the pool {pool.name} has more nodes than its level")
 
 
 def _makes(pool: NodePool, node: PoolNode) -> bool:
@@ -259,7 +295,9 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
         record = observation.snapshot.filling.get(pool.name, FillingRecord())
         others = (node for node in observation.snapshot.nodes.values() if node.pool == pool.name)
         is_former = bool(record.values) and not all(_makes(pool, node) for node in others)
-        described = replace(record.seen_at(observation.now), values=record.values if is_former else pool.values)
+        values = record.values if is_former else pool.values
+        seen = record.seen_at(observation.now)
+        described = replace(seen, values=values, below_since=_below_since(pool, seen, observation))
         plan = plan_filling(
             pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
         )
@@ -274,6 +312,15 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
             yield WorkStep("pool-filling", values, PoolChange(nodes=plan.taken, filling=filling), new)
         elif described != record and (pool.fill_level is not None or record.stamp is not None):
             yield WorkStep("pool-described", {"pool": pool.name}, PoolChange(filling=filling))
+
+
+def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObservation) -> float | None:
+    """Return since when a pool has been below its level; ``None`` if it is not."""
+    nodes = observation.snapshot.nodes.values()
+    ready = sum(node.pool == pool.name and node.state is NodeState.READY for node in nodes)
+    if ready >= (pool.fill_level or 0):
+        return None
+    return observation.now if record.below_since is None else record.below_since
 
 
 def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> Iterator[NodeTask]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.publishing.history import PublicationRecord
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.pools.tenant_session import TenantSession
@@ -118,3 +119,6 @@ class FleetFeed(Protocol):
 
     def withheld(self) -> frozenset[ServiceTarget]:
         """Return the services and targets that are not deployed because of the state of their intents."""
+
+    def left(self) -> tuple[LeftService, ...]:
+        """Return the services that left the governance of their intents."""

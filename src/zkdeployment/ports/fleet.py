@@ -69,7 +69,11 @@ class ClusterReader(Protocol):
 
 
 class HostRegistrar(Protocol):
-    """The registration of this host: its ephemeral node."""
+    """The registration of this host: its ephemeral node.
+
+    The first registration in a session keeps the records of work that earlier sessions of this host left under the
+    locks of services.
+    """
 
     def register(self, host: Host, *, adopt: bool) -> Revision | None:
         """Create this host's ephemeral node, or update it if this session owns it.
@@ -92,7 +96,7 @@ class HostRegistrar(Protocol):
         """Remove this host's node."""
 
     def clear_stale_nodes(self) -> None:
-        """Remove the work records and lock contenders of this host's killed agent.
+        """Remove the lock contenders of this host's killed agent.
 
         Call it only when nothing that agent started can still be running.
         """
@@ -101,10 +105,12 @@ class HostRegistrar(Protocol):
 class HostReports(Protocol):
     """The results that this host reports to the fleet."""
 
-    def stop_fleet(self, host: Host, stop: Stop) -> None:
+    def stop_fleet(self, host: Host, stop: Stop) -> bool:
         """Record a failure in one transaction: cluster version null, ``host.error``, and the stop.
 
-        The host's node is left out if it is gone or belongs to another session.
+        The host's node is left out if it is gone or belongs to another session. Returns ``False``, and writes
+        nothing, if the fleet is not to deploy any more what failed: the revision of ``stop`` of the publication
+        that ``host.failed`` names. The transaction fails if the cluster version was written meanwhile.
         """
 
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
@@ -136,20 +142,28 @@ class HostLocks(Protocol):
     def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
         """Whether the lock of any of these service nodes can be acquired now; reads all in one round."""
 
+    def hand_on_work(self, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
+        """Remove the work records that are kept for this host, except those of the services of ``pending``.
+
+        Other hosts then proceed. Return whether there were any. Sends no request if no record is kept.
+        """
+
     def role_lock(self, role: str, identity: Identity) -> RoleLock:
         """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
 
-    def leave_role(self, identity: Identity) -> bool:
-        """Remove this host's requests for its role's lock, and its mark as out of service in that role.
+    def leave_roles(self, identity: Identity) -> list[str]:
+        """Remove this host's requests for locks of roles, and its mark as out of service.
 
-        Return whether there were any requests. Call this when the host has nothing left to do under the lock.
+        Return the roles of the requests: the host may have had other roles before. Call this when the host has
+        nothing left to do under the locks.
         """
 
-    def hand_on_role(self, identity: Identity) -> bool:
-        """Remove this host's requests for its role's lock before the host has finished, so that others proceed.
+    def hand_on_roles(self, identity: Identity, *, former: bool = False) -> list[str]:
+        """Remove this host's requests for locks of roles before the host has finished, so that others proceed.
 
-        Return whether the host held the lock. If so, the host is marked as out of service until it releases the
-        lock itself.
+        With ``former``, only those for roles that the host does not have any more. Return the roles whose locks
+        the host held. If there are any, the host is marked as out of service until it releases the lock of its
+        role itself, or leaves all roles.
         """
 
 
@@ -161,8 +175,9 @@ class AwaitedService(Protocol):
         """Whether nobody has completed or joined the service since the last snapshot; sends no request."""
 
     def progress(self) -> OrderProgress:
-        """Read a snapshot; all hosts have finished a service that has no entry any more.
+        """Read a snapshot.
 
+        Raises ``ConflictError`` if the entry is gone because a later publication changed something for hosts.
         The number of reads grows with the hosts that have not finished, not with the fleet. Waiting hosts are
         woken if the snapshot shows that no host needs to wait any more.
         """
@@ -175,7 +190,10 @@ class ServiceOrders(Protocol):
     """The order between services in one publication, which its ``sequence`` identifies."""
 
     def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
-        """Read the entries of these services, by path; services that nobody awaits have none."""
+        """Read the entries of these services, by path; services that nobody awaits have none.
+
+        Raises ``ConflictError`` if a later publication changed something for hosts.
+        """
 
     def join_order(self, sequence: int, service: str, identity: Identity) -> None:
         """Add this host to those that are expected to deploy a service, unless the service is complete."""

@@ -67,18 +67,23 @@ class Scripts(Protocol):
         revision: Revision,
         directory: str | None = None,
         facts: Mapping[str, str] | None = None,
+        last_check: Callable[[], None] = ...,
     ) -> None:
         """Run ``argv`` and wait until it exits; any status but 0 is a failure.
 
         Its output goes to the log and to a file of limited size, named after ``name``. ``directory`` is the
         working directory (default: the agent's). ``facts`` are further variables of its environment.
+        ``last_check`` is called right before the script starts; if it raises an error, the script does not start.
         """
 
     def cap_outputs(self) -> None:
         """Limit the output files of programs that scripts left running; never raises."""
 
-    def wait_for_predecessor(self) -> None:
-        """Wait for the script that a killed agent left running: two scripts must never change one host."""
+    def wait_for_predecessor(self, announce: Callable[[str | None, str], None] = ...) -> None:
+        """Wait for the script that a killed agent left running: two scripts must never change one host.
+
+        If there is one, ``announce`` is called before the wait, with its revision if that is known, and its name.
+        """
 
 
 class Checkouts(Protocol):

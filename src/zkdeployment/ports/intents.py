@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.planning.targets.withheld import ServiceTarget
 
 
@@ -27,3 +28,6 @@ class IntentReader(Protocol):
 
     def withheld(self) -> frozenset[ServiceTarget]:
         """Return the services and targets that are not deployed because of the state of their intents."""
+
+    def left(self) -> tuple[LeftService, ...]:
+        """Return the services that left the governance of their intents, and stay as they are published."""

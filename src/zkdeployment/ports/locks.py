@@ -58,7 +58,8 @@ class ServiceLock(NodeLock, Protocol):
     """The lock of a service node, with a record of the work that is done under it.
 
     If the session of a host ends while work is recorded, its script may still run: during the *lock delay*, no
-    other host can use the lock, even at the head of the queue.
+    other host can use the lock, even at the head of the queue. While the record is kept for a host, only that host
+    can use the lock, at once and without a place in the queue.
     """
 
     def begin(self, step: str, stamp: int | None = None) -> None:
@@ -72,4 +73,16 @@ class ServiceLock(NodeLock, Protocol):
         """Raise ``LockLostError`` if ``begin`` is too long ago, for instance because this host was suspended.
 
         Sends no request.
+        """
+
+    def give_back(self) -> None:
+        """Release the lock before its step is complete; a lock that was kept for this host stays kept.
+
+        Never raises.
+        """
+
+    def keep(self) -> None:
+        """Release the lock, but keep it for this host if work has begun under it: the step was cut off.
+
+        Never raises. If ZooKeeper cannot be reached, the lock delay protects the step.
         """

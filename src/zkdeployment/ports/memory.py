@@ -38,6 +38,15 @@ class QueueMemory(Protocol):
     def write_queues(self, queues: Mapping[str, str]) -> None:
         """Replace the record; raises ``HostFilesError``."""
 
+    def read_requests(self, host_id: str) -> Mapping[str, str | None] | None:
+        """Return the paths of a host's requests for locks, by role; ``None`` if the record is missing.
+
+        A path is ``None`` if the request is perhaps not made.
+        """
+
+    def write_requests(self, host_id: str, requests: Mapping[str, str | None]) -> None:
+        """Replace the record of requests; raises ``HostFilesError``."""
+
 
 class SigningMemory(Protocol):
     """What a syncer signed, persisted."""
@@ -70,6 +79,9 @@ class HostMemory(PublicationMemory, Protocol):
 
     def read_version(self, identity: Identity) -> Revision | None:
         """Return the revision that is completely deployed for ``identity``; ``None`` if none is, or unknown."""
+
+    def read_sequence(self, revision: Revision | None) -> int:
+        """Return the sequence of the publication with which the host reached ``revision``; 0 if it is unknown."""
 
     def read_failure(self) -> Failure | None:
         """Return the failure that is not reported to ZooKeeper yet; ``None`` if there is no valid one."""

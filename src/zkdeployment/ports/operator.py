@@ -224,4 +224,5 @@ class OperatorAdapters:
             self.fleet.documents(),
             published=published,
             unfinished=self.fleet.unfinished_gains(published.effective_since),
+            left=self.intents.left() if published.intents is not None else (),
         )

@@ -120,7 +120,8 @@ class LeaseStore(Protocol):
     def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
         """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
 
-        A lease that has both already stays as it is. Where leases are signed, one without a valid signature counts
+        A lease that has both already stays as it is, unless the host failed to follow it: the next number makes
+        the host try again. Where leases are signed, one without a valid signature counts
         as none. Raises ``ProgramError`` if a host without a lease is to keep its role, ``TreeError`` if the
         present lease is malformed.
         """
@@ -157,7 +158,8 @@ class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
 
     ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or
-    as soon as nodes or sessions have changed.
+    as soon as nodes or sessions have changed. ``is_ending`` returns whether this process is asked to end: what
+    waits gives up then.
     """
 
     store: PoolStore
@@ -166,3 +168,4 @@ class PoolAdapters:
     present_hosts: Callable[[], Collection[str]]
     wait: Callable[[float], object]
     clock: Clock
+    is_ending: Callable[[], bool] = lambda: False

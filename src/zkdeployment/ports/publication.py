@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publishing.history import Refusal
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import FleetHosts, PublishedState
+    from zkdeployment.planning.targets.governance import Governance
     from zkdeployment.ports.locks import NodeLock
     from zkdeployment.rollout.state import RolloutState
     from zkdeployment.signing.standing import StandingPublication
@@ -68,6 +70,15 @@ class PublicationStore(Protocol):
 
     def intents(self) -> tuple[IntentRecord, ...]:
         """Read the records of all intents, as ``IntentReader.records`` does."""
+
+    def governance(self) -> Governance:
+        """Read the intents of the last complete publication, and the services that left governance before.
+
+        Raises ``TreeError`` if a record is damaged.
+        """
+
+    def left(self) -> tuple[LeftService, ...]:
+        """Read the services that left the governance of their intents; raises ``TreeError`` if it is damaged."""
 
     def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
         """Read the records whose last instance is terminated and has no final status yet."""

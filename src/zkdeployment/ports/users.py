@@ -62,12 +62,18 @@ class LoginStore(Protocol):
     All services share the throttling and the login sessions, so that it does not matter which one is asked.
     """
 
+    def verify_again(self, name: str, key: str) -> User | LoginRefusal | None:
+        """Return what ``verify`` returns for a right key that was verified here before; ``None`` for others.
+
+        The answer needs no request to ZooKeeper while the user does not change, and is never slowed down.
+        """
+
     def verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
         """Return the user of this name if the key is right, else why the login is refused.
 
-        ``address`` is the client's. Failed attempts are counted for the name and for the address; too many are
-        slowed down. An unknown name takes as long as a wrong key. A key that was verified a moment ago is verified
-        again without a request to ZooKeeper. ``name`` and ``key`` may be any text.
+        ``address`` is the client's. Failed attempts are counted for the address; too many are slowed down, and a
+        right key from the same address may then have to wait for a moment. An unknown name takes as long as a
+        wrong key. ``name`` and ``key`` may be any text.
         """
 
     def admit(self, external: ExternalUser, address: str) -> User | LoginRefusal:

@@ -6,27 +6,19 @@ coordinator continues where another one was killed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.strategy import OnFailure
+from zkdeployment.rollout.state import Recovery, RecoveryStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.model.stop import Stop
     from zkdeployment.rollout.state import RolloutSnapshot, RolloutState
-
-
-class RecoveryStage(Enum):
-    """How far the recovery after a failed rollout is."""
-
-    DUE = "due"  # the rollback is to be committed
-    COMMITTED = "committed"  # the rollback is in the branch and is to be published
-    PUBLISHED = "published"
-    REFUSED = "refused"  # the recovery is left to the operators
 
 
 class RecoveryEvent(Enum):
@@ -48,26 +40,6 @@ RECOVERY_TRANSITIONS: Mapping[tuple[RecoveryStage | None, RecoveryEvent], Recove
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """The recovery after a failed rollout; ``commit`` is the rollback, ``reason`` why the recovery was refused."""
-
-    stage: RecoveryStage
-    commit: str = ""
-    reason: str = ""
-
-    def __str__(self) -> str:
-        match self.stage:
-            case RecoveryStage.DUE:
-                return "the coordinator is about to roll back"
-            case RecoveryStage.COMMITTED:
-                return f"the rollback {self.commit} is committed and waits for its publication"
-            case RecoveryStage.PUBLISHED:
-                return f"rolled back by {self.commit}"
-            case RecoveryStage.REFUSED:
-                return f"not rolled back: {self.reason}"
-
-
 def begin_recovery(state: RolloutState) -> RolloutState:
     """Return a rollout whose critical group failed with the recovery that its strategy asks for."""
     if state.rollout.strategy.on_failure is not OnFailure.ROLLBACK:
@@ -84,9 +56,12 @@ def recover(state: RolloutState, event: RecoveryEvent, *, commit: str = "", reas
 
 
 def is_recovery_pending(snapshot: RolloutSnapshot) -> bool:
-    """Whether the coordinator has to act: the fleet is still stopped in the publication whose rollout failed."""
+    """Whether the coordinator has to act: the fleet is still stopped in the publication whose rollout failed.
+
+    Later publications that changed nothing for hosts continued the rollout.
+    """
     state, cluster = snapshot.state, snapshot.cluster
-    if state is None or state.recovery is None or state.sequence != snapshot.published.sequence:
+    if state is None or state.recovery is None or state.sequence != snapshot.published.effective_since:
         return False
     stopped = cluster is not None and cluster.state is ClusterState.STOPPED
     return stopped and state.recovery.stage in {RecoveryStage.DUE, RecoveryStage.COMMITTED}

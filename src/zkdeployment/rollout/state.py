@@ -1,14 +1,16 @@
-"""The values of a rollout under way: its state, its grants and reports, operators' acts, and observations.
+"""The values of a rollout under way: its state, grants and reports, operators' acts, recovery, observations.
 
 The state is all that a succeeding coordinator needs to continue. Its encoding is in ``state_json``, the state
-machine of groups and hosts in ``state_machine``.
+machine of groups and hosts in ``state_machine``, that of the recovery in ``recovery``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.unknown_keys import no_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Facts
     from zkdeployment.model.publication import Published
     from zkdeployment.rollout.permission import Phase, PhaseReport
-    from zkdeployment.rollout.recovery import Recovery
     from zkdeployment.rollout.state_machine import Rollout, Task
 
 
@@ -66,6 +67,35 @@ class ActivePhase:
     baking_since: float | None = None
 
 
+class RecoveryStage(Enum):
+    """How far the recovery after a failed rollout is."""
+
+    DUE = "due"  # the rollback is to be committed
+    COMMITTED = "committed"  # the rollback is in the branch and is to be published
+    PUBLISHED = "published"
+    REFUSED = "refused"  # the recovery is left to the operators
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The recovery after a failed rollout; ``commit`` is the rollback, ``reason`` why the recovery was refused."""
+
+    stage: RecoveryStage
+    commit: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        match self.stage:
+            case RecoveryStage.DUE:
+                return "the coordinator is about to roll back"
+            case RecoveryStage.COMMITTED:
+                return f"the rollback {self.commit} is committed and waits for its publication"
+            case RecoveryStage.PUBLISHED:
+                return f"rolled back by {self.commit}"
+            case RecoveryStage.REFUSED:
+                return f"not rolled back: {self.reason}"
+
+
 @dataclass(frozen=True, slots=True)
 class RolloutState:
     """An attempt (from 1 on) to roll out a publication, identified by its ``sequence``.
@@ -81,7 +111,8 @@ class RolloutState:
     hosts. ``acts`` are the applied acts, ``last_act_number`` is the number of the last one. Times are in seconds
     since the epoch.
 
-    ``recovery`` is what follows the failure of a critical group, if the strategy asks for it.
+    ``recovery`` is what follows the failure of a critical group, if the strategy asks for it. ``unknown`` are the
+    keys of the record that this version does not know.
     """
 
     sequence: int
@@ -106,6 +137,7 @@ class RolloutState:
     ended: float | None = None
     ending: Ending | None = None
     recovery: Recovery | None = None
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property
     def id(self) -> str:

@@ -1,8 +1,8 @@
 """The encoding of a rollout's state as JSON, small enough for one node.
 
 Hosts are listed once, everything else refers to them by number. Coordinators are upgraded while rollouts are under
-way: unknown keys are ignored, and a new key needs a default for states that an older coordinator wrote. The keys
-are older than the names of the fields.
+way: unknown keys are kept and written again, and a new key needs a default for states that an older coordinator
+wrote. The keys are older than the names of the fields.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.rollout.host_numbers import hosts_in, ranges, values_by_host
 from zkdeployment.rollout.permission import Phase, PhaseReport
-from zkdeployment.rollout.recovery import Recovery, RecoveryStage
-from zkdeployment.rollout.state import ActivePhase, Directive, Ending, RolloutAct, RolloutState
+from zkdeployment.rollout.state import (
+    ActivePhase,
+    Directive,
+    Ending,
+    Recovery,
+    RecoveryStage,
+    RolloutAct,
+    RolloutState,
+)
 from zkdeployment.rollout.state_machine import GroupProgress, GroupVerdict, HostProgress, Rollout, Task
+from zkdeployment.unknown_keys import unknown_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,6 +43,39 @@ _LETTERS = {
     HostProgress.SUCCESS: "s",
     HostProgress.FAILURE: "f",
 }
+#: The keys of a state.
+_KEYS = frozenset(
+    {
+        "sequence",
+        "attempt",
+        "revision",
+        "strategy",
+        "hosts",
+        "states",
+        "members",
+        "courses",
+        "order",
+        "begun",
+        "stage",
+        "errors",
+        "absent",
+        "late",
+        "entered",
+        "proven",
+        "promoted",
+        "forced",
+        "paused",
+        "held",
+        "looked",
+        "acts",
+        "taken",
+        "waiting",
+        "ended",
+        "ending",
+        "recovery",
+    }
+)
+
 _STATES = {letter: state for state, letter in _LETTERS.items()}
 
 
@@ -59,6 +100,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         return [[value, ranges_of(names)] for value, names in _by_value(values)]
 
     return {
+        **state.unknown,
         "sequence": state.sequence,
         "attempt": state.attempt,
         "revision": state.revision,
@@ -180,6 +222,7 @@ def _read_state(value: Any) -> RolloutState:
         ended=_number(value["ended"]),
         ending=None if value["ending"] is None else Ending(value["ending"]),
         recovery=None if value.get("recovery") is None else _recovery(value["recovery"]),
+        unknown=unknown_keys(value, _KEYS),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from zkdeployment.adapters import process
+from zkdeployment.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,9 +99,9 @@ def has_ended(target: psutil.Process) -> bool:
 
 def wait_ended(processes: Sequence[psutil.Process], timeout: float) -> bool:
     """Wait up to ``timeout`` seconds for the end of all processes, and return whether they have ended."""
-    deadline = time.monotonic() + timeout
+    deadline = Deadline(timeout)
     while not all(has_ended(target) for target in processes):
-        if time.monotonic() > deadline:
+        if deadline.passed:
             return False
         time.sleep(0.02)
     return True

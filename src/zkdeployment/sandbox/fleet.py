@@ -15,6 +15,7 @@ from zkdeployment.adapters import process
 from zkdeployment.errors import ConfigurationError, RefusedError
 from zkdeployment.sandbox import layout, process_cleanup, samples
 from zkdeployment.sandbox.branch import Branch
+from zkdeployment.sandbox.deadline import Deadline
 from zkdeployment.sandbox.ensemble import servers, start_ensemble
 from zkdeployment.sandbox.layout import Layout, SandboxDescription
 from zkdeployment.sandbox.members import SandboxDaemon, SandboxMember, plain_environment
@@ -247,14 +248,14 @@ class Sandbox:
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
         """Hold the lock of the sandbox; raises ``RefusedError`` if another command keeps it too long."""
-        deadline = time.monotonic() + _LOCK_TIMEOUT
+        deadline = Deadline(_LOCK_TIMEOUT)
         with self.layout.lock.open("a") as lock:
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError as error:
-                    if time.monotonic() > deadline:
+                    if deadline.passed:
                         raise RefusedError(f"another command is changing {self.directory}; try later") from error
                     time.sleep(0.05)
             yield

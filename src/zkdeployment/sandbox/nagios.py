@@ -14,6 +14,7 @@ from pathlib import Path
 import zkdeployment
 from zkdeployment.errors import ProgramError
 from zkdeployment.sandbox.background import BackgroundProcess
+from zkdeployment.sandbox.deadline import Deadline
 from zkdeployment.sandbox.layout import log_tail
 
 #: Where ``scripts/test`` unpacks the packages, if this program runs from a checkout.
@@ -193,9 +194,9 @@ class NagiosServer:
         argv = [self._program, str(self._configuration)]
         pid = self._process.start(argv, log=self.log, cwd=self.directory)
         self._process_id.write_text(f"{pid}\n", encoding="ascii")
-        deadline = time.monotonic() + _START_LIMIT
+        deadline = Deadline(_START_LIMIT)
         while not (self.status_file.exists() and self.command_file.exists()):
-            if self._process.pid is None or time.monotonic() > deadline:
+            if self._process.pid is None or deadline.passed:
                 raise ProgramError(f"Nagios did not start: {log_tail(self.log)}")
             time.sleep(0.02)
 

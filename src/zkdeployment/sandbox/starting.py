@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ProgramError, WaitTimeoutError
+from zkdeployment.sandbox.deadline import Deadline
 from zkdeployment.sandbox.layout import log_tail
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None
     Raises ``ProgramError`` if an agent ends before, and ``WaitTimeoutError`` at the time limit, with the end of
     its log.
     """
-    deadline = time.monotonic() + _LIMIT + _LIMIT_EACH * len(agents)
+    deadline = Deadline(_LIMIT + _LIMIT_EACH * len(agents))
     with Session(zookeeper) as session:
         while missing := agents.keys() - set(session.children("/hosts") or ()):
             for host_id in sorted(missing):
@@ -47,7 +48,7 @@ def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None
 
 def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
     """Return when the syncer has published a revision; raises errors like ``wait_registered``."""
-    deadline = time.monotonic() + _LIMIT
+    deadline = Deadline(_LIMIT)
     with Session(zookeeper) as session:
         while ZooKeeperFleetReader(session).snapshot().published is None:
             _check(syncer, "the syncer", "published the tree", deadline)
@@ -56,7 +57,7 @@ def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
 
 def wait_answering(url: str, daemon: SandboxDaemon) -> None:
     """Return when the service at ``url`` answers and has ZooKeeper; raises errors like ``wait_registered``."""
-    deadline = time.monotonic() + _LIMIT
+    deadline = Deadline(_LIMIT)
     while not _is_healthy(url):
         _check(daemon, "the service", "answered", deadline)
         time.sleep(_INTERVAL)
@@ -64,7 +65,7 @@ def wait_answering(url: str, daemon: SandboxDaemon) -> None:
 
 def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
     """Return when a worker of host pools is registered; raises errors like ``wait_registered``."""
-    deadline = time.monotonic() + _LIMIT
+    deadline = Deadline(_LIMIT)
     with Session(zookeeper) as session:
         while not session.children(paths.POOL_WORKERS):
             _check(worker, "the worker of host pools", "was registered", deadline)
@@ -73,7 +74,7 @@ def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
 
 def wait_synchronized(bridge: SandboxDaemon) -> None:
     """Return when the bridge has compared its files with the service; raises errors like ``wait_registered``."""
-    deadline = time.monotonic() + _LIMIT
+    deadline = Deadline(_LIMIT)
     while not (bridge.log.exists() and _SYNCHRONIZED in bridge.log.read_bytes()):
         _check(bridge, "the bridge of Nagios", "asked the service", deadline)
         time.sleep(_INTERVAL)
@@ -86,8 +87,8 @@ def _is_healthy(url: str) -> bool:
         return False
 
 
-def _check(daemon: SandboxDaemon, name: str, aim: str, deadline: float) -> None:
+def _check(daemon: SandboxDaemon, name: str, aim: str, deadline: Deadline) -> None:
     if daemon.pid is None:
         raise ProgramError(f"{name} ended before it {aim}: {log_tail(daemon.log)}")
-    if time.monotonic() > deadline:
+    if deadline.passed:
         raise WaitTimeoutError(f"{name} took too long before it {aim}; the end of its log: {log_tail(daemon.log)}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import ProgramError
 from zkdeployment.sandbox.background import BackgroundProcess
 from zkdeployment.sandbox.container import IMAGE, docker_problem, start_container
+from zkdeployment.sandbox.deadline import Deadline, slowdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,15 +51,18 @@ _OPTIONS = (
     "-Dzookeeper.forceSync=no",
 )
 
+#: The longest session in milliseconds, and the ticks until a server of an ensemble has to be up and to answer.
+_TIMES = {"session": 6000, "join": 80, "answer": 40}
+
 _CONFIGURATION = """\
 dataDir={data}
 clientPortAddress={address}
 clientPort={port}
 tickTime=250
 minSessionTimeout=500
-maxSessionTimeout=6000
-initLimit=80
-syncLimit=40
+maxSessionTimeout={session}
+initLimit={join}
+syncLimit={answer}
 maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=srvr,ruok,mntr,cons,dump,wchs,isro
@@ -198,9 +202,9 @@ class ZooKeeperServer:
 
     def wait(self, timeout: float = _START_LIMIT) -> None:
         """Return when the server serves; raises ``ProgramError`` if it ends, or after ``timeout`` seconds."""
-        deadline = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         while not self.serving():
-            if not self.alive or time.monotonic() > deadline:
+            if not self.alive or deadline.passed:
                 raise ProgramError(f"ZooKeeper did not start on {self.address}: {self._log_end()}")
             time.sleep(0.02)
 
@@ -223,14 +227,14 @@ class ZooKeeperServer:
 
     def _check_port(self) -> None:
         """Raise ``ProgramError`` if another program uses the port for longer than a killed server takes to end."""
-        deadline = time.monotonic() + _PORT_LIMIT
+        deadline = Deadline(_PORT_LIMIT)
         while True:
             try:
                 with socket.socket() as probe:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     probe.bind((_LOOPBACK, self.port))
             except OSError as error:
-                if time.monotonic() > deadline:
+                if deadline.passed:
                     raise ProgramError(f"ZooKeeper cannot listen on {self.address}: {error.strerror}") from error
                 time.sleep(0.02)
             else:
@@ -241,7 +245,11 @@ class ZooKeeperServer:
         data.mkdir(parents=True, exist_ok=True)
         lines = [f"server.{number}={address}\n" for number, address in sorted(self._ensemble.items())]
         lines += [f"{line}\n" for line in self._more]
-        text = _CONFIGURATION.format(data=data, address=_LOOPBACK, port=self.port, ensemble="".join(lines))
+        # On a busy machine, clients that get no processor for some seconds keep their sessions.
+        times = {name: round(value * slowdown()) for name, value in _TIMES.items()}
+        text = _CONFIGURATION.format(
+            data=data, address=_LOOPBACK, port=self.port, ensemble="".join(lines), **times
+        )
         (self.directory / "zoo.cfg").write_text(text, encoding="utf-8")
         (self.directory / "log4j.properties").write_text(_LOG4J, encoding="ascii")
         (self.directory / "logback.xml").write_text(_LOGBACK, encoding="ascii")

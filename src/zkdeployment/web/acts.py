@@ -35,9 +35,9 @@ def new_act(adapters: ServerAdapters, user: User, what: str, reason: str) -> Act
     return Act(by=user.name, what=what, reason=sanitize(reason), time=adapters.clock.now())
 
 
-def check_right(user: User, kind: ActKind, path: str | None = None) -> None:
-    """Raise ``ForbiddenError`` if a user may not act on the node at a path; ``None`` is the whole fleet."""
-    refusal = act_refusal(user, kind, path)
+def check_right(user: User, kind: ActKind, *paths: str) -> None:
+    """Raise ``ForbiddenError`` if a user may not act on the nodes at these paths; no path is the whole fleet."""
+    refusal = act_refusal(user, kind, *paths)
     if refusal is not None:
         raise ForbiddenError(refusal)
 
@@ -89,7 +89,7 @@ def release_lock(adapters: ServerAdapters, user: User, name: str, reason: str, *
     Raises ``NotFoundError`` for an unknown lock, and ``RefusedError`` while its holder works, unless forced.
     """
     lock = find_lock(adapters.operator.locks.locks(), name)
-    check_right(user, ActKind.RELEASE_LOCK, lock.service)
+    check_right(user, ActKind.RELEASE_LOCK, *lock.services)
     planned = plan_release(lock, adapters.operator.fleet.snapshot().hosts, now=adapters.clock.now())
     check_release(planned, force=force)
     act = new_act(adapters, user, planned.description, reason)

@@ -59,4 +59,4 @@ def retry(adapters: ServerAdapters, user: User, text: str, reason: str) -> Check
 
 def _permit(user: User, path: str) -> None:
     """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root is the whole fleet."""
-    check_right(user, ActKind.ACT_ON_CHECK, path or None)
+    check_right(user, ActKind.ACT_ON_CHECK, *filter(None, (path,)))

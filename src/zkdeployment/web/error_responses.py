@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from fastapi.exceptions import RequestValidationError
@@ -10,6 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import (
+    BusyError,
     ConfigurationError,
     ConflictError,
     DeniedError,
@@ -35,7 +37,7 @@ from zkdeployment.web.models.error import ErrorDetail
 from zkdeployment.web.pages.rendering import error_page, render_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fastapi import FastAPI, Request
 
@@ -44,6 +46,7 @@ RETRY_AFTER = 5
 
 #: The status of each kind of error; the first kind that matches counts.
 STATUSES: Sequence[tuple[type[ZkdeploymentError], int]] = (
+    (BusyError, 503),
     (UnreachableError, 503),
     (RestartError, 503),
     (ShutdownError, 503),
@@ -76,7 +79,10 @@ ERRORS: dict[int | str, dict[str, object]] = {
     409: {"model": ErrorDetail, "description": "The present state of the fleet does not permit this."},
     422: {"model": ErrorDetail, "description": "A value is not valid."},
     429: {"model": ErrorDetail, "description": "Too many failed logins; Retry-After says when to try again."},
-    503: {"model": ErrorDetail, "description": "ZooKeeper is unreachable; Retry-After says when to try again."},
+    503: {
+        "model": ErrorDetail,
+        "description": "ZooKeeper does not answer, or the service is busy; see Retry-After.",
+    },
 }
 
 
@@ -111,12 +117,26 @@ def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  it was registered for these
     problems = error.errors()
     status = 400 if any(problem["type"] == "json_invalid" for problem in problems) else 422
-    return respond(request, status, "; ".join(_problem(**problem) for problem in problems))
+    sentences = dict.fromkeys(invalid_value(problem, error.body) for problem in problems)
+    return respond(request, status, "; ".join(sentences))
 
 
-def _problem(*, loc: Sequence[int | str], msg: str, **_: object) -> str:
-    place = ".".join(str(part) for part in loc)
-    return f"{place}: {msg}"
+def invalid_value(problem: Mapping[str, Any], body: object) -> str:
+    """Return what is wrong with a value of a request, and the value's place.
+
+    A problem's place also has the names of the validators that refused the value. Names that the body of the
+    request does not have are left out; the last one stays if the value is missing.
+    """
+    shown, *rest = problem["loc"]
+    place, value = [str(shown)], cast("Any", body)
+    for number, part in enumerate(rest, start=1):
+        is_there = isinstance(value, Mapping) and part in value
+        if shown != "body" or is_there or (isinstance(value, list) and isinstance(part, int)):
+            place.append(str(part))
+            value = value[part] if shown == "body" else value
+        elif problem["type"] == "missing" and number == len(rest):
+            place.append(str(part))
+    return f"{'.'.join(place)}: {problem['msg'].removeprefix('Value error, ')}"
 
 
 def _rejected(request: Request, error: Exception) -> Response:

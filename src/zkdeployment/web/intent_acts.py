@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.acts.governance import ReleaseOrder, release_services
 from zkdeployment.acts.intents import (
     IntentOrder,
+    adopt_intent,
     approve_intent,
     change_state,
     create_intent,
@@ -26,6 +28,8 @@ from zkdeployment.web.acts import check_right, require_commits
 from zkdeployment.web.views.intents.acts import intent_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
@@ -72,6 +76,26 @@ def act_on_intent(
     return change_state(commits, order, act)
 
 
+def adopt(
+    adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str, *, intent: Intent | None = None
+) -> CommitOutcome:
+    """Put deployed services under an intent as they are; ``intent`` is the new one if there is no document."""
+    order = _order(adapters, user, subject, reason)
+    return adopt_intent(require_commits(adapters), order, new=intent)
+
+
+def release(adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str) -> CommitOutcome:
+    """Deploy services that left the governance of their intent as the tree has them."""
+    order = ReleaseOrder(
+        paths=paths,
+        left=adapters.operator.intents.left(),
+        author=require_commits(adapters).author(user.name),
+        reason=sanitize(reason),
+        permit=lambda path: check_right(user, ActKind.ACT_ON_INTENT, path),
+    )
+    return release_services(require_commits(adapters), order)
+
+
 def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
     """Add the document of a new intent."""
     return create_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
@@ -93,8 +117,7 @@ def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason:
 
 def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> IntentOrder:
     def permit(intent: Intent) -> None:
-        for path in intent_paths(intent):
-            check_right(user, ActKind.ACT_ON_INTENT, path)
+        check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(intent))
 
     return IntentOrder(
         subject=subject,
@@ -102,4 +125,6 @@ def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason:
         record=adapters.operator.intents.record(subject),
         reason=sanitize(reason),
         permit=permit,
+        left=adapters.operator.intents.left(),
+        deployed=adapters.operator.fleet.targets(),
     )

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.acts.pools.filling import fill_pool
 from zkdeployment.acts.pools.nodes import add_node, drain_node, forgive_node, retire_node
-from zkdeployment.errors import RefusedError, WaitTimeoutError
+from zkdeployment.errors import WaitTimeoutError
 from zkdeployment.web.acts import new_act
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zkdeployment.model.user import User
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.node_changes import NewPoolNode
@@ -41,15 +39,3 @@ def act_on_node(adapters: ServerAdapters, user: User, name: str, number: int, re
     """Perform the act on a node that a form of this name asks for."""
     verb, act = _NODE_ACTS[name]
     return act(number, adapters.pools, new_act(adapters, user, f"{verb} node {number}", reason))
-
-
-def node_values(text: str) -> Mapping[str, int | str]:
-    """Return the values of a new node, written as ``KEY=VALUE`` with spaces; raises ``RefusedError``."""
-    values: dict[str, int | str] = {}
-    for part in text.split():
-        key, equals, value = part.partition("=")
-        if not key or not equals:
-            raise RefusedError(f"cannot read the values: expected KEY=VALUE, found {part!a}; correct the field")
-        is_number = value.removeprefix("-").isascii() and value.removeprefix("-").isdecimal() and len(value) < 16
-        values[key] = int(value) if is_number else value.strip('"')
-    return values

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.pools.sessions import request_session
-from zkdeployment.errors import RefusedError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.errors import BusyError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.pools.reservation import RequestRefusal
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Seconds to wait for a reservation; the preparation of the nodes takes longer.
 _RESERVED = 20.0
+
+#: Requests that wait for a reservation at a time; further ones are refused.
+_AT_ONCE = 8
 
 #: How many failed requests are remembered.
 _REMEMBERED = 500
@@ -33,11 +36,22 @@ class SessionRequests:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
         self._failures: OrderedDict[tuple[int, int], str] = OrderedDict()  # by session and tenant
 
     def begin(self, tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters) -> int:
-        """Return the id of the session as soon as its nodes are reserved; raises ``RefusedError`` if none are."""
-        request = _Request(tenant, specs, adapters)
+        """Return the id of the session as soon as its nodes are reserved.
+
+        Raises ``RefusedError`` if none are, and ``BusyError`` if too many requests wait for theirs.
+        """
+        if not self._places.acquire(blocking=False):
+            raise BusyError("the service is busy with other requests for sessions; try again")
+        try:
+            return self._begin(_Request(tenant, specs, adapters))
+        finally:
+            self._places.release()
+
+    def _begin(self, request: _Request) -> int:
         threading.Thread(target=self._follow, args=(request,), name="session-request", daemon=True).start()
         if not request.answered.wait(_RESERVED):
             raise WaitTimeoutError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from zkdeployment.model.logins.client_limits import ClientLimits
 from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 
 
@@ -13,13 +14,14 @@ class Site:
 
     ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
     the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
-    ``https``. The headers of ``proxies`` are believed.
+    ``https``. The headers of ``proxies`` are believed. ``limits`` are those of each client.
     """
 
     hosts: frozenset[str]
     authority: str
     encrypted: bool = False
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    limits: ClientLimits = field(default_factory=ClientLimits)
 
     @property
     def url(self) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import zkdeployment
 from zkdeployment.adapters.checkouts.places import CheckoutPlaces
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.host_files.agent_lock import root_lock
 from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.late_imports import late_import
@@ -66,17 +67,19 @@ def build_agent(
     session_timeout: float = _AGENT_SESSION,
     control: Control | None = None,
 ) -> Iterator[tuple[Agent, Control]]:
-    """Lock the run directory and yield the agent and its control; ``packages`` replaces the configured manager.
+    """Lock the run directory and the root; yield the agent and its control.
 
-    No connection is opened before the agent runs. Raises ``RefusedError`` if another agent uses the run directory.
+    ``packages`` replaces the configured manager. No connection is opened before the agent runs. Raises
+    ``RefusedError`` if another agent uses the run directory or the root.
     """
     settings = with_full_name(settings)
     identity = settings.require_identity()
-    run = RunDirectory(settings.require_run_directory())
+    run, root = RunDirectory(settings.require_run_directory()), root_lock(settings.root)
     arm_failpoints(settings)
     run.acquire()
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
     try:
+        root.acquire()
         run.adopt(identity)
         if not settings.leasable:
             _end_leases(settings, run)
@@ -111,6 +114,7 @@ def build_agent(
         yield Agent(adapters, reporting, control, commands=commands, lease=lease), control
     finally:
         session.close()
+        root.release()
         run.release()
 
 
@@ -177,6 +181,10 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
             run = RunDirectory(loaded.require_run_directory())
             run.acquire()
             run.release()
+        if loaded.root != settings.root:
+            root = root_lock(loaded.root)
+            root.acquire()
+            root.release()
     except (ConfigurationError, RefusedError) as error:
         get_logger().error("configuration-not-reloaded", reason=str(error))
         return None
@@ -211,6 +219,7 @@ def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory)
         clock=SystemClock(),
         notifier=SystemdNotifier(),
         mailer=SmtpMailer(settings.mailto, server=settings.smtp),
+        adopts_versions=settings.publishers is None,
     )
 
 
@@ -220,7 +229,9 @@ def _trusted_publications(settings: Settings, session: Session, run: RunDirector
         return None
     with late_import():
         from zkdeployment.wiring.host.trust import trusted_publications  # noqa: PLC0415
-    return trusted_publications(settings.publishers, session, root=settings.root, run=run.path)
+    return trusted_publications(
+        settings.publishers, session, root=settings.root, run=run.path, minimum=settings.minimum_sequence
+    )
 
 
 def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | None:
@@ -253,7 +264,7 @@ def _agent_adapters(
         **vars(reporting),
         outdated=_PROGRAM.outdated,
         packages=packages,
-        checkouts=CheckoutPlaces(settings.root / "opt", settings.checkout_sources),
+        checkouts=CheckoutPlaces(settings.root, settings.checkout_sources),
         scripts=scripts,
         trusted=_trusted_publications(settings, session, run),
         trusted_leases=_trusted_leases(settings, session),

@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInsta
 from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
 from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
 from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
 from zkdeployment.daemons import failpoints
 from zkdeployment.daemons.checks.check_daemon import CheckDaemon
@@ -60,6 +61,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             recovery=recovery,
             checks=checks,
             health=health,
+            record_failure=FailureRecord(session, "coordinator").write,
         )
         yield coordinator, control
     finally:
@@ -74,5 +76,8 @@ def build_checks(
     instances = ZooKeeperCheckInstances(session, lead, reach=failpoints.reach)
     job = CheckJob(instances, ZooKeeperCheckSources(session), clock)
     pokes = CheckPokes(instances, systems, HttpPokeSender(), clock)
-    daemon = CheckDaemon(instances, systems, job, pokes, clock, lead=lead, interval=interval)
+    record = FailureRecord(session, "job of the checks")
+    daemon = CheckDaemon(
+        instances, systems, job, pokes, clock, lead=lead, interval=interval, record_failure=record.write
+    )
     return daemon, CheckHealth(job, instances, systems)

@@ -15,7 +15,9 @@ from zkdeployment.adapters.pools.ansible_nodes import AnsibleNodes
 from zkdeployment.adapters.pools.role_nodes import RoleNodes
 from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
 from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.zookeeper.client.paths import POOLS
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
@@ -68,10 +70,12 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
                 name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
                 connect=session.open,
                 connection=lambda: session.link,
+                pulse=partial(session.get, POOLS),
                 session_timeout=_SESSION,
                 interval=pools.interval,
                 clock=clock,
                 notifier=SystemdNotifier(),
+                record_failure=FailureRecord(session, "worker of the pools").write,
                 renew_leases=lambda observation: leases.renew(partial(recorded_leases, observation)),
             ),
             control,

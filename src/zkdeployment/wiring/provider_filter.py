@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
 from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
 from zkdeployment.config.find_servers import named_configuration
 from zkdeployment.config.load import load
@@ -43,7 +44,13 @@ def build_filter(
         store = ZooKeeperFilter(session, source, output, control.wake, reach=failpoints.reach)
         yield (
             ProviderFilter(
-                store, clock, control, majority=majority, connect=session.open, notifier=SystemdNotifier()
+                store,
+                clock,
+                control,
+                majority=majority,
+                connect=session.open,
+                notifier=SystemdNotifier(),
+                record_failure=FailureRecord(session, "filter of providers").write,
             ),
             control,
         )

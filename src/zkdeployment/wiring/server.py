@@ -15,8 +15,9 @@ from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.listener import open_listener, server_encryption
 from zkdeployment.adapters.metrics_file import render
 from zkdeployment.adapters.secret_file import read_secret
+from zkdeployment.adapters.server.places import LimitedCluster, LimitedCommits, LimitedProvider
+from zkdeployment.adapters.server.webhooks import HttpWebhookSender
 from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.webhooks import HttpWebhookSender
 from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
 from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -25,6 +26,7 @@ from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.adapters.zookeeper.webhook_lead import ZooKeeperWebhookLead
 from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.server.http_protocol import ConnectionLimits
 from zkdeployment.daemons.server.http_server import HttpServer
 from zkdeployment.daemons.server.service_daemon import ServiceDaemon
 from zkdeployment.daemons.server.session_warnings import SessionWarnings
@@ -32,7 +34,6 @@ from zkdeployment.daemons.server.webhooks import WebhookDispatcher
 from zkdeployment.errors import RefusedError
 from zkdeployment.fleet.webhooks.cloud_event import signed_request
 from zkdeployment.log import get_logger
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.application import build_application
 from zkdeployment.web.site import Site
@@ -78,14 +79,17 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
             adapters = server_adapters(session, feed, service, commits)
+            adapters = replace(adapters, pools=replace(adapters.pools, is_ending=lambda: control.stopping))
             if settings.sync is not None:
                 adapters = replace(
                     adapters,
                     read_revision=partial(read_revision, settings),
                     repositories=stack.enter_context(temporary_repositories(settings.sync, tick=control.check)),
                 )
-            application = build_application(adapters, public_site(service))
-            server = HttpServer(application, listener, encryption)
+            site = public_site(service)
+            application = build_application(adapters, site)
+            limits = ConnectionLimits(service.limits.connections_per_address, site.proxies.trusts)
+            server = HttpServer(application, listener, encryption, limits)
             warnings = SessionWarnings(feed, adapters.pools.store, adapters.pools.clock)
             webhooks = open_webhooks(session, feed, service)
             yield (
@@ -123,9 +127,9 @@ def server_adapters(
 ) -> ServerAdapters:
     """Return the adapters of the service: ``feed``, ``commits``, and others that use ``session``."""
     hasher, clock, users_acl = KeyHasher(), SystemClock(), server.users_acl
-    users = ZooKeeperUsers(session, users_acl, hasher, clock)
+    users, operator = ZooKeeperUsers(session, users_acl, hasher, clock), operator_adapters(session)
     return ServerAdapters(
-        operator=operator_adapters(session),
+        operator=replace(operator, cluster=LimitedCluster(operator.cluster)),
         checks=ZooKeeperCheckInstances(session),
         monitoring=ZooKeeperMonitoringSystems(session),
         operator_checks=check_adapters(session),
@@ -135,9 +139,9 @@ def server_adapters(
         connection=lambda: session.link,
         users=users,
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
-        openid=None if server.openid is None else _openid_provider(server.openid, clock),
+        openid=None if server.openid is None else LimitedProvider(_openid_provider(server.openid, clock)),
         clock=clock,
-        commits=commits,
+        commits=None if commits is None else LimitedCommits(commits),
     )
 
 
@@ -160,7 +164,7 @@ def open_webhooks(session: Session, feed: FleetFeed, server: ServerSettings) -> 
 
 
 def _openid_provider(settings: OpenIdSettings, clock: Clock) -> IdentityProvider:
-    from zkdeployment.adapters.openid import OpenIdProvider  # noqa: PLC0415  services start faster without it
+    from zkdeployment.adapters.server.openid import OpenIdProvider  # noqa: PLC0415  services start faster without it
 
     secret = None if settings.secret is None else read_secret(settings.secret)
     return OpenIdProvider(settings.client, clock, secret=secret, ca=settings.ca)
@@ -174,7 +178,8 @@ def public_site(server: ServerSettings) -> Site:
         hosts=frozenset(hosts),
         authority=url.netloc,
         encrypted=url.scheme == "https",
-        proxies=server.proxies or TrustedProxies(),
+        proxies=server.proxies,
+        limits=server.limits,
     )
 
 

@@ -19,6 +19,7 @@ from zkdeployment.adapters.sources import open_source
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.unfinished import unfinished
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
 from zkdeployment.adapters.zookeeper.publication.notices import give_notice
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons import failpoints
@@ -119,6 +120,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
             notifier=notifier,
             probe=build_probe(sync.metrics, session),
             unfinished=partial(unfinished, sync.tree_directory),
+            record_failure=FailureRecord(session, "syncer").write,
         )
         yield follower, control
     finally:

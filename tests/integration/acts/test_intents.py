@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.branches import Branch
+from zkdeployment.acts.governance import ReleaseOrder, release_services
 from zkdeployment.acts.intents import (
     IntentOrder,
+    adopt_intent,
     approve_intent,
     change_state,
     create_intent,
     remove_intent,
     replace_intent,
 )
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.release import RELEASE
 from zkdeployment.documents.intents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
+    IntentState,
     UpdateRule,
     parse_subject,
 )
@@ -27,14 +34,19 @@ from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.commits import Author
+from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
+from zkdeployment.planning.targets.content import service_content
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.git.act_commits import GitTreeCommits
+    from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.model.commits import CommitOutcome
+    from zkdeployment.planning.review import Review
 
 ANN = Author("Ann", "ann@example.com")
 SHOP = parse_subject("p1/store/v1/shop")
@@ -48,15 +60,13 @@ TREE = """\
       version = '1.0'
       greeting => /defaults greeting
       /deploy
-        /h1
     /db : db-1
       /deploy
-        /h1
 /net
   /vlan12 : vlan-1
     /deploy
-      /web-server
 """
+DEPLOYED = TREE.replace("greeting\n      /deploy\n", "greeting\n      /deploy\n        /h1\n")
 GROUP = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)})
 
 
@@ -71,8 +81,7 @@ class Site:
 
     def publish(self) -> None:
         """Record what a publication of the tip records."""
-        files = [SourceFile(name, text.encode()) for name, text in self.branch.files().items()]
-        reviewed = review(files)
+        reviewed = self.reviewed()
         for subject, now in intent_snapshots(reviewed.documents, reviewed.linted.tree).items():
             before = self.records.get(subject)
             approved = now.content if now.is_approved else None if before is None else before.approved
@@ -96,6 +105,12 @@ class Site:
     @property
     def subject_line(self) -> str:
         return self.branch.ask("log", "-1", "--format=%an <%ae>|%s", "main")
+
+    def reviewed(self) -> Review:
+        return review([SourceFile(name, text.encode()) for name, text in self.branch.files().items()])
+
+    def documents(self) -> Documents:
+        return self.reviewed().documents
 
     def value(self) -> Any:
         contents = read_documents([SourceFile(FILE, self.branch.files()[FILE].encode())]).contents
@@ -216,6 +231,48 @@ def test_a_cluster_is_applied_without_approval(site: Site) -> None:
     with pytest.raises(RefusedError, match="ams/web-server is Applied: it is applied already; terminate it first"):
         change_state(site.commits, site.order(ams.subject), IntentAct.APPLY)
     site.act(IntentAct.TERMINATE, ams.subject)
+
+
+def test_a_new_group_over_deployed_services_is_not_committed(site: Site) -> None:
+    site.branch.push({"a.zk": DEPLOYED.format(greeting="hello")})
+    with pytest.raises(RefusedError, match=r"would undeploy .*intent adopt p1/store/v1/shop"):
+        site.create(apps={"front": ("/p1/shop/front",)})
+
+
+def test_deployed_services_are_adopted_as_they_are(site: Site) -> None:
+    document = render_document(intent_document(GROUP))
+    tip = site.branch.push({"a.zk": DEPLOYED.format(greeting="hello"), "i.yaml": document})
+    whole = site.reviewed().compilation.whole
+    with pytest.raises(RefusedError, match=r"cannot adopt .*: /p1/shop/front for h1"):
+        adopt_intent(site.commits, site.order())
+    assert site.branch.tip() == tip
+    assert adopt_intent(site.commits, replace(site.order(), deployed=whole)).made
+    assert site.subject_line == "Ann <ann@example.com>|Adopt p1/store/v1/shop: a reason"
+    site.publish()
+    record = site.records[SHOP]
+    assert (record.state, record.approved) == (IntentState.INSTANTIATED, record.content)
+    with pytest.raises(RefusedError, match="it is instantiated already"):
+        adopt_intent(site.commits, replace(site.order(), deployed=whole))
+
+
+def test_left_services_are_released_and_settled_releases_are_removed(site: Site) -> None:
+    front = LeftService("/p1/shop/front", None, SHOP, "r1")
+    db = LeftService("/p1/shop/db", None, SHOP, "r1")
+
+    def release(path: str, *left: LeftService) -> CommitOutcome:
+        order = ReleaseOrder(paths=[path], left=left, author=ANN, reason="no approvals any more")
+        return release_services(site.commits, order)
+
+    with pytest.raises(NotFoundError, match=r"/p1/shop is not .* \(/p1/shop/db, /p1/shop/front\)"):
+        release("/p1/shop", front, db)
+    assert release("/p1/shop/front", front, db).made
+    assert site.subject_line == "Ann <ann@example.com>|Release /p1/shop/front: no approvals any more"
+    assert not release("/p1/shop/front", front, db).changed
+    (document,) = site.documents().of(RELEASE).values()
+    digest = service_content("/p1/shop/front", None, site.reviewed().linted.tree).digest
+    assert document.releases(front, digest)
+    assert release("/p1/shop/db", db).made
+    assert [one.path for one in site.documents().of(RELEASE).values()] == ["/p1/shop/db"]
 
 
 def test_a_result_with_errors_is_not_committed(site: Site) -> None:

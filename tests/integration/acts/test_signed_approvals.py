@@ -15,13 +15,13 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.errors import RefusedError
-from zkdeployment.intents.content import intent_content
 from zkdeployment.intents.edits import find_intent
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.model.commits import Author, FileChanges
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
+from zkdeployment.planning.targets.content import intent_content
 from zkdeployment.ports.commits import CommitOrder
 from zkdeployment.wiring.approvals import approval_signer
 

@@ -113,9 +113,9 @@ def test_a_reload_that_needs_a_module_which_has_gone_ends_the_agent_for_a_restar
         with host.config.open("a") as config:
             config.write(added)
         control.reload()
-        agent.join(60)
+        agent.join()
     finally:
         control.stop()
-        agent.join(60)
+        agent.join()
     assert errors == [MESSAGE.format(module)]
     assert host.node == {}

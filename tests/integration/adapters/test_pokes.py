@@ -37,7 +37,7 @@ def dripping() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/poke"
         ended.set()
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(60)
+        thread.join()
 
 
 @pytest.mark.parametrize(

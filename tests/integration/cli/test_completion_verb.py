@@ -14,7 +14,7 @@ PROGRAMS = Path(sys.executable).parent
 
 def run(*argv):
     environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

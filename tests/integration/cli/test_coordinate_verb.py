@@ -45,7 +45,8 @@ def coordinate(zookeeper, tmp_path):
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
 
 
 def test_a_second_coordinator_replaces_a_killed_leader_and_ends_on_request(fleet, coordinate):
@@ -63,11 +64,11 @@ def test_a_second_coordinator_replaces_a_killed_leader_and_ends_on_request(fleet
         return False
 
     wait_until(is_over, "the rollout is over")
-    assert first.wait(60) == -signal.SIGKILL
+    assert first.wait() == -signal.SIGKILL
     assert fleet.running.rollout.result is RolloutResult.SUCCESS
     assert len(fleet.done) == len(set(fleet.done)) == 4
     second.send_signal(signal.SIGTERM)
-    log, _ = second.communicate(timeout=60)
+    log, _ = second.communicate()
     assert second.returncode == 0
     assert "lead-acquired" in log
     assert "rollout-ended" in log

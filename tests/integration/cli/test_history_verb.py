@@ -26,7 +26,6 @@ def run(zookeeper):
             [sys.executable, "-m", "zkdeployment", "history", *argv, "-z", zookeeper],
             capture_output=True,
             text=True,
-            timeout=60,
             check=False,
         )
         return done.returncode, done.stdout, done.stderr

@@ -17,9 +17,9 @@ from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.documents.intents.values import DeploymentIntentGroup
-from zkdeployment.intents.content import intent_content
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
+from zkdeployment.planning.targets.content import intent_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,6 +178,28 @@ class TestPreReceive:
         assert lint(server, "--since", "HEAD~1").returncode == 0
         server.clone.git("reset", "--hard", "HEAD~1")
         assert server.push("main")[0]
+
+    def test_a_new_intent_over_deployed_services_is_rejected_and_a_departure_is_warned_of(self, server: Server):
+        good = server.clone.commit({"a.zk": GOOD})
+        assert server.push("main")[0]
+        group = GROUP.replace("CONTENT", digest(GOOD))
+        server.clone.commit({"i.yaml": group.replace("Instantiated", "Approved")})
+        accepted, output = server.push("main")
+        assert not accepted
+        assert "p1/store/v1/shop is Approved, but it would undeploy services that are deployed" in output
+        assert "zkdeployment intent adopt p1/store/v1/shop" in lint(server, "--since", good).stdout
+        server.clone.commit({"i.yaml": group.replace("Instantiated", "Terminated")})
+        terminated = lint(server, "--since", good)  # where a document comes back that a push removed
+        assert (terminated.returncode, "warning: " in terminated.stdout) == (0, True)
+        adopted = server.clone.commit({"i.yaml": group})
+        assert lint(server, "--since", good).returncode == 0
+        assert server.push("main")[0]
+        server.clone.commit({"i.yaml": group.replace("Instantiated", "Terminated")})
+        assert lint(server, "--since", adopted).returncode == 0
+        server.clone.commit({"i.yaml": None})
+        departed = lint(server, "--since", "HEAD~1")
+        assert departed.returncode == 0
+        assert "warning: /who/web leaves the governance of p1/store/v1/shop, is not deployed" in departed.stdout
 
     def test_faults_of_the_governance_of_intents_are_rejected_with_their_places(self, server: Server):
         group = GROUP.replace("CONTENT", f"sha256:{'0' * 64}")

@@ -104,7 +104,6 @@ class Site:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null"},
-            timeout=60,
             text=True,
             check=False,
         )
@@ -135,7 +134,7 @@ class Site:
             yield
         finally:
             ended.set()
-            syncer.join(60)
+            syncer.join()
 
     def act(self, verb: str, subject: str = SHOP) -> None:
         done = self.run(verb, subject, "--reason", "a reason")
@@ -190,6 +189,52 @@ def test_acts_that_the_state_does_not_allow_are_refused(site: Site) -> None:
     site.act("instantiate")
     twice = site.run("instantiate", SHOP)
     assert (twice.returncode, "it is instantiated already; terminate it first" in twice.stderr) == (3, True)
+
+
+def test_services_that_left_their_group_are_named_and_released(site: Site) -> None:
+    site.branch.push({"intents.yaml": None})
+    site.publish()
+    sentence = f"/p1/shop/front is not deployed to h1.example.com: it left the governance of {SHOP} with"
+    assert sentence in invoke("services", "--config", site.config).stderr
+    planned = invoke("plan", "--config", site.config)
+    assert planned.returncode == 0, planned.stderr
+    unknown = site.run("release", "/p1/shop", "--reason", "a mistake")
+    assert (unknown.returncode, "/p1/shop is not among the services that left" in unknown.stderr) == (3, True)
+    released = site.run("release", "/p1/shop/front", "/p1/shop/db", "--reason", "they stay")
+    assert (released.returncode, released.stdout.strip()) == (0, site.branch.tip()), released.stderr
+    assert site.branch.ask("log", "-1", "--format=%an|%s") == "ann|Release /p1/shop/front, /p1/shop/db: they stay"
+    assert "nothing changes" in site.run("release", "/p1/shop/db", "--reason", "again").stderr
+    site.publish()
+    left = invoke("services", "--config", site.config).stderr
+    assert "/p1/shop" not in left
+    assert "/net/vlan12 is not deployed to web1.example.com: it left the governance of ams/" in left
+
+
+def test_deployed_services_are_adopted_without_a_change_on_hosts(site: Site, tmp_path: Path) -> None:
+    site.branch.push({"intents.yaml": None})
+    site.publish()
+    for path in ("/p1/shop/front", "/p1/shop/db"):
+        site.run("release", path, "--reason", "they are free")
+        site.publish()
+    site.branch.push({"intents.yaml": INTENTS.partition("---")[0]})
+    with pytest.raises(ZkdeploymentError, match="would undeploy services that are deployed without it"):
+        site.publish()
+    planned = invoke("plan", "--config", site.config)
+    assert (planned.returncode, f"zkdeployment intent adopt {SHOP}" in planned.stderr) == (1, True), planned.stderr
+    adopted = site.run("adopt", SHOP, "--reason", "the shop needs approvals")
+    assert (adopted.returncode, adopted.stdout.strip()) == (0, site.branch.tip()), adopted.stderr
+    site.publish()
+    assert site.json("status")["state"] == "Instantiated"
+    work_tree = tmp_path / "work-tree"
+    work_tree.mkdir()
+    for name, text in {"a.zk": TREE.format(greeting="hello"), "intents.yaml": INTENTS}.items():
+        (work_tree / name).write_text(text)
+    for subject in (SHOP, AMS):
+        written = site.run("adopt", subject, "--work-tree", str(work_tree))
+        assert written.stdout.strip() == str(work_tree / "intents.yaml"), written.stderr
+    text = (work_tree / "intents.yaml").read_text()
+    assert "state: Instantiated  # see the runbook" in text
+    assert "state: Applied}" in text
 
 
 def test_a_changed_content_is_not_instantiated_and_shown(site: Site) -> None:

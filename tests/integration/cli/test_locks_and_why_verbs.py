@@ -128,6 +128,29 @@ def test_the_work_record_of_an_absent_host_is_released_before_the_lock_delay_is_
     assert waiting.acquire(60)
 
 
+def test_a_lock_that_is_kept_for_a_host_is_shown_explained_and_released_with_a_reason(
+    run, hosts, zookeeper, client
+):
+    with Session(zookeeper) as ended:
+        mine = lock_of(ended, H1)
+        assert mine.try_acquire()
+        mine.begin("deploy /shop/web 0")
+        mine.keep()
+    client.delete("/agent-locks/shop,web")
+    assert "deploy /shop/web 0, kept for the holder" in run("locks")[1]
+    waiting = lock_of(hosts[1], H2)
+    assert not waiting.acquire(0)
+    assert "the lock is kept for the holder, which has not completed deploy /shop/web 0" in run("why", "h2")[1]
+    code, _, err = run("locks", "release", "/shop/web", "--reason", "x", "--yes")
+    assert (code, "h1.example.com (h1) is registered and deploying r2" in err) == (3, True)
+    client.delete("/hosts/h1")
+    assert "h1.example.com (h1) not registered" in run("locks")[1]
+    assert "zkdeployment locks release /shop/web --reason TEXT" in run("why", "h2")[1]
+    code, out, _ = run("locks", "release", "/shop/web", "--reason", "h1 burnt down", "--yes")
+    assert (code, out) == (0, "released the lock of /shop/web, from h1.example.com (h1)\n")
+    assert waiting.acquire(60)
+
+
 def test_a_release_without_a_terminal_asks_no_question(run, hosts):
     mine = lock_of(hosts[0], H1)
     assert mine.try_acquire()

@@ -15,7 +15,7 @@ import pytest
 def check(*argv):
     program = "from zkdeployment.cli.main import check; check()"
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, argv)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *map(str, argv)], capture_output=True, text=True, check=False
     )
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1

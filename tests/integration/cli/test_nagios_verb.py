@@ -103,7 +103,7 @@ def test_a_bridge_killed_before_or_after_the_reload_ends_at_the_same_files_and_f
     check = want(service, "first", "1", "careful")
     with nagios.running():
         for point in ("before:reload", "after:reload"):
-            assert start(f"{point}=kill").wait(60) == -signal.SIGKILL
+            assert start(f"{point}=kill").wait() == -signal.SIGKILL
             assert service.state(check).value == "rollout_in_progress"
         killed = nagios.files()
         bridge = start()
@@ -116,10 +116,10 @@ def test_a_bridge_killed_before_or_after_the_reload_ends_at_the_same_files_and_f
         assert httpx.post(f"http://127.0.0.1:{port}/poke", json={"uuid": other}).status_code == 204
         wait_until(lambda: service.state(other).value == "active", "the poke was followed")
 
-        assert start().wait(60) == 3
+        assert start().wait() == 3
         assert f"another bridge uses {nagios.server.objects}; one bridge at a time" in printed.read_text()
         bridge.terminate()
-        assert bridge.wait(60) == 0
+        assert bridge.wait() == 0
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_mistakes_in_the_configuration_are_reported(config, start, printed, line
     key = line.partition(" ")[0]
     kept = [text for text in config.read_text().splitlines() if not text.startswith(f"{key} ")]
     config.write_text("\n".join([*kept, line]))
-    assert start().wait(60) == 2
+    assert start().wait() == 2
     assert message in printed.read_text()
 
 
@@ -146,5 +146,5 @@ def test_a_configuration_without_the_section_or_its_keys_is_refused(config, star
         (text.replace("verify = ", "# verify = "), "verify: not specified in [nagios]"),
     ):
         config.write_text(content)
-        assert start().wait(60) == 2
+        assert start().wait() == 2
         assert message in printed.read_text()

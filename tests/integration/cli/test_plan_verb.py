@@ -57,7 +57,6 @@ def run(zookeeper, tmp_path, publishing):
             [sys.executable, "-m", "zkdeployment", "plan", "--config", config, *argv],
             capture_output=True,
             text=True,
-            timeout=90,
             check=False,
         )
         return done.returncode, done.stdout, done.stderr

@@ -39,7 +39,7 @@ def provide(zookeeper, client):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     return process.returncode, out, err
 
 

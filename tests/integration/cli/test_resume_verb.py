@@ -65,7 +65,7 @@ def test_resume_reports_the_answer_of_the_syncer(run, zookeeper, client, error, 
     serving = threading.Thread(target=serve)
     serving.start()
     exit_code, out, err = run("--latest", "--reason", "fixed", "--timeout", "60")
-    serving.join(60)
+    serving.join()
     assert reasons == ["fixed"]
     assert exit_code == code
     assert "resumed at r2" in out if error is None else error in err

@@ -144,7 +144,7 @@ def test_a_rollback_now_is_published_in_a_stopped_fleet_even_if_it_ends_most_dep
     syncer = threading.Thread(target=site.serve_one_request)
     syncer.start()
     done = site.run("rollback", "--reason", "too many hosts", "--now", "--timeout", "60")
-    syncer.join(60)
+    syncer.join()
     assert (done.returncode, done.stdout.strip()) == (0, site.branch.tip())
     assert site.version == site.branch.tip()
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from support.agents import Fleet
-from support.waiting import PATIENCE, wait_until
+from support.waiting import wait_until
 
 #: Modules that are slow to import and that only some commands need; agents need none of them.
 HEAVY = {
@@ -52,7 +52,7 @@ main(sys.argv[1:])
 def imported(*argv: object) -> set[str]:
     """Run the program; return the names of all imported modules."""
     command = [sys.executable, "-c", PROGRAM, *map(str, argv)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout
     return set(json.loads(done.stderr))
 
@@ -95,7 +95,7 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
             wait_until(lambda: host.has_finished("r1") or agent.poll() is not None, "the agent deploys")
         finally:
             agent.terminate()
-        _, err = agent.communicate(timeout=PATIENCE)
+        _, err = agent.communicate()
     assert agent.returncode == 0
     modules = set(json.loads(err.splitlines()[-1]))
     assert OF_AGENTS | {"kazoo.client", "zkdeployment.daemons.agent.agent"} <= modules

@@ -102,7 +102,7 @@ def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet, mo
     waiting.start()
     wait_until(lambda: WaitVerdict.WAITING in verdicts, "it waits")
     fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r2"}')
-    waiting.join(60)
+    waiting.join()
     assert [code for code, _, _ in ends] == [0]
 
 

@@ -127,7 +127,7 @@ def test_operators_who_act_at_the_same_time_all_succeed_and_all_are_recorded(fle
     for thread in stopping:
         thread.start()
     for thread in stopping:
-        thread.join(60)
+        thread.join()
     assert sorted(by for by, _, _ in acts(zookeeper)) == names
     assert sorted(fleet.get_children("/zkdeployment/stops")) == [f"~{name}" for name in names]
 

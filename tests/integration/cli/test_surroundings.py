@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def program(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
     argv = [sys.executable, "-m", "zkdeployment", *map(str, arguments)]
-    return subprocess.run(argv, stderr=subprocess.PIPE, timeout=60, check=False, **options)
+    return subprocess.run(argv, stderr=subprocess.PIPE, check=False, **options)
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_a_closed_output_pipe_causes_no_error_message():
 def test_output_to_a_closed_stream_is_discarded_and_gets_into_no_other(tmp_path, number: int):
     (tmp_path / "a.zk").write_text("/a\n  title\n")
     argv = [sys.executable, "-m", "zkdeployment", "lint", str(tmp_path)]
-    whole = subprocess.run(argv, capture_output=True, timeout=60, check=False)
-    done = subprocess.run(argv, capture_output=True, timeout=60, check=False, preexec_fn=lambda: os.close(number))
+    whole = subprocess.run(argv, capture_output=True, check=False)
+    done = subprocess.run(argv, capture_output=True, check=False, preexec_fn=lambda: os.close(number))
     assert whole.returncode == 1
     assert whole.stdout
     assert whole.stderr

@@ -96,6 +96,14 @@ def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator:
     assert settings.coordinator_metrics == Path("/m/c.prom")
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "7e3", "1_0", "\u0661", str(2**53), "9" * 500])
+def test_a_minimum_sequence_that_is_no_sequence_is_an_error(file: Path, value: str):
+    message = refused(file, f"minimum-sequence = {value}")
+    assert message == (
+        f"minimum-sequence: expected the sequence of a publication, a positive number, found {value!r}"
+    )
+
+
 def test_all_keys_are_read(file: Path):
     file.write_text(
         "[zkdeployment]\n"
@@ -117,6 +125,7 @@ def test_all_keys_are_read(file: Path):
         "stop-timeout = 90\n"
         "packages = none\n"
         "publishers = /etc/publishers\n"
+        "minimum-sequence = 1767225600\n"
         "repositories = /etc/yum.repos.d https://rpms.example.com/x extra\n"
         "[sync]\n"
         "url = https://user:secret@git.example.com/tree.git\n"
@@ -146,6 +155,7 @@ def test_all_keys_are_read(file: Path):
         stop_timeout=90,
         packages="none",
         publishers=Path("/etc/publishers"),
+        minimum_sequence=1767225600,
         repositories=("/etc/yum.repos.d", "https://rpms.example.com/x", "extra"),
         sync=SyncSettings(
             url="https://user:secret@git.example.com/tree.git",

@@ -11,8 +11,9 @@ from zkdeployment.config.load import load
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
+from zkdeployment.model.logins.client_limits import ClientLimits
 from zkdeployment.model.logins.external import OpenIdClient, RoleRule
-from zkdeployment.model.logins.trusted_proxy import group_rule
+from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule
 from zkdeployment.model.user import Role
 
 
@@ -29,8 +30,19 @@ def server(tmp_path: Path):
 
 
 def test_the_default_is_a_loopback_address(server):
-    assert server() == ServerSettings(host="127.0.0.1", port=8420)
+    limits = ClientLimits(connections_per_address=999_999)
+    assert server() == ServerSettings(host="127.0.0.1", port=8420, limits=limits)
     assert server().url == "http://127.0.0.1:8420"
+
+
+def test_clients_behind_a_proxy_on_this_machine_share_no_limit_of_one_address(server):
+    def connections(*lines: str) -> int:
+        return server(*lines).limits.connections_per_address
+
+    assert connections() == 999_999
+    assert connections("listen = [::1]:8420", "connections-per-address = 20") == 20
+    assert connections("proxies = 127.0.0.1") == 250
+    assert connections("listen = 192.0.2.1:8420", "plain-text = yes") == 250
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.9:80", "[::1]:8420", "localhost:0"])
@@ -96,7 +108,7 @@ def test_an_openid_provider_has_rules_for_roles(server):
 
 
 def test_proxies_have_addresses_headers_and_rules(server):
-    assert server().proxies is None
+    assert server().proxies == TrustedProxies()
     assert server("proxies = 127.0.0.1").proxies.trusts("127.0.0.1")
     proxies = server(
         "proxies = 192.0.2.5, 10.1.0.0/16",
@@ -157,7 +169,7 @@ def test_webhooks_have_a_url_and_kinds(server):
         ("http://chat.example.com/token *", "found another URL in line 1"),
         ("https://me:token@chat.example.com/ *", "found another URL in line 1"),
         ("https://chat.example.com:x/token *", "found another URL in line 1"),
-        ("https://chat.example.com/token", "node, pool, separated by commas; found nothing"),
+        ("https://chat.example.com/token", "check, session, pool, node, separated by commas; found nothing"),
         ("https://chat.example.com/token stop,feed", "found 'feed'"),
         ("https://chat.example.com/token *\n  https://chat.example.com/token stop", "one line for each URL"),
         ("\n".join(f"  https://chat.example.com/token{n} *" for n in range(21)), "expected at most 20 lines"),

@@ -24,7 +24,6 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         [sys.executable, "-m", "zkdeployment", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         env={**os.environ, **environment},
     )

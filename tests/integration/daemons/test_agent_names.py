@@ -56,7 +56,7 @@ def following(host):
         yield
     finally:
         control.stop()
-        thread.join(60)
+        thread.join()
         assert not thread.is_alive()
 
 

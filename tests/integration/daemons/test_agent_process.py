@@ -42,7 +42,7 @@ def test_after_sigterm_the_current_step_ends_and_no_further_step_starts(fleet, h
         agent.send_signal(signal.SIGTERM)
         wait_until(lambda: agent.poll() is None and fleet.get("/hosts/h1"), "still there")
         block.unlink()
-        assert agent.wait(60) == 0
+        assert agent.wait() == 0
     assert fleet.calls() == FOO_0
     assert host.markers == ["who:myfoo.0.deployed"]
     assert fleet.get("/hosts/h1") == {}
@@ -133,6 +133,124 @@ def test_a_waiting_host_continues_as_soon_as_the_killed_host_is_back_and_its_scr
         assert start == [end[0], "start"]
 
 
+@pytest.mark.parametrize("pair", ["0"], indirect=True)
+def test_an_orphaned_script_keeps_its_lock_while_the_next_agent_waits_for_it(fleet, pair):
+    first, second = pair
+    block = kill_during_script(first)
+    with first.process():
+        wait_until(lambda: "orphaned-script-awaited" in first.log.read_text(), "h1 waits for its script")
+        for contender in fleet.client.get_children("/agent-locks/who,myfoo"):  # the killed agent's session ends
+            fleet.client.delete(f"/agent-locks/who,myfoo/{contender}")
+        with second.process():
+            waiting = "held by h1.example.com (h1), which has to complete deploy /who/myfoo 0"
+            wait_until(lambda: waiting in second.status, "h2 waits without a lock delay")
+            step = "wait for deploy /who/myfoo 0, which the previous agent began"
+            assert (first.status, first.node["step"], first.node["deploying"]) == (step, step, "r1")
+            assert fleet.calls() == FOO_0[:1]
+            block.unlink()
+            wait_for_versions([first, second], "r1")
+    assert fleet.calls() == [*FOO_0, *FOO_0, "h2 start /who/myfoo 0", "h2 end /who/myfoo 0"]
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def cut_off(host: AgentHost) -> Path:
+    """End the agent of a host in the middle of its first script; its scripts are blocked by the returned file."""
+    block = host.block()
+    with host.process() as agent:
+        wait_until(host.fleet.calls, f"the script of {host.id}")
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(60) == 0
+    return block
+
+
+@pytest.fixture
+def hasty(fleet: Fleet) -> tuple[AgentHost, AgentHost]:
+    """Two hosts of one service, whose agents cut scripts off when they have to end, without a lock delay."""
+    hosts = tuple(fleet.host(name, lock_delay="0", stop_timeout="0.1") for name in ("h1", "h2"))
+    for host in hosts:
+        put_script(host.root, "foo")
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    return hosts
+
+
+def test_a_host_whose_script_was_cut_off_completes_its_service_before_another_host_begins(fleet, hasty):
+    first, second = hasty
+    block = cut_off(first)
+    assert fleet.get("/zkdeployment/busy/who,myfoo")["kept"]
+    with second.process():
+        wait_until(lambda: "h1.example.com (h1), which has to complete deploy" in second.status, "h2 waits for h1")
+        block.unlink()
+        with first.process():
+            wait_for_versions([first, second], "r1")
+    calls = ["h1 start", "h1 start", "h1 end", "h2 start", "h2 end"]
+    assert fleet.calls() == [f"{call} /who/myfoo 0" for call in calls]
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_hosts_that_all_restart_at_once_leave_no_service_half_deployed_host_after_host(fleet, hasty):
+    blocks = [host.block() for host in hasty]
+    for _ in range(3):
+        with hasty[0].process() as one, hasty[1].process() as two:
+            calls = len(fleet.calls())
+            wait_until(lambda calls=calls: len(fleet.calls()) > calls, "one of the hosts works")
+            wait_until(lambda: all(host.node for host in hasty), "both are registered")
+            for agent in (one, two):
+                agent.send_signal(signal.SIGTERM)
+            assert (one.wait(60), two.wait(60)) == (0, 0)
+    assert len({call.split()[0] for call in fleet.calls()}) == 1, "the same host each time"
+    for block in blocks:
+        block.unlink()
+    with hasty[0].process(), hasty[1].process():
+        wait_for_versions(hasty, "r1")
+
+
+def test_a_host_that_was_cut_off_hands_its_lock_on_when_the_service_is_not_wanted_there_any_more(fleet, hasty):
+    first, second = hasty
+    cut_off(first).unlink()
+    fleet.service("/who/myfoo", "foo", "1.0", h2=1)
+    fleet.set_version("r2")
+    with second.process():
+        wait_until(lambda: "h1.example.com (h1), which has to complete deploy" in second.status, "h2 waits for h1")
+        with first.process():
+            wait_for_versions(hasty, "r2")
+            assert "work-handed-on" in first.log.read_text()
+    assert fleet.client.get_children("/zkdeployment/busy") == []
+
+
+def test_a_host_that_was_cut_off_hands_its_lock_on_before_it_waits_for_another_host(fleet, hasty):
+    first, second = hasty
+    fleet.service("/who/other", "foo", "1.0", h1=1)
+    with first.process():
+        first.wait_for_version("r1")
+    fleet.set_version("r2")
+    fleet.journal.unlink()
+    cut_off(first).unlink()
+    assert fleet.client.get_children("/zkdeployment/busy") == ["who,myfoo"]
+    fleet.service("/who/other", "foo", "1.0", h2=1)
+    fleet.set_version("r3")
+    other = f"{'a' * 32}__lock__0000000000"
+    fleet.client.create(f"/agent-locks/who,other/{other}", b"h3.example.com (h3)", makepath=True)
+    with first.process():
+        wait_until(lambda: "wait for the lock of /who/other" in first.status, "h1 waits to undeploy")
+        wait_until(lambda: not fleet.client.get_children("/zkdeployment/busy"), "its lock is handed on")
+        fleet.client.delete(f"/agent-locks/who,other/{other}")
+        with second.process():
+            wait_for_versions(hasty, "r3")
+
+
+def test_a_failure_of_a_host_that_was_cut_off_hands_its_lock_on(fleet, hasty):
+    first, _ = hasty
+    cut_off(first).unlink()
+    fleet.service("/who/early", "foo", "1.0", h1=1)
+    first.fail("/who/early 0")
+    fleet.set_version("r2")
+    with first.process():
+        first.wait_for_error()
+        wait_until(lambda: not fleet.client.get_children("/zkdeployment/busy"), "its lock is handed on")
+    assert fleet.version is None
+
+
 def test_a_frozen_host_loses_its_lock_but_no_other_host_starts_during_its_script(fleet, pair):
     first, second = pair
     block = first.block()
@@ -191,7 +309,7 @@ def test_a_rollback_of_a_killed_agent_deploys_the_former_version_again_only_afte
         host.wait_for_version("r1")
     fleet.set_version("r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
     assert host.version_on_disk == ("r1" if whole else None)
     fleet.set_version("r1")
     fleet.journal.unlink()
@@ -231,7 +349,7 @@ def test_an_agent_completes_the_deployment_of_a_killed_agent(fleet, host, point)
     (host.root / "etc" / "old" / "who,was.0.deployed").touch()
     (host.root / "etc" / "old" / "who,was.0.script").write_text("/opt/old/bin/zookeeper-deploy\n")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
         assert host.version_on_disk is None or host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     with host.process():
         host.wait_for_version("r1")
@@ -308,7 +426,7 @@ def test_sighup_reloads_the_configuration_after_the_current_deployment(fleet, ho
         fleet.set_version("r2")
         host.wait_for_version("r2")
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(60) == 0
+        assert agent.wait() == 0
     assert fleet.get("/hosts/h1") == {}
     assert fleet.calls()[:4] == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
 
@@ -379,7 +497,7 @@ def test_an_agent_that_waits_for_zookeeper_can_be_stopped(fleet):
     with host.process() as agent:
         wait_until(lambda: host.log.exists() and "waiting-for-zookeeper" in host.log.read_text(), "it says so")
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(60) == 0
+        assert agent.wait() == 0
 
 
 def test_run_once_deploys_the_version_and_exits_with_0(fleet, host):
@@ -467,7 +585,9 @@ def test_a_dry_run_beside_a_running_agent_prints_the_plan_and_changes_nothing(fl
 def test_an_agent_of_another_host_with_this_id_is_refused_after_a_session_timeout(fleet, host):
     with host.process() as agent:
         host.wait_for_version("r1")
-        settings = replace(load(host.config), run_directory=fleet.directory / "twin")
+        settings = replace(
+            load(host.config), run_directory=fleet.directory / "twin", root=fleet.directory / "other"
+        )
         with (
             pytest.raises(RefusedError, match=f"another agent is running with host id h1.*process {agent.pid}"),
             build_agent(settings, session_timeout=2) as (twin, _),
@@ -486,9 +606,10 @@ def test_a_copy_of_a_machine_is_refused_and_the_original_host_is_unchanged(fleet
         ]
         node = fleet.client.exists("/hosts/h1")
         copy = shutil.copytree(host.run, fleet.directory / "copy")
+        settings = replace(load(host.config), run_directory=copy, root=fleet.directory / "other")
         with (
             pytest.raises(RefusedError, match="another agent is running with host id h1") as refused,
-            build_agent(replace(load(host.config), run_directory=copy), session_timeout=2) as (clone, _),
+            build_agent(settings, session_timeout=2) as (clone, _),
         ):
             clone.run()
         assert refused.value.exit_code == 3
@@ -563,7 +684,7 @@ def test_an_upgraded_agent_ends_its_deployment_and_restarts_although_every_modul
         wait_until(fleet.calls, "the first script")
         upgrade(program)
         block.unlink()
-        assert agent.wait(60) == 75
+        assert agent.wait() == 75
     assert host.status == "done"
     assert host.markers == ["who:myfoo.0.deployed", "who:myfoo.1.deployed"]
     assert "zkdeployment was upgraded" in host.log.read_text()
@@ -579,7 +700,7 @@ def test_an_upgraded_agent_restarts_and_leaves_a_new_configuration_to_the_new_pr
         agent.send_signal(signal.SIGHUP)
         upgrade(program)
         block.unlink()
-        assert agent.wait(60) == 75
+        assert agent.wait() == 75
     log = host.log.read_text()
     assert "zkdeployment was upgraded" in log
     assert "configuration-reloaded" not in log
@@ -593,7 +714,7 @@ def test_an_upgraded_agent_reports_a_failure_although_every_module_has_moved(fle
         wait_until(fleet.calls, "the first script")
         upgrade(program)
         block.unlink()
-        assert agent.wait(60) == 75
+        assert agent.wait() == 75
     assert "boom on purpose" in host.log.read_text()
     assert "No module named" not in host.log.read_text()
     assert fleet.version is None

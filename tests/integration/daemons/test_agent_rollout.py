@@ -397,7 +397,7 @@ def test_an_agent_completes_the_rollout_phases_of_a_killed_agent(fleet, host, ro
         wait_until(lambda: came_to(lambda: "prepare:h1" in rollout.reports()), "it prepares")
         if "prepare:h1" in rollout.reports():
             rollout.grant("deploy")
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
         assert "deploy:h1" not in rollout.reports()
     with running(host):
         wait_for_report(rollout, "prepare:h1")
@@ -419,7 +419,7 @@ def test_a_waiting_agent_reloads_its_configuration_and_can_be_stopped(fleet, hos
         agent.send_signal(signal.SIGHUP)
         wait_until(lambda: host.node.get("tags") == ["ssd"] and shows(host, "waits to prepare"), "new")
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(60) == 0
+        assert agent.wait() == 0
     assert fleet.get("/hosts/h1") == {}
     assert fleet.calls() == []
 
@@ -429,7 +429,7 @@ def test_an_agent_that_runs_once_waits_for_its_grants_and_then_ends(host, rollou
         wait_for(host, "waits to prepare")
         agent.send_signal(signal.SIGHUP)  # has no effect in a single run
         rollout.grant("deploy")
-        assert agent.wait(60) == 0
+        assert agent.wait() == 0
     assert rollout.reports() == GOOD
     assert json.loads((host.run / "host_version").read_text()) == "r1"
 
@@ -439,7 +439,7 @@ def test_an_agent_that_runs_once_on_a_failed_host_fails_immediately(fleet, host,
     rollout.grant("deploy")
     for _ in range(2):
         with running(host, "-1") as agent:
-            assert agent.wait(60) == 1
+            assert agent.wait() == 1
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 fail /who/myfoo 0"]
     assert "exit status 3" in rollout.reports()["deploy:h1"]
     assert fleet.version == "r1"

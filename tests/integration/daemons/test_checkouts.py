@@ -1,6 +1,7 @@
 """Agents whose software is checked out: real ZooKeeper, git, Subversion, scripts and files."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def test_real_packages_are_replaced_by_a_checkout_and_restored(fleet, host, repo
 
     def installed() -> str:
         command = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
-        return process.run(command, timeout=60).check().stdout
+        return process.run(command).check().stdout
 
     with host.agent():
         want(fleet, "1.0", "r1")
@@ -173,6 +174,30 @@ def test_a_failed_build_stops_the_fleet_and_keeps_the_previous_checkout(fleet, h
         path for path in (host.root / "var/log/zkdeployment").glob("*build*") if "cannot" in path.read_text()
     ]
     assert log.name.endswith("-build-foo.log")
+
+
+def test_a_checkout_of_a_services_user_is_updated_and_undeployed_without_programs_of_that_user(
+    fleet, host, repository
+):
+    foo = host.root / "opt/foo"
+
+    def give_away() -> None:
+        (foo / "bin/zookeeper-deploy").write_text("#!/bin/sh\ntouch $ZKDEPLOYMENT_ROOT/evil\n")
+        for path in (foo, *foo.rglob("*"), host.root / "etc/foo"):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+
+    with host.agent():
+        reach(fleet, host, f"git:{repository.url}#main", "r1")
+        give_away()
+        repository.commit({"release": "3"})
+        reach(fleet, host, f"git:{repository.url}#main", "r2")
+        assert (foo / "release").read_text() == "3"
+        give_away()
+        fleet.remove("/who")
+        fleet.set_version("r3")
+        host.wait_for_version("r3")
+    assert fleet.calls() == [*DEPLOYED * 2, *UNDEPLOYED]
+    assert not (host.root / "evil").exists()
 
 
 def test_an_unmanaged_directory_is_not_replaced(fleet, host, repository):
@@ -230,7 +255,7 @@ def test_an_agent_completes_the_checkout_change_of_a_killed_agent(fleet, host, r
     assert host.command("--run-once").returncode == 0
     want(fleet, f"git:{repository.url}#2", "r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
         assert (host.root / "opt/foo/bin/zookeeper-deploy").exists()
     with host.process():
         host.wait_for_version("r2")
@@ -247,7 +272,7 @@ def test_an_agent_completes_the_checkout_removal_of_a_killed_agent(fleet, host, 
     fleet.remove("/who")
     fleet.set_version("r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
     with host.process():
         host.wait_for_version("r2")
     assert host.software == []

@@ -120,7 +120,7 @@ def test_real_packages_of_a_controller_are_replaced_by_a_checkout_and_restored(
 
     def installed() -> str:
         command = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-qa", "foo"]
-        return process.run(command, timeout=60).check().stdout
+        return process.run(command).check().stdout
 
     with host.agent():
         want(fleet, "foo", "1.0", "r1")
@@ -196,7 +196,7 @@ def test_an_agent_completes_the_controller_change_of_a_killed_agent(fleet, host,
     assert host.command("--run-once").returncode == 0
     want(fleet, "ctl", f"git:{repository.url}#main", "r2")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
         assert (host.root / "opt/ctl/bin/starting-deployments").exists()
     with host.process():
         host.wait_for_version("r2")

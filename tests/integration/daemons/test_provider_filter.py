@@ -40,7 +40,7 @@ def running_filter(session, reach=lambda _place: None):
         yield
     finally:
         control.stop()
-        thread.join(60)
+        thread.join()
         assert not thread.is_alive()
 
 

@@ -1,6 +1,7 @@
 """Hosts of a role with a controller: real agents, real ZooKeeper, real scripts."""
 
 import json
+import shutil
 import signal
 
 import pytest
@@ -101,6 +102,31 @@ def test_after_a_failed_deployment_the_end_script_does_not_run_and_the_role_lock
             wait_for_versions([host, other], "r2")
     assert END not in " ".join(fleet.calls()[:6])
     assert fleet.calls()[-8:] == called(START, "/who/myfoo 0", "/who/myfoo 1", END, host="h2")
+
+
+@pytest.mark.parametrize("reinstalled", [False, True])
+@pytest.mark.parametrize(("role", "target"), [("role = db\n", "db"), ("", "h1")])
+def test_hosts_do_not_wait_for_the_lock_of_a_host_that_failed_and_has_another_role_now(
+    fleet, host, role, target, reinstalled
+):
+    host.fail("/who/myfoo 1")
+    other = fleet.host("h2", role="web")
+    with host.agent():
+        host.wait_for_error()
+    assert fleet.requests("web") == [REQUEST]
+    host.config.write_text(host.config.read_text().replace("role = web\n", role))
+    if reinstalled:
+        shutil.rmtree(host.run)
+    fleet.service("/who/mybar", "bar", "1.0", **{target: 1})
+    fleet.set_version("r2")
+    host.block()
+    with other.agent(), host.agent():
+        other.wait_for_version("r2")
+        assert fleet.get("/zkdeployment/out-of-service/h1") == {"role": "web"}
+        (host.root / "block").unlink()
+        host.wait_for_version("r2")
+        wait_until(lambda: not fleet.get("/zkdeployment/out-of-service/h1"), "h1 is in service")
+    assert fleet.requests("web") == []
 
 
 def test_after_a_failed_end_script_the_version_is_not_recorded(fleet, host):
@@ -225,7 +251,7 @@ def test_the_successor_of_a_killed_agent_adopts_its_request(fleet, host, point):
     put_script(host.root, "foo")
     put_controller(host.root, "ctl")
     with host.process(failpoints=f"{point}=kill") as agent:
-        assert agent.wait(60) == -signal.SIGKILL
+        assert agent.wait() == -signal.SIGKILL
     closed = point not in {"before:change-role-controller", "before:clear-controller", "before:record"}
     assert fleet.requests("web") == ([REQUEST] if closed else [])
     with host.process():

@@ -11,6 +11,7 @@ from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.daemons.agent.plans import read_plan
 from zkdeployment.daemons.agent.steps import ordered_steps
 from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.rollout.state import Ending
@@ -142,7 +143,7 @@ def test_an_agent_that_was_killed_before_it_recorded_its_deployment_records_it_l
         with h1.process(failpoints="before:order=kill") as killed:
             wait_until(lambda: h1.node and h2.node, "both are registered")
             revision = shop.publish(db="h1", web="h2")
-            killed.wait(60)
+            killed.wait()
         assert shop.fleet.calls() == called("/shop/db 0")
         assert shop.order() == {"shop,db": []}
         with h1.agent():
@@ -183,6 +184,62 @@ def test_a_host_keeps_a_service_until_the_host_that_gains_it_has_it(shop):
         assert shop.fleet.client.get_children("/zkdeployment/order") == []
         wait_for_versions([h1, h2, h3], shop.publish())
     assert h3.markers == []
+
+
+def test_the_same_revision_published_again_does_not_end_the_wait_for_a_host_that_still_deploys(shop, monkeypatch):
+    plans = []
+
+    def read_plan_noted(adapters, identity, revision, **facts):
+        plans.append((identity.id, facts["sequence"]))
+        return read_plan(adapters, identity, revision, **facts)
+
+    monkeypatch.setattr("zkdeployment.daemons.agent.supervision.read_plan", read_plan_noted)
+    h1, h2, h3 = (shop.fleet.host(name) for name in ("h1", "h2", "h3"))
+    with h1.agent(), h2.agent(), h3.agent():
+        wait_until(lambda: all(host.node for host in (h1, h2, h3)), "all are registered")
+        wait_for_versions([h1, h2, h3], shop.publish(db="h3"))
+        shop.fleet.journal.unlink()
+        block = h1.block()
+        revision = shop.publish(db="h1", web="h2")
+        shop.wait_for_call("h1 start /shop/db 0")
+        for host in (h2, h3):
+            shop.wait_for_step(host, "waits for /shop/db on h1.example.com")
+        (first,) = shop.fleet.client.get_children("/zkdeployment/order")
+
+        # Somebody changes a node by hand, and a publication of the same revision corrects that.
+        shop.fleet.client.set("/shop/mail", b'{"type": "foo", "version": "by hand"}')
+        shop.publishing.sync(force=True)
+        assert shop.publishing.version == revision
+        (second,) = shop.fleet.client.get_children("/zkdeployment/order")
+        assert second > first
+        for host in (h2, h3):
+            wait_until(lambda host=host: (host.id, int(second)) in plans, f"{host.id} plans again")
+            shop.wait_for_step(host, "waits for /shop/db on h1.example.com")
+        assert shop.fleet.calls() == ["h1 start /shop/db 0"]
+        block.unlink()
+        wait_for_versions([h1, h2, h3], revision)
+        calls = shop.fleet.calls()
+        assert calls.index("h1 end /shop/db 0") < calls.index("h2 start /shop/web 0")
+        assert calls.index("h1 end /shop/db 0") < calls.index("h3 start -u /shop/db 0")
+
+
+def test_a_host_fails_if_zookeeper_lost_the_order_and_the_next_publication_writes_it_again(shop):
+    h1, h2 = shop.fleet.host("h1"), shop.fleet.host("h2")
+    with h1.agent(), h2.agent():
+        wait_until(lambda: h1.node and h2.node, "both are registered")
+        block = h1.block()
+        revision = shop.publish(db="h1", web="h2")
+        shop.wait_for_step(h2, "waits for /shop/db on h1.example.com")
+        (sequence,) = shop.fleet.client.get_children("/zkdeployment/order")
+        shop.fleet.client.delete(f"/zkdeployment/order/{sequence}", recursive=True)
+        h2.wait_for_error()
+        assert "ZooKeeper has lost which hosts deploy /shop/db before this host" in h2.node["error"]
+        block.unlink()
+        wait_until(lambda: "deploying" not in h1.node, "the other host stopped, too")
+        shop.publishing.sync(force=True)
+        wait_for_versions([h1, h2], revision)
+    calls = shop.fleet.calls()
+    assert calls.index("h1 end /shop/db 0") < calls.index("h2 start /shop/web 0")
 
 
 def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_their_group_decide(

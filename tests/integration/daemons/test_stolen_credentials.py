@@ -21,17 +21,20 @@ from support.manual import MANUAL
 from support.pool_workers import KEY, PoolFleet
 from support.publish_keys import make_key, make_publishers
 from support.signed_fleet import TARGETS
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected
 from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.publish_key import PublishKey
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
-from zkdeployment.errors import SourceError
+from zkdeployment.daemons.watermark import Watermark
+from zkdeployment.errors import SourceError, StalePublicationError
 from zkdeployment.model.act import Act
+from zkdeployment.model.publication import Published
 from zkdeployment.model.user import NewUser, Role
 from zkdeployment.pools.signed_lease import NAMESPACE as LEASES
 from zkdeployment.pools.snapshot import PoolChange
@@ -107,7 +110,7 @@ def test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_wha
     fleet, target = fleets["verifying"], f"{TARGETS}/h1"
     with fleet.stolen("agents") as attacker:
         held = attacker.Lock("/agent-locks/who,web", "nobody")
-        assert held.acquire(timeout=60)
+        assert held.acquire(timeout=UNLIMITED)
         fleet.publish(any_tree())
         wait_until(lambda: "wait for the lock" in fleet.host.node.get("step", ""), "the host waits")
         provider = attacker.create("/who/web/providers/evil", b"{}", ephemeral=True, makepath=True)
@@ -264,12 +267,20 @@ def test_the_keys_with_which_the_service_commits_are_root_on_all_hosts(fleets, t
         fleet.converge()
 
 
+def test_only_a_minimum_keeps_old_publications_from_a_fresh_host(tmp_path):
+    old = Published("r6", sequence=6)
+    Watermark(PublishedFile(tmp_path / "fresh")).check(old)
+    with pytest.raises(StalePublicationError, match=r"expected sequence 7 \(minimum-sequence\).*found 6"):
+        Watermark(PublishedFile(tmp_path / "other"), 7).check(old)
+
+
 ROOT = test_credentials_of_zookeeper_are_root_on_hosts_that_believe_it_and_run_nothing_on_those_that_verify
 STOP = test_credentials_of_zookeeper_can_stop_every_fleet
 LOCKS = test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_what_is_published
 GRANTS = test_credentials_of_zookeeper_can_grant_what_no_coordinator_granted
 USERS = test_only_the_services_credentials_can_read_and_change_users
 ADMIN = test_the_credentials_of_the_service_make_an_admin
+FRESH = test_only_a_minimum_keeps_old_publications_from_a_fresh_host
 TENANTS = test_credentials_of_zookeeper_make_workers_lend_hosts_to_tenants_and_hold_newer_leases_back
 WORKER = test_the_key_of_a_worker_is_root_on_hosts_that_can_be_leased_and_on_no_others
 PUBLISHER = test_the_key_of_the_syncer_is_root_on_all_hosts
@@ -293,7 +304,10 @@ HELD = {
                 TENANTS,
             ),
             ("role and the key of any registered tenant,", TENANTS),
-            ("and hold back newer leases, so that a tenant keeps access", TENANTS),
+            ("and hold back newer leases, so that a tenant keeps access.", TENANTS),
+            ("A fresh host without minimum-sequence accepts any old signed publication and any", FRESH),
+            ("old signed lease of its own from its owner, with the vulnerable versions that were", FRESH),
+            ("published then; one with it, no older publication", FRESH),
         ],
     ],
     "credentials of the service": [

@@ -10,6 +10,7 @@ import pytest
 from support.metrics import probe_of
 from support.repository import make_key, public
 from support.subversion import Subversion
+from support.waiting import UNLIMITED
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.svn.source import SvnSource
@@ -278,7 +279,7 @@ class TestRequests:
     def ask(self, publishing: Publishing, overrides: GuardOverrides | None = None) -> object:
         with Session(publishing.zookeeper) as session:
             act = Act("me", "resume --latest", "a fix", 0.0)
-            return ZooKeeperClusterControl(session).resume_latest(act, timeout=60, overrides=overrides)
+            return ZooKeeperClusterControl(session).resume_latest(act, timeout=UNLIMITED, overrides=overrides)
 
     def test_a_daemon_publishes_a_rewind_only_with_the_overrides_of_an_operator(self, publishing: Publishing):
         publishing.push(tree(4))

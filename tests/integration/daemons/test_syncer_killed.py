@@ -149,7 +149,7 @@ def test_no_host_gets_a_partial_tree_after_a_kill_at_any_write_and_the_next_sync
         clean.publishing.sync()
         dying = [stack.enter_context(case.syncer()) for case in cases]
         for case, process in zip(cases, dying, strict=True):
-            assert process.wait(60) == -signal.SIGKILL
+            assert process.wait() == -signal.SIGKILL
             case.queue()
             case.check_killed(old, new, process.pid)
         for case in cases:

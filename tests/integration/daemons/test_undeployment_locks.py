@@ -4,6 +4,7 @@ import pytest
 
 from support.agents import Fleet, called, wait_for_versions
 from support.waiting import wait_until
+from support.zookeeper import renew_session
 
 UNDO = "-u /who/myfoo 0"
 
@@ -90,6 +91,32 @@ def test_a_lock_that_is_lost_between_the_old_and_the_new_application_is_acquired
     assert [call for call in fleet.calls() if call.startswith("h1")] == own
     assert [call for call in fleet.calls() if call.startswith("h2")] == other
     assert fleet.client.get_children("/agent-locks/who,myfoo") == []
+
+
+def test_a_host_that_loses_its_session_between_the_two_applications_completes_the_change_before_another_begins(
+    fleet,
+):
+    fleet.service("/who/myfoo", "foo", "1.0", h1=1, h2=1)
+    fleet.set_version("r1")
+    first, second = fleet.host("h1"), fleet.host("h2", lock_delay="0")
+    with first.agent() as agent:
+        first.wait_for_version("r1")
+        with second.agent():
+            second.wait_for_version("r1")
+        fleet.journal.unlink()
+        block = first.block()
+        fleet.service("/who/myfoo", "bar", "1.0", h1=1, h2=1)
+        fleet.set_version("r2")
+        wait_until(lambda: started(fleet, UNDO), "the first host undeploys")
+        renew_session(agent.agent._adapters.fleet._session)
+        wait_until(lambda: fleet.get("/zkdeployment/busy/who,myfoo").get("kept"), "the lock is kept")
+        with second.agent():
+            wait_until(lambda: waits(second), "the other host waits")
+            block.unlink()
+            wait_for_versions([first, second], "r2")
+    own, other = called(UNDO, "/who/myfoo 0"), called(UNDO, "/who/myfoo 0", host="h2")
+    assert fleet.calls() == [*own, *other]
+    assert fleet.client.get_children("/zkdeployment/busy") == []
 
 
 def test_a_failing_undeployment_stops_the_fleet_before_its_lock_is_free(fleet, hosts):

@@ -38,6 +38,22 @@ def test_an_earlier_publication_means_that_the_store_went_back(memory, published
         Watermark(memory).check(published)
 
 
+def test_a_publication_below_the_minimum_is_refused_also_if_none_is_known(memory):
+    watermark = Watermark(memory, 7)
+    with pytest.raises(
+        StalePublicationError, match=r"expected sequence 7 \(minimum-sequence\).*found 6 \(revision r6\)"
+    ):
+        watermark.check(Published("r6", sequence=6))
+    with pytest.raises(StalePublicationError, match=r"too old.*found none"):
+        watermark.check(Published())
+    watermark.check(Published("r7", sequence=7))
+    watermark.remember(Published("r7", sequence=7))
+    assert memory.read_published().sequence == watermark.sequence == 7
+    watermark.remember(Published("r9", sequence=9))
+    with pytest.raises(StalePublicationError, match=r"went back: expected publication 9"):
+        watermark.check(Published("r8", sequence=8))
+
+
 def test_only_a_later_publication_is_persisted(memory):
     memory.write_published(Published("r7", sequence=7))
     watermark = Watermark(memory)

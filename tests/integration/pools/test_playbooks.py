@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import tempfile
 import textwrap
+from pathlib import Path
+from urllib.parse import quote
 
 import psutil
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, rendered
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, _owner, rendered
 from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
 from zkdeployment.errors import ProgramError
 
@@ -49,6 +55,46 @@ def test_a_playbook_gets_nodes_and_rendered_variables_and_its_last_fact_counts(r
     }
 
 
+#: Uses all that it gets in each way that evaluates templates in trusted values.
+_CURIOUS = """
+- add_host: {name: other, groups: others, item: "{{ duffy_in.nodes[0] }}", label: "{{ label }}"}
+- set_fact: {seen: "{{ duffy_in.nodes }}"}
+- debug: {msg: "{{ seen }} {{ hostvars.other.item }} {{ hostvars.other.label }} {{ item }} {{ copied }}"}
+  loop: "{{ duffy_in.nodes | map(attribute='data') | map('dict2items') | flatten }}"
+  vars: {copied: "{{ duffy_in }}"}
+- command: {argv: [echo, "{{ duffy_in.nodes[0].hostname }}", "{{ label }}", "{{ seen | to_json }}"]}
+- set_fact: {duffy_out: {nodes: "{{ seen }}", label: "{{ label }}", lines: ["{{ lines }}"]}}
+"""
+
+
+def test_nothing_that_nodes_and_tenants_wrote_is_code_for_ansible(run, tmp_path):
+    witness = tmp_path / "witness"
+    code = "{{ lookup('pipe', 'touch " + str(witness) + "') }}"
+    node = {
+        "id": 1,
+        "hostname": code,
+        "ipaddr": f"fe80::1%{code}",
+        "data": {
+            code: code,
+            "deep": [{"list": [code, f"{{% if {code[2:-2]} %}}{{% endif %}}", "{# comment #}"]}],
+            "__ansible_unsafe": code,
+            "provision": {"__ansible_vault": code, "facts": {"host": f"!unsafe {code}"}},
+            "nodes_spec": {"pool": code, "tenant": code, "ssh_key": f"ssh-ed25519 AAAA {code}"},
+            "odd": ["\u2028\x85\x00\U0001f600\ud800", "'\"\\", "<<", "=", "1", "null"],
+        },
+    }
+    output = run(
+        _CURIOUS,
+        extra_vars={"label": "of {{ duffy_in.nodes[0].hostname }}", "lines": "{% raw %}" + code + "{% endraw %}"},
+        nodes=[node],
+    )
+    assert not witness.exists()
+    assert output["label"] == f"of {code}"
+    assert output["lines"] == [code]
+    node["data"]["odd"][0] = node["data"]["odd"][0].replace("\ud800", "?")
+    assert output["nodes"] == [node]
+
+
 def test_a_playbook_that_fails_is_an_error_with_ansibles_words(run):
     with pytest.raises(ProgramError, match=r"book\.yml failed with status 2:(?s:.)*the cloud is full"):
         run("- fail: {msg: the cloud is full}")
@@ -67,6 +113,20 @@ def test_a_playbook_that_hangs_is_ended_with_its_programs(run, tmp_path):
         if pid.exists():
             break
     wait_until(lambda: not psutil.pid_exists(int(pid.read_text())), "the end of the program")
+
+
+def test_a_playbook_first_ends_those_that_a_killed_worker_left_on_this_machine(run):
+    owner = subprocess.Popen(["sleep", "600"])
+    mark = f"{_owner(psutil.Process(owner.pid))}/1"
+    place = Path(tempfile.mkdtemp(prefix=f"zkdeployment-playbook-{quote(mark[:-2], safe='')}-"))
+    left = subprocess.Popen(["sleep", "600"], env=os.environ | {"ZKDEPLOYMENT_PLAYBOOK": mark})
+    assert run("- set_fact: {duffy_out: 1}") == 1
+    assert (left.poll(), place.exists()) == (None, True)  # its worker runs
+    owner.kill()
+    owner.wait()
+    assert run("- set_fact: {duffy_out: 1}") == 1
+    assert left.wait(10) == -signal.SIGKILL
+    assert not place.exists()
 
 
 def test_a_playbook_is_ended_with_the_program(run):

@@ -24,7 +24,7 @@ def listed(repository):
     """Return the packages that dnf lists for the repository."""
     argv = ["dnf", "-q", f"--installroot={repository.directory.parent}/root", "--noplugins", "--releasever=1"]
     argv += [f"--setopt=reposdir={repository.definitions}", "--refresh", "repoquery", "--qf", "%{name}-%{version}"]
-    return process.run(argv, timeout=60).check().stdout.split()
+    return process.run(argv).check().stdout.split()
 
 
 def test_added_packages_are_signed_with_the_repositorys_key_and_listed(tmp_path, repository):

@@ -30,7 +30,7 @@ def test_waiting_ends_when_all_agents_are_registered(zookeeper, client, daemon):
     waiting.join(0.3)
     assert waiting.is_alive()
     client.create("/hosts/host2")
-    waiting.join(60)
+    waiting.join()
     assert not waiting.is_alive()
 
 

@@ -48,7 +48,7 @@ def path_of(route: str) -> str:
 
 def read(service: RunningService, session: str) -> int:
     """Return the status of a request in a login session."""
-    answer = httpx.get(f"{service.url}/api/v1/audit", headers={"Cookie": f"session={session}"}, timeout=60)
+    answer = httpx.get(f"{service.url}/api/v1/audit", headers={"Cookie": f"session={session}"}, timeout=None)
     return answer.status_code
 
 
@@ -77,15 +77,17 @@ def test_guesses_at_two_services_share_the_throttle(services):
 
     def guess(number: int) -> None:
         answer = services[number % 2].client.get("/api/v1/audit", auth=(name, f"guess {number}"))
+        while answer.status_code == 503:  # a slow machine: too many logins wait already
+            answer = services[number % 2].client.get("/api/v1/audit", auth=(name, f"guess {number}"))
         statuses.append(answer.status_code)
         assert (answer.status_code == 429) == ("Retry-After" in answer.headers)
 
     begun = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(guess, range(40)))
+        list(pool.map(guess, range(60)))
     assert set(statuses) == {401, 429}
-    # Five guesses are free; each further one waits twice as long, so that few fit into the time of this test.
-    assert 5 <= statuses.count(401) <= 8 + math.log2(2 + time.monotonic() - begun)
+    # 20 guesses are free; each further one waits twice as long, so that few fit into the time of this test.
+    assert 20 <= statuses.count(401) <= 23 + math.log2(2 + time.monotonic() - begun)
 
     def wait() -> int:
         answer = services[0].client.get("/api/v1/audit", auth=(name, "another guess"))
@@ -95,9 +97,14 @@ def test_guesses_at_two_services_share_the_throttle(services):
     for one in services:
         page = one.client.get("/login")
         fields = {"name": name, "key": key, "csrf_token": form_token(page.text)}
-        slowed = one.client.post("/login", data=fields)
+        slowed = one.client.post("/login", data=fields | {"key": "another guess"})
         assert (slowed.status_code, "session" in one.client.cookies) == (429, False)
         assert int(slowed.headers["Retry-After"]) >= 1
+
+        def log_in(one: RunningService = one, fields: dict[str, str] = fields) -> bool:
+            return one.client.post("/login", data=fields).status_code == 303
+
+        wait_until(log_in, "the login with the right key from the address of the guesses")
 
 
 def test_a_login_never_adopts_a_session_that_the_browser_had(services):
@@ -196,7 +203,7 @@ def test_forms_and_cookies_of_another_user_do_not_fit(service: RunningService):
     ],
 )
 def test_malformed_credentials_are_refused(service: RunningService, header: str):
-    answer = httpx.get(f"{service.url}/api/v1/audit", headers={"Authorization": header}, timeout=60)
+    answer = httpx.get(f"{service.url}/api/v1/audit", headers={"Authorization": header}, timeout=None)
     assert answer.status_code == 401
 
 

@@ -15,6 +15,7 @@ import pytest
 from support.branches import Branch
 from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.commands import invoke
+from support.described_answers import DESCRIBED
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
@@ -133,6 +134,7 @@ def site(publishing: Publishing, zookeeper: str) -> Iterator[RolledOut]:
     with Session(zookeeper, session_timeout=6) as session, running_service(zookeeper) as service:
         fleet = CheckedFleet(publishing, session)
         monitor = ScriptedMonitor(service.url, service.add_user(Role.MONITORING, "nagios1"))
+        service.client.event_hooks = DESCRIBED
         site = RolledOut(service, zookeeper, monitor)
         fleet.publish(DOCUMENTS, web=80)
         fleet.report("web")
@@ -195,7 +197,7 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     assert "1 rollout_failed" in site.table("show", "tcp")
     assert "nagios1" in site.table("summary")
     words = [sys.executable, "-m", "zkdeployment", "monitor", "--cluster", "-z", site.zookeeper]
-    alarm = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    alarm = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "monitoring system nagios1 could not deploy or remove 1 check instance" in alarm.stdout
     assert invoke("checks", "instances", MISSING, "-z", site.zookeeper).returncode == 3
 

@@ -33,13 +33,16 @@ from zkdeployment.model.user import Role
 from zkdeployment.wiring.approvals import approval_signer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import httpx
 
     from zkdeployment.intents.instances import IntentRecord
 
 GROUPS = "/v2/projects/p1/composite-apps/store/v1/deployment-intent-groups"
 SHOP = f"{GROUPS}/shop"
+LEFT = "/api/v1/left-services"
 CLUSTERS = "/v2/cluster-providers/ams/clusters"
 
 TREE = """\
@@ -54,6 +57,9 @@ TREE = """\
       version = '1'
       /deploy
         /db
+    /spare : shop-front
+      version = '1.3'
+      /deploy
 /net
   /vlan12 : net-vlan
     version = '1'
@@ -83,6 +89,15 @@ def fleet(zookeeper: str) -> Iterator[WrittenFleet]:
 def service(zookeeper: str, branch: Branch) -> Iterator[RunningService]:
     with running_service(zookeeper, commits=branch.commits()) as running:
         yield running
+
+
+@pytest.fixture
+def sync(zookeeper: str, branch: Branch, tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Publish the tip of the branch, as the syncer does."""
+    with Session(zookeeper) as session:
+        source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
+        syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+        yield lambda: syncer.sync(SyncOptions(force=True))
 
 
 def publish(service: RunningService, fleet: WrittenFleet, *records: IntentRecord) -> None:
@@ -182,7 +197,7 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
     ann, victor = service.add_user(Role.OPERATOR, "ann"), service.add_user(Role.VIEWER, "victor")
     document = {
         "metadata": {"name": "shop"},
-        "data": {"composite-profile": "plain", "apps": {"front": ["/p1/shop/front"]}},
+        "data": {"composite-profile": "plain", "apps": {"front": ["/p1/shop/spare"]}},
     }
     wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
     client = service.client
@@ -195,7 +210,7 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
     refused = client.post(f"{SHOP}/instantiate", auth=ann)
     assert (refused.status_code, "must be approved first" in refused.json()["detail"]) == (409, True)
     assert client.post(f"{SHOP}/approve", auth=ann).status_code == 422
-    publish(service, fleet, recorded(replace(GROUP, apps={"front": ("/p1/shop/front",)}), IntentState.CREATED))
+    publish(service, fleet, recorded(replace(GROUP, apps={"front": ("/p1/shop/spare",)}), IntentState.CREATED))
 
     changed = document | {"data": document["data"] | {"composite-profile": "large", "state": "Created"}}
     answer = client.put(SHOP, json=changed, auth=ann)
@@ -262,41 +277,113 @@ def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):
     assert (removed.status_code, file in branch.files()) == (202, False)
 
 
-def test_a_group_goes_through_its_life_and_each_step_is_seen_at_once(service, zookeeper, branch, tmp_path):
+def test_a_group_goes_through_its_life_and_each_step_is_seen_at_once(service, sync, branch):
     ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
     branch.push({"shop.yaml": render_document(intent_document(GROUP))})
-    with Session(zookeeper) as session:
-        source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
-        syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
 
-        def act(verb: str) -> dict[str, object]:
-            answer = client.post(f"{SHOP}/{verb}", json={"reason": "a test"}, auth=ann)
-            assert answer.status_code == 202, answer.text
-            syncer.sync(SyncOptions(force=True))
-            job = client.get(f"/api/v1/jobs/{answer.json()['job']}", auth=ann).json()
-            assert job["state"] == "processed"
-            status: dict[str, object] = client.get(f"{SHOP}/status", auth=ann).json()
-            return status
+    def act(verb: str) -> dict[str, object]:
+        answer = client.post(f"{SHOP}/{verb}", json={"reason": "a test"}, auth=ann)
+        assert answer.status_code == 202, answer.text
+        sync()
+        job = client.get(f"/api/v1/jobs/{answer.json()['job']}", auth=ann).json()
+        assert job["state"] == "processed"
+        status: dict[str, object] = client.get(f"{SHOP}/status", auth=ann).json()
+        return status
 
-        syncer.sync(SyncOptions(force=True))
-        wait_until(lambda: client.get(SHOP, auth=ann).status_code == 200, "the group is published")
-        assert client.post(f"{SHOP}/instantiate", auth=ann).status_code == 409
-        assert act("approve")["state"] == "Approved"
-        assert act("instantiate")["state"] == "Instantiated"
-        assert (
-            client.put(SHOP, json={"data": group_data({"front": ["/p1/shop/front"]})}, auth=ann).status_code == 409
-        )
-        assert client.post(f"{SHOP}/approve", json={"reason": "x"}, auth=ann).status_code == 409
-        assert client.delete(SHOP, auth=ann).status_code == 409
-        ended = act("terminate")
-        (listed,) = client.get(f"{SHOP}/status?instance", auth=ann).json()["instances"]
-        assert (ended["state"], listed["terminated"] is None) == ("Terminated", False)
+    sync()
+    wait_until(lambda: client.get(SHOP, auth=ann).status_code == 200, "the group is published")
+    assert client.post(f"{SHOP}/instantiate", auth=ann).status_code == 409
+    assert act("approve")["state"] == "Approved"
+    assert act("instantiate")["state"] == "Instantiated"
+    assert client.put(SHOP, json={"data": group_data({"front": ["/p1/shop/front"]})}, auth=ann).status_code == 409
+    assert client.post(f"{SHOP}/approve", json={"reason": "x"}, auth=ann).status_code == 409
+    assert client.delete(SHOP, auth=ann).status_code == 409
+    ended = act("terminate")
+    (listed,) = client.get(f"{SHOP}/status?instance", auth=ann).json()["instances"]
+    assert (ended["state"], listed["terminated"] is None) == ("Terminated", False)
     kinds = [event for batch in service.adapters.feed.recent_events().batches for event in batch.events]
     intents = [event.to_json() for event in kinds if event.kind is EventKind.INTENT]
     assert {"id": "p1/store/v1/shop", "former": "Approved", "begun": True} in [
         {key: event[key] for key in ("id", "former", "begun")} for event in intents
     ]
     assert any(event["ended"] for event in intents)
+
+
+def test_services_that_left_governance_are_listed_and_released(service, sync, branch):
+    ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
+    ben = service.add_user(Role.OPERATOR, "ben", paths=("/p1/shop/front",))
+    victor = service.add_user(Role.VIEWER, "victor")
+
+    def paths_of_left() -> list[str]:
+        answer = client.get(LEFT, auth=victor)
+        return [one["path"] for one in answer.json()] if answer.status_code == 200 else []
+
+    def release(user: tuple[str, str], *paths: str) -> httpx.Response:
+        return client.post("/api/v1/releases", json={"paths": paths, "reason": "they are free"}, auth=user)
+
+    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    sync()
+    revision = branch.push({"shop.yaml": None})
+    sync()
+    wait_until(lambda: paths_of_left() == ["/p1/shop/db", "/p1/shop/front"], "both services left governance")
+    assert client.get(LEFT, auth=victor).json()[0] == {
+        "path": "/p1/shop/db",
+        "target": None,
+        "former": "p1/store/v1/shop",
+        "revision": revision,
+        "deployed": False,
+    }
+    for user, path, status in (
+        (victor, "/p1/shop/front", 403),
+        (ben, "/p1/shop/db", 403),
+        (ann, "/p1/shop", 404),
+        (ann, "/p1/shop/none", 404),
+    ):
+        answer = release(user, "/p1/shop/front", path)
+        assert (answer.status_code, branch.tip()) == (status, revision), answer.text
+    released = release(ben, "/p1/shop/front")
+    assert (released.status_code, released.json()) == (202, {"job": branch.tip()})
+    assert branch.ask("log", "-1", "--format=%an|%s", "main") == "ben|Release /p1/shop/front: they are free"
+    assert (release(ben, "/p1/shop/front").status_code, branch.tip()) == (200, released.json()["job"])
+    sync()
+    assert client.get(f"/api/v1/jobs/{released.json()['job']}", auth=victor).json()["state"] == "processed"
+    wait_until(lambda: paths_of_left() == ["/p1/shop/db"], "the front is released")
+    assert release(ann, "/p1/shop/front").status_code == 404
+
+
+def test_deployed_services_are_adopted_with_a_new_document_and_with_the_one_of_the_branch(service, sync, branch):
+    ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
+    ben = service.add_user(Role.OPERATOR, "ben", paths=("/p1/shop/db",))
+    sync()
+    wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+    document = {"metadata": {"name": "shop"}, "data": group_data({"front": ["/p1/shop/front"]})}
+    refused = client.post(GROUPS, json=document, auth=ann)
+    assert (refused.status_code, "would undeploy services" in refused.json()["detail"]) == (409, True)
+    adoption = {"adopt": "true", "reason": "it needs approvals"}
+    tip = branch.tip()
+    assert client.post(GROUPS, json=document, params=adoption, auth=ben).status_code == 403
+    assert branch.tip() == tip
+    adopted = client.post(GROUPS, json=document, params=adoption, auth=ann)
+    assert (adopted.status_code, adopted.json()) == (202, {"job": branch.tip()})
+    assert branch.ask("log", "-1", "--format=%an|%s", "main") == "ann|Adopt p1/store/v1/shop: it needs approvals"
+    sync()
+    wait_until(lambda: client.get(f"{SHOP}/status", auth=ann).status_code == 200, "the group is published")
+    assert client.get(f"{SHOP}/status", auth=ann).json()["state"] == "Instantiated"
+    again = client.post(f"{SHOP}/adopt", auth=ann)
+    assert (again.status_code, "it is instantiated already" in again.json()["detail"]) == (409, True)
+
+    tip = branch.push({"vlan.yaml": render_document(intent_document(CLUSTER))})
+    assert client.post(f"{CLUSTERS}/web/adopt", auth=ben).status_code == 403
+    for unknown in (f"{GROUPS}/none", f"{CLUSTERS}/none"):
+        assert client.post(f"{unknown}/adopt", auth=ann).status_code == 404
+    assert branch.tip() == tip
+    adopted = client.post(f"{CLUSTERS}/web/adopt", json={"reason": "as it is"}, auth=ann)
+    assert (adopted.status_code, adopted.json()) == (202, {"job": branch.tip()})
+    sync()
+    wait_until(
+        lambda: client.get(f"{CLUSTERS}/web/status", auth=ann).status_code == 200, "the cluster is published"
+    )
+    assert client.get(f"{CLUSTERS}/web/status", auth=ann).json()["state"] == "Applied"
 
 
 def test_a_document_that_is_not_valid_is_refused(service, branch):
@@ -322,7 +409,7 @@ def group_data(apps: dict[str, list[str]], **values: str) -> dict[str, object]:
 
 
 def test_an_operator_with_paths_acts_only_on_intents_below_them(service, fleet, branch):
-    ben = service.add_user(Role.OPERATOR, "ben", paths=("/p1/shop/front",))
+    ben = service.add_user(Role.OPERATOR, "ben", paths=("/p1/shop/front", "/p1/shop/spare"))
     branch.push({"shop.yaml": render_document(intent_document(GROUP))})
     publish(service, fleet, recorded(GROUP, IntentState.CREATED))
     answer = service.client.post(f"{SHOP}/approve", json={"reason": "x"}, auth=ben)
@@ -331,5 +418,5 @@ def test_an_operator_with_paths_acts_only_on_intents_below_them(service, fleet, 
     other = {"metadata": {"name": "mine"}, "data": group_data({"vlan": ["/net/vlan12"]})}
     assert service.client.post(GROUPS, json=other, auth=ben).status_code == 403
     branch.push({"shop.yaml": None})
-    mine = {"metadata": {"name": "mine"}, "data": group_data({"front": ["/p1/shop/front"]})}
+    mine = {"metadata": {"name": "mine"}, "data": group_data({"front": ["/p1/shop/spare"]})}
     assert service.client.post(GROUPS, json=mine, auth=ben).status_code == 202

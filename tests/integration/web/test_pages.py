@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.forms import follow, submit
 from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
@@ -147,8 +148,9 @@ def test_an_operator_with_paths_sees_only_the_acts_that_it_may_do(service, clien
         for page in refused:
             assert page.status_code == 403
             assert "this user may act only at and below /shop (and stop the fleet)" in page.text
-        assert browser.post("/acts/release", data={**token, "lock": "/shop/web"}).status_code == 303
-        assert browser.post("/acts/stop", data=token).status_code == 303
+        assert submit(browser, form, "Release the lock", {"reason": "because"}).status_code == 303
+        stop = follow(browser, browser.get("/"), "Stop")
+        assert submit(browser, stop, "Stop the fleet", {"reason": "because"}).status_code == 303
         assert "/acts/" not in browser.get("/").text
     assert client.get_children("/role-locks/web") == ["lr-0000000001"]
     assert client.get_children("/agent-locks/shop,web") == []
@@ -169,12 +171,11 @@ def test_a_page_asks_only_for_the_parts_that_changed(service):
 
 def test_an_act_returns_to_its_view_and_the_page_shows_it(service):
     with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
-        form = browser.get("/acts/stop?back=/%3Fstate%3Dfailed")
-        fields = {"csrf_token": form_token(form.text), "back": "/?state=failed"}
-        without = browser.post("/acts/stop", data={**fields, "reason": " "})
-        done = browser.post("/acts/stop", data={**fields, "reason": "web loses <sessions>"})
+        form = follow(browser, browser.get("/?state=failed"), "Stop")
+        without = submit(browser, form, "Stop the fleet", {"reason": " "})
+        done = submit(browser, without, "Stop the fleet", {"reason": "web loses <sessions>"})
         page = browser.get("/")
-        away = browser.post("/acts/resume", data={**fields, "back": "//evil.example.com"})
+        away = submit(browser, browser.get("/acts/resume?back=//evil.example.com"), "Resume the fleet")
 
     assert (without.status_code, "The reason is missing" in without.text) == (422, True)
     assert (done.status_code, done.headers["location"]) == (303, "/?state=failed")

@@ -10,6 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from support.commands import invoke
+from support.described_answers import DESCRIBED
 from support.proxy import Proxy
 from support.publishing import Publishing
 from support.service import RunningService, running_service
@@ -70,7 +71,9 @@ def service(zookeeper: str, config: Path, published: Publishing) -> Iterator[Run
 @pytest.fixture
 def viewer(service: RunningService) -> Iterator[httpx.Client]:
     login = service.add_user(Role.VIEWER)
-    with httpx.Client(base_url=f"{service.url}/api/v1/", auth=login, timeout=60.0) as client:
+    with httpx.Client(
+        base_url=f"{service.url}/api/v1/", auth=login, timeout=None, event_hooks=DESCRIBED
+    ) as client:
         yield client
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
-from support.service import form_token, running_service
+from support.forms import follow, submit
+from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
@@ -130,7 +131,7 @@ def test_two_rollbacks_at_the_same_time_make_one_change(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join()
         assert jobs == [branch.tip()] * 2
 
 
@@ -144,10 +145,8 @@ def test_the_page_of_a_publication_offers_the_way_back(
         with service.browser(victor) as page:
             assert "Roll back to this" not in page.get(f"/history/{sequence}").text
         with service.browser(service.add_user(Role.OPERATOR, "ann")) as page:
-            assert "Roll back to this" in page.get(f"/history/{sequence}").text
-            form = page.get("/acts/rollback", params={"sequence": sequence}).text
-            fields = {"sequence": str(sequence), "reason": "back", "csrf_token": form_token(form)}
-            assert page.post("/acts/rollback", data=fields).status_code == 303
+            form = follow(page, page.get(f"/history/{sequence}"), "Roll back to this")
+            assert submit(page, form, "Roll back", {"reason": "back"}).status_code == 303
             assert branch.files() == branch.files(revisions[0])
             assert page.get("/acts/rollback", params={"sequence": "9" * 400}).status_code == 404
 

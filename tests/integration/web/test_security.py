@@ -13,8 +13,8 @@ from zkdeployment.model.user import Role
 
 ACT = Act("tests", "user", "a test", 0.0)
 
-GROUP_ACTS = ("approve", "instantiate", "terminate")
-CLUSTER_ACTS = ("apply", "terminate")
+GROUP_ACTS = ("adopt", "approve", "instantiate", "terminate")
+CLUSTER_ACTS = ("adopt", "apply", "terminate")
 
 #: The response to a request by role: 403 without the right, else the answer of an empty fleet.
 MATRIX = {
@@ -36,6 +36,8 @@ MATRIX = {
         )
     },
     ("DELETE", "/v2/cluster-providers/p/clusters/c", None): {Role.OPERATOR: 409, Role.ADMIN: 409},
+    ("GET", "/api/v1/left-services", None): {Role.VIEWER: 200, Role.OPERATOR: 200, Role.ADMIN: 200},
+    ("POST", "/api/v1/releases", '{"reason": "r", "paths": ["/x"]}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/checks", '{"metadata": {"name": "c"}, "data": {}}'): {Role.OPERATOR: 422, Role.ADMIN: 422},
     ("DELETE", "/api/v1/checks/c", None): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/checks/instances/00000000-0000-5000-8000-000000000000/retry", "{}"): {
@@ -173,7 +175,7 @@ def test_programs_are_asked_for_a_key_and_scripts_of_pages_are_not(service: Runn
 
 def test_failed_logins_of_programs_are_slowed_down(service: RunningService):
     name, _ = service.add_user(Role.VIEWER)
-    answers = [service.client.get("/api/v1/audit", auth=(name, f"wrong-{number}")) for number in range(12)]
+    answers = [service.client.get("/api/v1/audit", auth=(name, f"wrong-{number}")) for number in range(25)]
     assert answers[0].status_code == 401
     throttled = [answer for answer in answers if answer.status_code == 429]
     assert throttled

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from support.waiting import wait_until
 from support.webhooks import Receiver
-from zkdeployment.adapters.webhooks import HttpWebhookSender
+from zkdeployment.adapters.server.webhooks import HttpWebhookSender
 from zkdeployment.ports.webhooks import WebhookOutcome
 from zkdeployment.sandbox.zookeeper import free_port
 
@@ -113,7 +113,7 @@ def test_an_event_arrives_signed_although_receivers_are_dead_and_no_secret_is_lo
             with Receiver(port=port) as late:
                 wait_until(lambda: stops(late) == ["stopped"], "the receiver that was down gets the stop")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait() == 0
             log = running.log(0)
     received = next(item for item in receiver.received if item.event["subject"] == "stopped")
     digest = hmac.new(KEY.encode(), received.body, hashlib.sha256).hexdigest()
@@ -148,7 +148,7 @@ def test_one_of_two_services_sends_and_the_other_continues_after_a_kill(
         put(client, "/hosts", {"version": False})
         wait_until(lambda: stops(receiver)[-1] == "held", "the other service sends the event")
         second.send_signal(signal.SIGTERM)
-        assert second.wait(60) == 0
+        assert second.wait() == 0
         assert [len(running.contenders()), "webhooks-lead-acquired" in running.log(1)] == [0, True]
         recorded = json.loads(client.get("/zkdeployment/webhooks")[0])["acknowledged"]
     assert stops(receiver)[:2] == ["stopped", "none"]

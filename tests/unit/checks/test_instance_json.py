@@ -1,6 +1,7 @@
 """The encoding of check instances: what is written is read again, and anything else is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -36,8 +37,18 @@ def test_an_instance_is_read_as_it_was_written(instance):
     assert instance_from_json(json.loads(json.dumps(instance_to_json(instance)))) == instance
 
 
-def test_keys_of_a_newer_version_are_ignored():
-    assert instance_from_json(instance_to_json(INSTANCE) | {"later": 1}) == INSTANCE
+def test_keys_of_a_newer_version_are_written_again():
+    value = json.loads(json.dumps(instance_to_json(INSTANCE) | {"later": 1}))
+    value["configurations"][0]["later"] = [2]
+    read = instance_from_json(value)
+    assert read == INSTANCE
+    assert instance_to_json(replace(read, flag=99)) == value | {"flag": 99}
+
+
+def test_an_instance_of_this_version_has_no_unknown_keys():
+    read = instance_from_json(instance_to_json(INSTANCE))
+    assert not read.unknown
+    assert not any(configuration.unknown for configuration in read.configurations)
 
 
 @pytest.mark.parametrize(

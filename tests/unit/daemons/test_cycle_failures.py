@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
 from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
 
+GONE = FailureKind(UnreachableError, "unreachable", logging.WARNING)
 LOST = FailureKind(LockLostError, "lead-lost", logging.WARNING)
 FAILED = FailureKind(Exception, "failed", logging.ERROR)
 
@@ -47,3 +48,15 @@ def test_the_status_is_the_first_line_of_each_message():
     failures.report(ConflictError("two problems:\n/web: no version\n/db: no type"))
     failures.report(ConflictError("two problems:\n/web: no version\n/db: no type"))
     assert shown == ["two problems:", "two problems:"]
+
+
+def test_operators_see_an_unexpected_failure_until_a_cycle_ends_without_one():
+    recorded: list[str] = []
+    failures = CycleFailures([GONE, LOST, FAILED], record=recorded.append)
+    failures.report(KeyError("topdir"))
+    failures.report(UnreachableError("no answer"))  # says nothing about the defect
+    assert recorded == ["unexpected KeyError: 'topdir'; see the log"]
+    failures.end()
+    failures.report(ConflictError("the node has changed"))
+    failures.report(LockLostError("the lock is gone"))
+    assert recorded == ["unexpected KeyError: 'topdir'; see the log", "", "the node has changed", ""]

@@ -70,6 +70,11 @@ def test_only_the_changed_key_changes(position, way, value, before, after):
     assert change_document(TEXT, position, {way: value}) == TEXT.replace(before, after)
 
 
+def test_a_mapping_with_one_key_gets_another_one_below():
+    text = "metadata:\n    name: hello\n"
+    assert change_document(text, 0, {("metadata", "site"): "ams"}) == f"{text}    site: ams\n"
+
+
 def test_a_document_in_another_layout_is_written_anew_with_its_comments():
     text = "- a\n---\nfirst: 1 # one\nsecond:\n  only: x # two\n"
     changed = change_document(text, 1, {("second", "only"): REMOVED})

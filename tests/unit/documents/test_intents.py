@@ -13,9 +13,11 @@ from zkdeployment.documents.intents.values import (
     DeploymentIntentGroup,
     IntentState,
     UpdateRule,
+    parse_subject,
     subject_text,
 )
 from zkdeployment.documents.reading import read_documents
+from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
 
 SHOP = DeploymentIntentGroup(
@@ -116,3 +118,13 @@ def test_a_faulty_document_is_an_error_with_its_place(before, after, expected):
 def test_two_documents_of_one_subject_are_an_error():
     messages = [str(problem) for problem in read(f"{TEXT}---\n{TEXT}").problems]
     assert any("there is another intent p1 store v1 shop in i.yaml, line 1" in message for message in messages)
+
+
+def test_a_subject_has_the_four_names_of_a_group_or_the_two_of_a_cluster():
+    assert [parse_subject(subject_text(intent.subject)) for intent in (SHOP, WEB)] == [SHOP.subject, WEB.subject]
+
+
+@pytest.mark.parametrize("text", ["", "ams", "ams/web/db", "p1/store/v1/shop/front", "ams/", "/web"])
+def test_other_texts_are_no_subject(text):
+    with pytest.raises(ConfigurationError, match="expected PROJECT/APP/VERSION/NAME"):
+        parse_subject(text)

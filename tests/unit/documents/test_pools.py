@@ -11,10 +11,12 @@ from zkdeployment.documents.pools.kinds import FORM, POOLS
 from zkdeployment.documents.pools.published import pools_in_force
 from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, PoolConfiguration, RoleMechanism
 from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.documents.reading import read_documents
 from zkdeployment.documents.registry import KINDS
 from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import parse_yaml
 from zkdeployment.errors import TreeError
+from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.user import TenantLimits
 
 WHOLE = """
@@ -52,6 +54,9 @@ def read(text: str) -> Any:
 def faults(text: str) -> dict[str, str]:
     value = read(text)
     found = list(form_faults(value, FORM)) or list(POOLS.faults(value))
+    content = text if "schema:" in text else f"schema: {POOLS.schema}\n{text}"
+    documents = read_documents([SourceFile("pools.yaml", content.encode())])
+    assert [problem.message for problem in documents.problems] == [message for _, message in found]
     return {".".join(map(str, way)): message for way, message in found}
 
 
@@ -82,6 +87,17 @@ def test_limits_that_are_not_given_are_six_and_twelve_hours_and_ten_nodes() -> N
     assert configuration.defaults == TenantLimits(
         node_quota=10, session_lifetime=21600, session_lifetime_max=43200
     )
+
+
+def test_pools_that_extend_the_same_pool_twice_at_many_levels_are_merged_at_once() -> None:
+    chain = ", ".join(f"p{n}: {{extends: [p{n + 1}, p{n + 1}]}}" for n in range(60))
+    pools = f"{{abstract: {{{chain}, p60: {{mechanism: {{type: role, role: {{idle: a, leased: b}}}}}}}},"
+    assert faults(with_pools(f"{pools} concrete: {{web: {{extends: p0, fill-level: 1}}}}}}")) == {}
+
+
+def test_absurd_levels_and_quotas_are_errors() -> None:
+    found = faults(with_pools(f"{{concrete: {{a: {{{COMPLETE}, fill-level: 1000000000000000000000}}}}}}"))
+    assert "at most 100000, found 1e+21" in found["data.nodepools.concrete.a.fill-level"]
 
 
 COMPLETE = "mechanism: {type: role, role: {idle: a, leased: b}}"

@@ -7,6 +7,7 @@ from support.rollout_states import active_rollout, advanced_rollout, begun_rollo
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.checks.overview import CheckSummary, SystemBacklog
 from zkdeployment.documents.pools.values import NodePool, RoleMechanism
+from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.health import Health, HealthLimits
 from zkdeployment.fleet.snapshot import FleetSnapshot
@@ -17,6 +18,7 @@ from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publishing.request import SyncerReport
 from zkdeployment.model.stop import COORDINATOR, Stop
+from zkdeployment.model.work import LockedWork
 from zkdeployment.pools.overview import PoolOverview, PoolsStatus
 from zkdeployment.rollout.state import Ending
 
@@ -78,9 +80,9 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             "1 host behind r2 for 20 min, more than 15 min; slowest: app2 (not begun)",
         ),
         (
-            judge(RUNNING, host(2, "r1"), minutes=31),
+            judge(RUNNING, host(2, "r1"), minutes=30.2),
             2,
-            "1 host behind r2 for 31 min, more than 30 min; slowest: app2 (not begun)",
+            "1 host behind r2 for 30 min, more than 30 min; slowest: app2 (not begun)",
         ),
         (
             judge(Cluster(None), host(), stops=(Stop.of_operator(Act(COORDINATOR, "stop", "failed", NOW - 60)),)),
@@ -114,6 +116,11 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         (judge(RUNNING, host(2, "r1", error="no foo"), minutes=1), 2, "1 host failed: app2: no foo"),
         (judge(Cluster("r1", importing="r2"), host()), 1, "the publication of r2 is incomplete after 20 min"),
         (
+            judge(Cluster("r1", importing="r2"), host(), minutes=30.2),
+            2,
+            "the publication of r2 is incomplete after 30 min",
+        ),
+        (
             judge(RUNNING, host(), locks=[service(16), service(1)]),
             1,
             "the lock of /web has been held by app1 (h1) for 16 min (more than 15)",
@@ -124,6 +131,22 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             "the lock of role db has been held by app9 (h9) for 5 min (not registered)",
         ),
         (judge(RUNNING, host(), locks=[Lock(LockKind.ROLE, "db", "/role-locks/db")]), 0, CONVERGED),
+        (
+            judge(
+                RUNNING,
+                host(),
+                locks=[
+                    Lock(
+                        LockKind.SERVICE,
+                        "/web",
+                        "/agent-locks/web",
+                        work=LockedWork("h9", "app9", "deploy /web 0", NOW - 300, kept=True),
+                    )
+                ],
+            ),
+            1,
+            "the lock of /web has been held by app9 (h9) for 5 min (not registered)",
+        ),
         (
             judge(
                 RUNNING,
@@ -184,6 +207,17 @@ def test_the_fleet_is_counted():
 
 
 REQUIRING = strategy(replace(group("x"), require_hosts=2))
+
+
+FAILING = DaemonFailure("syncer", "adm1 (process 7)", "KeyError: 'topdir'", NOW - 60)
+
+
+def test_a_daemon_that_fails_in_each_cycle_is_a_warning_at_once_and_critical_after_the_limit():
+    verdict = judge(RUNNING, host(), failures=(FAILING,))
+    line = "the syncer adm1 (process 7) has failed in each cycle for 1 min: KeyError: 'topdir'"
+    assert (verdict.health, verdict.line) == (Health.WARNING, line)
+    verdict = judge(RUNNING, host(), failures=(replace(FAILING, since=NOW - 3600),))
+    assert verdict.health is Health.CRITICAL
 
 
 def judge_rollout(state, *, coordinator="ops1 (process 7)", minutes=20.0):

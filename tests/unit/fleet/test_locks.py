@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from zkdeployment.errors import RefusedError
@@ -86,6 +88,38 @@ def test_a_release_names_the_node_to_remove_and_an_objection(lock, hosts, node, 
     assert (planned.node, planned.objection) == (node, objection)
 
 
+def kept(host_id):
+    return replace(at_work(host_id), kept=True)
+
+
+def test_the_host_for_which_a_lock_is_kept_is_its_holder_whoever_is_first_in_the_queue():
+    lock = service(who("h2"), who("h3"), work=kept("h1"))
+    assert lock.holder == Contender("h1.example.com (h1)", 940.0, "/zkdeployment/busy/shop,web", "h1")
+    assert [contender.host_id for contender in lock.waiting] == ["h2", "h3"]
+    assert (lock.abandoned_work, lock.since) == (None, 940.0)
+    (document,) = to_json([lock], [host("h2")])
+    assert (document["kept"], document["left"], document["holder"]["registered"]) == (True, False, False)
+    assert document["work"]["kept"] is True
+
+
+def test_a_host_that_works_under_a_kept_lock_and_in_the_queue_does_not_wait_for_itself():
+    assert [one.host_id for one in service(who("h2"), who("h1"), work=kept("h1")).waiting] == ["h2"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "objection"),
+    [
+        ([], None),
+        ([host("h1")], None),
+        ([host("h1", deploying="r2")], "h1.example.com (h1) is registered and deploying r2"),
+    ],
+)
+def test_a_kept_lock_is_released_without_force_unless_its_host_works(hosts, objection):
+    planned = plan_release(service(who("h2"), work=kept("h1")), hosts, now=NOW)
+    assert (planned.node, planned.owner) == ("/zkdeployment/busy/shop,web", "h1.example.com (h1)")
+    assert planned.objection == objection
+
+
 def test_a_lock_without_a_holder_cannot_be_released():
     with pytest.raises(RefusedError, match="the lock of role web has no holder"):
         plan_release(role(), [], now=NOW)
@@ -94,7 +128,15 @@ def test_a_lock_without_a_holder_cannot_be_released():
 def test_locks_of_absent_holders_come_first_then_the_oldest():
     fine, older = service(who("h1", 800.0)), role(who("h1", 700.0))
     orphaned, left = role(who("h9", 950.0)), service(who("h2"), work=at_work("h3"))
-    assert by_urgency([fine, orphaned, older, left], [host("h1"), host("h2")]) == [left, orphaned, older, fine]
+    absent, present = service(who("h1", 700.0), work=kept("h9")), service(who("h1"), work=kept("h2"))
+    assert by_urgency([fine, present, orphaned, absent, older, left], [host("h1"), host("h2")]) == [
+        left,
+        absent,
+        orphaned,
+        older,
+        fine,
+        present,
+    ]
 
 
 def test_locks_as_json():
@@ -107,5 +149,6 @@ def test_locks_as_json():
         "waiting": [{"identity": "h2.example.com (h2)", "host": "h2", "since": 900.0, "registered": False}],
         "work": {"host": "h1", "name": "h1.example.com", "step": "deploy /shop/web 0", "since": 940.0},
         "left": False,
+        "kept": False,
     }
     assert to_json([SYNCER], [])[0]["holder"]["registered"] is None

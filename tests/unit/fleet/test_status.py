@@ -112,6 +112,7 @@ def test_the_fleet_as_json():
         "stops_recorded": 1,
         "request": None,
         "refusal": None,
+        "failures": [],
         "rollout": None,
         "warnings": [],
         "hosts": [status.hosts[0].to_json()],

@@ -16,10 +16,10 @@ from zkdeployment.intents.approvals import (
     own_content_objection,
     with_objections,
 )
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
 from zkdeployment.model.publication import Published
+from zkdeployment.planning.targets.content import IntentContent
 
 CONTENT = IntentContent({}, {"/front": {}})
 SHOP = DeploymentIntentGroup(

@@ -1,7 +1,7 @@
 """The difference of two contents."""
 
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.difference import content_difference, difference_to_json
+from zkdeployment.planning.targets.content import IntentContent
 
 OLD = IntentContent(
     {"apps": {"front": ["/p1/front"]}, "composite-profile": "plain"},

@@ -11,9 +11,9 @@ from zkdeployment.documents.intents.values import (
     IntentState,
     UpdateRule,
 )
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.judge import judge_change
 from zkdeployment.intents.life_cycle import IntentEffect, IntentSnapshot
+from zkdeployment.planning.targets.content import IntentContent
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",)})
 WEB = ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})

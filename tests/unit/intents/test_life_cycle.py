@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.life_cycle import (
     LIFE_CYCLE,
     IntentAct,
@@ -16,6 +15,7 @@ from zkdeployment.intents.life_cycle import (
     LifeCycleStep,
     perform,
 )
+from zkdeployment.planning.targets.content import IntentContent
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",)})
 WEB = ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})
@@ -32,11 +32,12 @@ CLUSTER_STATES = (IntentState.CREATED, IntentState.APPLIED, IntentState.TERMINAT
 GROUP_ACTS = (
     IntentAct.APPROVE,
     IntentAct.INSTANTIATE,
+    IntentAct.ADOPT,
     IntentAct.TERMINATE,
     IntentAct.MODIFY,
     IntentAct.REMOVE,
 )
-CLUSTER_ACTS = (IntentAct.APPLY, IntentAct.TERMINATE, IntentAct.MODIFY, IntentAct.REMOVE)
+CLUSTER_ACTS = (IntentAct.APPLY, IntentAct.ADOPT, IntentAct.TERMINATE, IntentAct.MODIFY, IntentAct.REMOVE)
 
 
 def group(state, content=CONTENT, approved=CONTENT):

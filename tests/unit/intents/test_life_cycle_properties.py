@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.judge import judge_change
 from zkdeployment.intents.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.planning.targets.content import IntentContent
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 ACTS = {

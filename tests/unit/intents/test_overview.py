@@ -8,10 +8,10 @@ import pytest
 
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.errors import NotFoundError
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.intents.overview import IntentOverview, find_overview, intent_overviews
+from zkdeployment.planning.targets.content import IntentContent
 
 CONTENT = IntentContent({"apps": {"front": ["/p1/front"]}}, {"/p1/front": {"version": "1"}})
 OTHER = replace(CONTENT, nodes={"/p1/front": {"version": "2"}})

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
 from zkdeployment.errors import RefusedError
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.instances import InstanceChange
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.intents.publication import (
@@ -20,6 +19,7 @@ from zkdeployment.intents.publication import (
 from zkdeployment.intents.reality import FleetReports, RecordedDeployment, ReportedHost, ReportedHosts
 from zkdeployment.model.deployment import Assignment, Deployment
 from zkdeployment.model.host import Identity
+from zkdeployment.planning.targets.content import IntentContent
 from zkdeployment.planning.targets.governance import GovernedService
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})

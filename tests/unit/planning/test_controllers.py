@@ -231,6 +231,14 @@ def test_a_checkout_removes_the_foreign_package_of_a_controller_that_it_replaces
     assert (change.removed, check_out.replaces) == (("ctl",), True)
 
 
+@pytest.mark.parametrize(
+    "here",
+    [Inventory(packages={"ctl": (Package("ctl", 0, "1", "1", "noarch"),)}), Inventory(managed={"ctl": "ctl"})],
+)
+def test_a_checkout_does_not_remove_a_package_without_scripts_that_others_installed_or_removed(here):
+    assert ChangeController not in kinds(plan([], here, controller(version=CHECKOUT)))
+
+
 def test_a_checkout_does_not_replace_a_foreign_directory():
     here = Inventory(controllers=frozenset({"ctl"}), directories=frozenset({"ctl"}))
     (check_out, *_) = plan([], here, controller(version=CHECKOUT)).steps

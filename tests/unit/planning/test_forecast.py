@@ -174,7 +174,7 @@ class TestAServiceThatRunsAgainOnlyWhenChanged:
         had = Tree(self.NODES if runs_with is None else runs_with)
         digest = properties_digest(resolved_properties(had.properties, "/who/foo"))
         (marker,) = DEPLOYED.markers
-        marker = replace(marker, properties=digest, packages=(FOO.nevra,))
+        marker = replace(marker, properties=digest, packages=(FOO.nevra,), identity=host(1).identity)
         inventory = replace(DEPLOYED, markers=(marker,))
         targets, problems = compile_targets(Tree(nodes))
         assert not problems

@@ -1,9 +1,12 @@
+import pytest
+
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.model.plan import Undeploy
+from zkdeployment.model.publication import Published
 from zkdeployment.model.publishing.tree_change import LiveTree
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.prediction import PredictionBasis, predict
@@ -43,6 +46,23 @@ def test_a_plan_knows_which_hosts_have_not_got_a_service_of_the_publication_befo
     moved = TREE.format("b")
     assert undeployments(moved, moved, unfinished={"/who/db": frozenset({"b"})}) == ([True], ())
     assert undeployments(moved, moved) == ([False], ())
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_plan_warns_that_the_tree_of_an_interrupted_publication_cannot_be_read(is_known):
+    text = read(TREE.format("a"))
+    basis = PredictionBasis(
+        Cluster("r1", importing="r2"),
+        [],
+        [],
+        LiveTree(text.linted.tree),
+        None,
+        PublishedDocuments(),
+        published=Published(ordered="r1"),
+        ordered_text=text if is_known else None,
+    )
+    (warning,) = predict(text, basis, revision="r3", title="").warnings
+    assert ("whose tree cannot be read" in warning) == (not is_known)
 
 
 def test_a_plan_says_that_a_host_keeps_what_only_absent_hosts_gain():

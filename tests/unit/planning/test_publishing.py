@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from support.intents import CLUSTER, GROUP
+from support.strategies import group, strategy
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.published import PublishedDocuments
+from zkdeployment.documents.strategies.changes import StrategyChange
 from zkdeployment.errors import TreeError
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.host import Host, Identity
@@ -228,11 +233,6 @@ class TestOrphanedTopLevelNodes:
         )
         assert made.leftovers == {"/half"}
 
-    def test_pruning_at_the_revision_that_hosts_have_warns_that_they_change_with_the_next_revision(self):
-        snapshot = PublicationSnapshot(Cluster("r2"), Published("r2", managed=frozenset({"/who"})))
-        made = draft(reviewed("/new\n"), over(self.live), snapshot, revision="r2", prune=True)
-        assert "r2 is what hosts have already" in str(made.warnings[0])
-
 
 class TestWhetherTheLiveTreeIsTheText:
     def test_it_is_after_a_first_publication(self):
@@ -339,6 +339,14 @@ def test_documents_are_part_of_a_draft_and_concern_no_host():
     assert list(back.describe()) == ["delete quarantine shop 2.0"]
 
 
+def test_the_intents_of_a_draft_are_counted_without_other_documents():
+    group, cluster = (render_document(intent_document(intent)) for intent in (GROUP, CLUSTER))
+    made = draft(
+        with_documents(TREE, QUARANTINE, group, cluster), over(EMPTY), PublicationSnapshot(None), revision="r1"
+    )
+    assert (len(made.documents.after), made.intents) == (3, 2)
+
+
 def test_a_version_is_refused_by_the_documents_before_and_by_those_after_the_change():
     snapshot = PublicationSnapshot(Cluster("r1"))
     before, bad = Baseline.of_text(with_documents(TREE, QUARANTINE)), TREE.replace("1.0", "2.0")
@@ -357,6 +365,9 @@ def test_a_draft_repeats_the_publication_before_it_only_if_that_is_known_to_be_c
     made = draft(now, Baseline.of_text(last), published, revision="r2")
     assert is_repetition_of(last, now, made, published)
     assert not is_repetition_of(None, now, made, published)
+    governed = strategy(group("x"))
+    under_strategy = replace(made, strategy=StrategyChange(governed, governed))
+    assert not is_repetition_of(last, now, under_strategy, published), "its rollout is not known to be completed"
     assert not is_repetition_of(last, now, made, PublicationSnapshot(Cluster("r1"), Published(sequence=5)))
     changed = with_documents(TREE.replace("1.0", "1.1"))
     other = draft(changed, Baseline.of_text(last), published, revision="r2")

@@ -33,6 +33,13 @@ def test_an_error_from_before_the_lease_does_not_count():
     assert progress(host(leased=Leased("spare", 6), error="new")).stage is LeaseStage.FAILED
 
 
+def test_an_error_that_a_host_repeats_for_the_lease_counts():
+    repeated = host(leased=None, error="old", lease_failed=7)
+    assert progress(repeated, has_acted=False) == LeaseProgress(LeaseStage.FAILED, "old")
+    former = host(leased=None, error="old", lease_failed=6)
+    assert progress(former, has_acted=False).stage is LeaseStage.WAITING
+
+
 @pytest.mark.parametrize(
     ("seen", "version", "reason"),
     [

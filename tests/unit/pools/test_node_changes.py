@@ -16,8 +16,10 @@ from zkdeployment.pools.node_changes import (
     check_new_node,
     drained,
     forgiven,
+    node_data,
     node_of_host,
     retired,
+    split_values,
 )
 
 MACHINE = NewPoolNode(hostname="n1.example.com", ipaddr="192.0.2.1", data={"architecture": "x86_64"})
@@ -118,3 +120,40 @@ def test_a_host_of_the_fleet_becomes_a_node_once() -> None:
         node_of_host(hosts, "app2")
     with pytest.raises(RefusedError, match=r"cannot be leased: expected role = lease:IDLE .* found web"):
         node_of_host(hosts, "h2")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hostname": "{{x}}"},
+        {"ipaddr": "fe80::1%{{x}}"},
+        {"comment": "{# a comment #}"},
+        {"data": {"labels": [{"x": "{{ lookup('pipe', 'id') }}"}]}},
+        {"data": {"{% raw %}": 1}},
+    ],
+)
+def test_a_new_node_has_no_templates(changes: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot add the node: .*\{"):
+        check_new_node(replace(MACHINE, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("", {}),
+        ("architecture=x86_64 cores=8", {"architecture": "x86_64", "cores": 8}),
+        ('cores="8"  rack="a b" name=a"b c"d', {"cores": "8", "rack": "a b", "name": 'a"b c"d'}),
+        ("n=-5 m=--5 long=1234567890123456", {"n": -5, "m": "--5", "long": "1234567890123456"}),
+        ("arabic=\u0663 a=b=c empty=", {"arabic": "\u0663", "a": "b=c", "empty": ""}),
+        ('q="" open="a b=1', {"q": "", "open": '"a', "b": 1}),
+        ("twice=1 twice=2", {"twice": 2}),
+    ],
+)
+def test_the_values_of_a_new_node_have_one_meaning(line: str, values: dict[str, object]) -> None:
+    assert node_data(split_values(line)) == values
+
+
+@pytest.mark.parametrize("line", ["x", "=1", 'a=1 "b c"'])
+def test_what_is_no_value_of_a_new_node_is_refused(line: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected KEY=VALUE such as architecture=x86_64, found"):
+        node_data(split_values(line))

@@ -104,14 +104,16 @@ def test_the_first_cause_that_applies_is_named(found: PoolShortage, cause: Short
     assert (found.cause, found.reason) == (cause, reason)
 
 
-def test_a_pool_is_below_its_level_since_the_node_that_it_lacks_left_it() -> None:
+def test_a_pool_is_below_its_level_since_the_time_on_record_or_else_since_the_last_change() -> None:
     leased = node(2, DEPLOYED, changed=55, session=9)
-    found = shortage(node(1, READY), leased, node(3, NodeState.FAILED, changed=30), node(4, PROVISIONING))
-    assert found is not None
-    assert (found.missing, found.since) == (1, 50)
-    never = shortage(node(1, READY), node(4, PROVISIONING))
-    assert never is not None
-    assert never.since is None
+    nodes = (node(1, READY), leased, node(3, NodeState.FAILED, changed=30), node(4, PROVISIONING))
+    for record, since in ((None, 50), (FillingRecord(), 50), (FillingRecord(below_since=45.0), 45)):
+        found = shortage(*nodes, record=record)
+        assert found is not None
+        assert (found.missing, found.since) == (1, since)
+    empty = shortage()
+    assert empty is not None
+    assert empty.since is None
 
 
 def test_the_nodes_of_a_pool_are_counted_by_state_and_printed_for_programs() -> None:

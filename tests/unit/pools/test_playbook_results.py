@@ -46,6 +46,21 @@ def test_a_node_without_a_valid_address_was_not_provisioned(result: object) -> N
     assert "node 2 was not provisioned" in outcome.problems[0]
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"ipaddr": "192.0.2.2", "hostname": "{{ lookup('pipe', 'id') }}"},
+        {"ipaddr": "fe80::1%{{x}}"},
+        {"ipaddr": "192.0.2.2", "facts": [{"deep": ["{% if x %}"]}]},
+        {"ipaddr": "192.0.2.2", "{# key #}": 1},
+    ],
+)
+def test_a_node_whose_result_has_a_template_was_not_provisioned(result: object) -> None:
+    outcome = provisioned(nodes(NodeState.PROVISIONING, None), {"nodes": [result]}, 9)
+    assert outcome.deleted == (1,)
+    assert "expected plain text without {{, {% and {#, found" in outcome.problems[0]
+
+
 def test_partial_results_return_reusable_nodes() -> None:
     outcome = provisioned(nodes(NodeState.PROVISIONING, None, None, reusable=True), {"nodes": []}, 9)
     assert [node.state for node in outcome.nodes] == [NodeState.UNUSED] * 2

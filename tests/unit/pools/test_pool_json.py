@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.pool_json import (
     filling_from_json,
     filling_to_json,
@@ -38,6 +38,8 @@ NAMES = st.none() | st.text(max_size=5)
         ipaddr=NAMES,
         comment=NAMES,
         reusable=st.booleans(),
+        revoked=st.booleans(),
+        begun=st.booleans(),
         host=NAMES,
         retired_at=st.none() | TIMES,
         data=st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2),
@@ -72,11 +74,17 @@ def test_a_session_is_read_as_it_was_written(session: TenantSession) -> None:
     assert session_from_json(value) == session
 
 
-def test_what_a_newer_version_adds_to_records_is_ignored() -> None:
+def test_what_a_newer_version_adds_to_records_is_written_again() -> None:
     node = PoolNode(id=1, state=NodeState.READY, created_at=1, changed=2)
-    assert node_from_json({**node_to_json(node), "later": [1], "stamp": 9}, 3) == node
-    filling = FillingRecord(2, 5.0, "broken", {"flavour": "large"})
-    assert filling_from_json({**filling_to_json(filling), "later": [1]}, 3) == filling
+    stored = {**node_to_json(node), "later": [1], "stamp": 9}
+    read = node_from_json(stored, 3)
+    assert read == node
+    assert node_to_json(read) == stored
+    assert node_to_json(read.after(NodeEvent.RESERVED, 3, session=2))["later"] == [1]
+    filling = FillingRecord(2, 5.0, "broken", {"flavour": "large"}, 4.0)
+    stored = {**filling_to_json(filling), "later": [1]}
+    assert filling_from_json(stored, 3) == filling
+    assert filling_to_json(filling_from_json(stored, 3).after_success())["later"] == [1]
     session = TenantSession(
         id=3,
         tenant=1,
@@ -89,6 +97,7 @@ def test_what_a_newer_version_adds_to_records_is_ignored() -> None:
     value = session_to_json(session)
     value["specs"][0]["later"] = value["leased"][0]["later"] = value["later"] = 1
     assert session_from_json(value) == session
+    assert session_to_json(session_from_json(value)) == value
 
 
 @pytest.mark.parametrize("part", ["web", 3, None, [], {}])
@@ -98,3 +107,41 @@ def test_parts_that_are_no_records_are_errors(part: Any) -> None:
         session_from_json({**value, "specs": [part], "leased": []})
     with pytest.raises(TypeError):
         session_from_json({**value, "specs": [], "leased": [part]})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"hostname": 7},
+        {"created_at": 1e300},
+        {"created_at": -1.0},
+        {"created_at": "yesterday"},
+        {"data": [1]},
+        {"pool": ["web"]},
+        {"retired_at": {}},
+        {"reusable": "no"},
+        {"session": "x"},
+    ],
+)
+def test_a_node_with_a_value_of_another_type_is_damaged(fields: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        node_from_json({"id": 1, "state": "unused", "created_at": 1, "changed": 1, **fields})
+
+
+@pytest.mark.parametrize(
+    "fields", [{"expires_at": 1e300}, {"expires_at": "never"}, {"nodes": [{}]}, {"tenant": None}, {"specs": [7]}]
+)
+def test_a_session_with_a_value_of_another_type_is_damaged(fields: dict[str, Any]) -> None:
+    session = {"id": 1, "tenant": 1, "specs": [], "nodes": [], "leased": [], "created_at": 1, "expires_at": 2}
+    with pytest.raises(TypeError):
+        session_from_json({**session, **fields})
+
+
+def test_what_was_kept_beyond_the_bounds_of_json_is_readable() -> None:
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    value = {"id": 1, "state": "unused", "created_at": 1, "changed": 1, "comment": "a\ud800", "data": {"a": deep}}
+    node = node_from_json(value)
+    assert node.comment == "a?"
+    assert json.dumps(node.data).count("[") < 40

@@ -181,6 +181,8 @@ def test_unused_nodes_are_taken_whose_data_has_the_values_with_their_types() -> 
         spare(2, None, cores="8"),
         spare(3, None, cores=True),
         spare(4, "h4", cores=8),
+        spare(5, None, cores=16),
+        spare(6, None),
     ]
     plan = plan_filling(metal, nodes, 10, reuse={"cores": 8})
     assert [node.id for node in plan.taken] == [1]

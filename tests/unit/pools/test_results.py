@@ -30,7 +30,7 @@ def node(number: int, state: NodeState, **values: Any) -> PoolNode:
 
 def task(kind: TaskKind, *numbers: int, **values: Any) -> NodeTask:
     session = 9 if kind is TaskKind.CONTEXTUALIZE else None
-    nodes = tuple(node(number, kind.value, session=session, **values) for number in numbers)
+    nodes = tuple(node(number, kind.state, session=session, **values) for number in numbers)
     return NodeTask(kind, nodes, dict.fromkeys(numbers, POOL), session)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -75,10 +76,17 @@ def observe(
         {found.id: found for found in nodes},
         {found.id: found for found in sessions},
         claimed,
-        filling=KNOWN if filling is None else filling,
+        filling=_known_fillings(nodes, pools) if filling is None else filling,
         hosts=known_hosts or {},
     )
     return PoolObservation(sources, read, now, reuse or {})
+
+
+def _known_fillings(nodes: tuple[PoolNode, ...], pools: tuple[NodePool, ...]) -> dict[str, FillingRecord]:
+    """Return the records of pools as a worker has written them before."""
+    ready = Counter(found.pool for found in nodes if found.state is NodeState.READY)
+    below = {pool.name for pool in pools if ready[pool.name] < (pool.fill_level or 0)}
+    return {name: replace(record, below_since=40.0 if name in below else None) for name, record in KNOWN.items()}
 
 
 def steps(observation: PoolObservation) -> list[WorkStep]:
@@ -196,7 +204,7 @@ def test_pools_below_their_level_are_filled_with_new_nodes_or_with_unused_ones()
 def test_a_pool_is_not_filled_while_its_templates_are_wrong_or_after_failures() -> None:
     unused = node(1, NodeState.UNUSED, None, reusable=True, data={"kind": "metal"})
     assert steps(observe(unused, pools=(METAL,))) == []
-    failing = {"cloud": FillingRecord(1, 40.0, "no power", VALUES, stamp=3)}
+    failing = {"cloud": FillingRecord(1, 40.0, "no power", VALUES, 40.0, stamp=3)}
     assert steps(observe(pools=(CLOUD,), filling=failing, now=99)) == []
     assert next_due(observe(pools=(CLOUD,), filling=failing, now=99)) == 100
     (step,) = steps(observe(pools=(CLOUD,), filling=failing, now=100))
@@ -219,6 +227,34 @@ def test_the_description_of_a_pool_is_recorded_when_it_changes() -> None:
     changed = replace(CLOUD, fill_level=None, values={**VALUES, "flavour": "small"})
     (step,) = steps(observe(*full, pools=(changed,)))
     assert step.change.filling["cloud"].values["flavour"] == "small"
+
+
+def test_a_pool_above_its_level_drops_what_nobody_has_begun_to_make_and_gives_ready_nodes_up() -> None:
+    nodes = (
+        node(1, NodeState.READY),
+        node(2, NodeState.READY, data={"nodes_spec": {}}),  # it was cleaned when its session did not begin
+        node(3, NodeState.PROVISIONING, begun=True),
+        node(4, NodeState.PROVISIONING),
+        node(5, NodeState.PROVISIONING),
+        node(6, NodeState.READY),
+    )
+    found = steps(observe(*nodes, pools=(CLOUD,), claimed=frozenset({5})))
+    assert [(step.values["node"], step.values["state"]) for step in found] == [
+        (4, "deleted"),
+        (2, "deprovisioning"),
+    ]
+    reusable = replace(nodes[3], reusable=True, pool="metal")
+    (dropped,) = steps(observe(reusable, pools=(replace(METAL, fill_level=0),)))
+    assert states(dropped) == {4: "unused"}
+    assert steps(observe(*nodes, pools=(replace(CLOUD, fill_level=None),))) == []
+
+
+def test_a_pool_has_been_below_its_level_since_a_worker_first_saw_that() -> None:
+    full = (node(1, NodeState.READY), node(2, NodeState.READY))
+    (fallen,) = steps(observe(full[0], node(2, NodeState.PROVISIONING), pools=(CLOUD,), filling=KNOWN, now=70))
+    assert fallen.change.filling["cloud"].below_since == 70
+    (filled,) = steps(observe(*full, pools=(CLOUD,), filling=dict(fallen.change.filling), now=90))
+    assert filled.change.filling["cloud"].below_since is None
 
 
 def test_a_host_that_a_pool_may_lease_becomes_a_node_once() -> None:

@@ -17,14 +17,12 @@ from zkdeployment.rollout.lifecycle import end
 from zkdeployment.rollout.permission import Phase
 from zkdeployment.rollout.recovery import (
     RECOVERY_TRANSITIONS,
-    Recovery,
     RecoveryEvent,
-    RecoveryStage,
     is_recovery_pending,
     operators_stop,
     recover,
 )
-from zkdeployment.rollout.state import Ending, RolloutSnapshot, RolloutState
+from zkdeployment.rollout.state import Ending, Recovery, RecoveryStage, RolloutSnapshot, RolloutState
 from zkdeployment.rollout.state_json import state_from_json, state_to_json
 from zkdeployment.rollout.state_machine import Task
 
@@ -67,13 +65,20 @@ def test_the_commit_is_kept_and_a_state_survives_its_encoding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "sequence", "expected"),
-    [(None, 7, True), (False, 7, False), ("c" * 40, 7, False), (None, 8, False)],
+    ("version", "published", "expected"),
+    [
+        (None, Published(sequence=7), True),
+        (None, Published(sequence=8, since=7), True),
+        (None, Published(sequence=8, since=8), False),
+        (None, Published(sequence=8), False),
+        (False, Published(sequence=7), False),
+        ("c" * 40, Published(sequence=7), False),
+    ],
 )
-def test_a_recovery_is_pending_while_the_fleet_is_stopped_in_the_same_publication(
-    version: str | bool | None, sequence: int, expected: bool
+def test_a_recovery_is_pending_while_the_fleet_is_stopped_in_the_publication_or_in_one_that_repeats_it(
+    version: str | bool | None, published: Published, expected: bool
 ) -> None:
-    found = RolloutSnapshot(Cluster(version), Published(sequence=sequence), failed(OnFailure.ROLLBACK))
+    found = RolloutSnapshot(Cluster(version), published, failed(OnFailure.ROLLBACK))
     assert is_recovery_pending(found) is expected
 
 

@@ -74,6 +74,18 @@ def test_states_of_older_and_newer_coordinators_are_read():
     assert state_from_json(value) == state
 
 
+def test_what_newer_coordinators_add_to_a_state_is_written_again():
+    state = active_rollout(begun_rollout(), granted=["mon1"])
+    value = state_to_json(state)
+    assert not state_from_json(value).unknown
+    read = state_from_json({**value, "mood": "good"})
+    assert state_to_json(replace(read, waiting="for the night")) == {
+        **value,
+        "waiting": "for the night",
+        "mood": "good",
+    }
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -50,6 +50,11 @@ def test_a_version_whose_number_has_another_text_is_a_warning(written: str, numb
     assert found(text) == ([] if shown == number else [message])
 
 
+def test_the_lines_of_several_warnings_are_counted_from_the_first_line_even_if_it_is_empty():
+    lines = [problem.split(":")[1] for problem in found("\n/a\n  version = 1.10\n\n/b\n  version = 2.10\n")]
+    assert lines == ["3", "6"]
+
+
 @pytest.mark.parametrize(
     "line",
     [

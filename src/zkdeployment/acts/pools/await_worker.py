@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError, WaitTimeoutError
 from zkdeployment.pools.node import NodeEvent, NodeState
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import retire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +22,9 @@ ANSWERING = 75.0
 
 #: Seconds after which nobody waits for a worker any longer, even if it works on the nodes.
 LONGEST = 300.0
+
+#: Attempts to end a reservation while others change it.
+_ATTEMPTS = 20
 
 #: The shortest and the longest time in seconds between two looks at a request in which nothing has changed, and
 #: their share of the time so far.
@@ -46,6 +51,8 @@ def await_worker(
             return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
         if _has_begun(session, adapters):
             return session
+        if adapters.is_ending():
+            return RequestRefusal(RequestProblem.NOT_PREPARED, _abandon(session, adapters))
         progress()
         now = clock.monotonic()
         if now >= deadline:
@@ -62,6 +69,25 @@ def await_worker(
                 )
             deadline = now + ANSWERING
         adapters.wait(min(max((now - begin) * _SHARE, _LOOKS[0]), _LOOKS[1]))
+
+
+def _abandon(session: TenantSession, adapters: PoolAdapters) -> str:
+    """End a reservation because this process ends; return the message for the tenant.
+
+    The nodes are ready again, or are deprovisioned if a worker has begun to prepare them.
+    """
+    for _ in range(_ATTEMPTS):
+        if _take_back(session.id, adapters):
+            break
+        read = adapters.store.read()
+        if session.id not in read.sessions:
+            break
+        present, now = read.sessions[session.id], adapters.clock.now()
+        ended, released = retire(present, read.nodes.values(), now, present.requested_by)
+        with suppress(ConflictError):
+            adapters.store.commit(PoolChange(nodes=released, sessions=(ended,)), read)
+            break
+    return f"the service ends, and session {session.id} with it, before its nodes were prepared; try again"
 
 
 def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git.command import DENIED, NOT_THERE, Git, GitError, failure_cause
 from zkdeployment.errors import CheckoutError
+from zkdeployment.model.cluster import is_commit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.model.checkout import Checkout
 
-_COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_ABBREVIATED = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class GitCheckouts:
         options = (
             "--quiet",
             "--no-checkout",
-            "--no-hardlinks",
+            "--no-local",
             "--no-recurse-submodules",
             "--template=",
             "--origin=origin",
@@ -49,21 +50,38 @@ class GitCheckouts:
         _run(git, "checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", commit)
 
     def _commit(self, git: Git, checkout: Checkout) -> str:
-        """Return the commit that a revision names: tags take precedence over branches, branches over commits."""
-        candidates = [f"refs/tags/{checkout.revision}", f"refs/remotes/origin/{checkout.revision}"]
-        if _COMMIT.fullmatch(checkout.revision):
-            candidates.append(checkout.revision)
-        for name in candidates:
-            result = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-            if result.status == 0:
-                return result.text
+        """Return the commit that a revision names.
+
+        A full id is only ever that commit. For other revisions tags take precedence over branches, and branches
+        over abbreviated ids.
+        """
+        revision = checkout.revision
+        if is_commit(revision.lower()):
+            if _resolve(git, revision) == revision.lower():
+                return revision.lower()
+            raise CheckoutError(
+                f"{checkout.url} has no commit {revision}, and a tag or a branch of this name does not count;"
+                " correct the version in the tree"
+            )
+        names = [f"refs/tags/{revision}", f"refs/remotes/origin/{revision}"]
+        if _ABBREVIATED.fullmatch(revision):
+            names.append(revision)
+        for name in names:
+            if commit := _resolve(git, name):
+                return commit
         raise CheckoutError(
-            f"{checkout.url} has no tag, branch or commit {checkout.revision}; correct the version in the tree"
+            f"{checkout.url} has no tag, branch or commit {revision}; correct the version in the tree"
         )
 
     def _git(self, directory: Path) -> Git:
         options = (f"--git-dir={directory}/.git", f"--work-tree={directory}")
         return Git(directory=directory, options=options, timeout=self.timeout)
+
+
+def _resolve(git: Git, name: str) -> str | None:
+    """Return the id of the commit that git knows by this name; ``None`` without one."""
+    result = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return result.text if result.status == 0 else None
 
 
 def _run(git: Git, *arguments: str) -> None:

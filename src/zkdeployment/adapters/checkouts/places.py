@@ -1,10 +1,11 @@
 """Installs checkouts in ``/opt``: prepares them in a staging directory, moves them whole, rolls back failures.
 
 The staging directory ``/opt/.zkdeployment`` exists while checkouts change. ``new`` holds the fetched directory of
-each package, ``before`` the replaced directory until the new one is built, and ``rest`` directories to delete.
-Directories are moved by renaming, so that a crash never leaves an incomplete directory in use.
+each package, ``before`` the replaced directory until the new one is built, ``kept`` the replaced directory until
+the files of a service's user are moved out of it, and ``rest`` directories to delete. Directories are moved by
+renaming, so that a crash never leaves an incomplete directory in use.
 
-How a system checks out belongs into the system's own module.
+How a system checks out belongs into the system's own module, and where it does that into ``pristine``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import os
 import shutil
 import stat
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tenacity
 
 from zkdeployment.adapters import durable, process
+from zkdeployment.adapters.checkouts.leftovers import copy_built, move_others
+from zkdeployment.adapters.checkouts.pristine import PristineCopies
 from zkdeployment.adapters.checkouts.systems import SYSTEMS
 from zkdeployment.adapters.retrying import retry
 from zkdeployment.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
@@ -53,19 +57,22 @@ def remembered_version(directory: Path) -> str | None:
 
 @dataclass(frozen=True)
 class CheckoutPlaces:
-    """Implements ``ports.Checkouts`` in the directory ``opt``.
+    """Implements ``ports.Checkouts`` in ``/opt`` below ``root``.
 
     ``sources`` are the beginnings of the URLs that may be checked out (``None``: any). An unreachable repository
     is tried three times, with ``gap`` seconds in between.
     """
 
-    opt: Path
+    root: Path
     sources: Sequence[str] | None = None
     systems: Mapping[str, Callable[[], VersionControl]] = field(default_factory=lambda: SYSTEMS, kw_only=True)
     gap: float = field(default=2, kw_only=True)
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
-        """An installed checkout of the same version is copied and updated instead of checked out again."""
+        """The working copy of an installed checkout is updated instead of checked out again.
+
+        Files that a build left in an installed checkout of the same version are copied.
+        """
         with _reporting(f"check out {package}"):
             checkout = self._parse(version)
             place = self._place(package)
@@ -76,10 +83,11 @@ class CheckoutPlaces:
             new = self._staged("new", package)
             self._forget(new, package)
             new.parent.mkdir(parents=True, exist_ok=True)
-            system = self.systems[checkout.scheme]()
-            if not self._update(system, checkout, place, new):
-                self._check_out(system, checkout, new)
-            durable.replace(new / MEMORY, f"{version}\n".encode())
+            copy = self._copies.prepare(package, partial(self._renew, checkout))
+            _copy(copy, new)
+            installed = self._copies.installed_files(package)
+            if installed is not None and self._is_installed(checkout, place):
+                copy_built(place, new, installed)
 
     def install(self, package: str, build: Callable[[str, str], None]) -> None:
         place, new, before = self._place(package), self._staged("new", package), self._staged("before", package)
@@ -97,8 +105,11 @@ class CheckoutPlaces:
                     before.rename(place)
                 self._tidy()
                 raise
-            durable.sync_directory(self.opt)
-            self._forget(before, package)
+            durable.sync_directory(self._opt)
+            if os.path.lexists(before):
+                self._staged("kept").mkdir(exist_ok=True)
+                before.rename(self._staged("kept", package))
+            self._complete(package)
             self._tidy()
 
     def remove(self, package: str) -> None:
@@ -106,14 +117,17 @@ class CheckoutPlaces:
             place = self._place(package)
             get_logger().info("checkout-removed", directory=str(place), version=remembered_version(place))
             self._discard(package)
+            self._copies.remove(package)
             self._tidy()
 
     def recover(self) -> None:
         with _reporting("restore checkouts"):
             for before in _entries(self._staged("before")):
-                get_logger().warning("checkout-restored", directory=str(self.opt / before.name))
+                get_logger().warning("checkout-restored", directory=str(self._opt / before.name))
                 self._discard(before.name)
-                before.rename(self.opt / before.name)
+                before.rename(self._opt / before.name)
+            for kept in _entries(self._staged("kept")):
+                self._complete(kept.name)
             for new in _entries(self._staged("new")):
                 self._forget(new, new.name)
             for rest in _entries(self._staged("rest")):
@@ -135,27 +149,43 @@ class CheckoutPlaces:
             )
         return checkout
 
-    def _update(self, system: VersionControl, checkout: Checkout, place: Path, new: Path) -> bool:
-        """Copy an installed checkout of this version, update the copy, and return whether that succeeded."""
-        if place.is_symlink() or not place.is_dir() or remembered_version(place) != checkout.text:
-            return False
+    def _renew(self, checkout: Checkout, copy: Path) -> None:
+        """Update the working copy if it is of this version, or else check it out."""
+        system = self.systems[checkout.scheme]()
+        if not self._is_installed(checkout, copy) or not self._update(system, checkout, copy):
+            self._check_out(system, checkout, copy)
+        durable.replace(copy / MEMORY, f"{checkout.text}\n".encode())
+
+    def _update(self, system: VersionControl, checkout: Checkout, copy: Path) -> bool:
         try:
-            process.run(["cp", "--archive", "--reflink=auto", "--", str(place), str(new)]).check()
-            system.update(checkout, new)
-        except (CheckoutError, ProgramError) as error:
-            get_logger().warning("checkout-not-updated", directory=str(place), reason=str(error))
-            _delete(new)
+            system.update(checkout, copy)
+        except CheckoutError as error:
+            get_logger().warning("checkout-not-updated", directory=str(copy), reason=str(error))
             return False
         return True
 
-    def _check_out(self, system: VersionControl, checkout: Checkout, new: Path) -> None:
+    def _check_out(self, system: VersionControl, checkout: Checkout, copy: Path) -> None:
         def attempt() -> None:
-            _delete(new)
-            system.check_out(checkout, new)
+            _delete(copy)
+            system.check_out(checkout, copy)
 
         retry(attempt, attempts=_ATTEMPTS, gap=self.gap)
 
+    @staticmethod
+    def _is_installed(checkout: Checkout, directory: Path) -> bool:
+        is_directory = directory.is_dir() and not directory.is_symlink()
+        return is_directory and remembered_version(directory) == checkout.text
+
     # In place
+
+    def _complete(self, package: str) -> None:
+        """Keep what other users own in the replaced directory, if it is of the same version; then delete it."""
+        kept, place = self._staged("kept", package), self._place(package)
+        if kept.is_dir() and not kept.is_symlink() and remembered_version(kept) == remembered_version(place):
+            installed = self._copies.installed_files(package) or frozenset()
+            move_others(kept, place, installed | self._copies.coming_files(package))
+        self._copies.complete(package)
+        self._forget(kept, package)
 
     def _build(self, place: Path, build: Callable[[str, str], None]) -> None:
         script = place / BUILD
@@ -187,32 +217,59 @@ class CheckoutPlaces:
     def _place(self, package: str) -> Path:
         if not is_name(NameKind.PACKAGE, package):
             raise CheckoutError(f"{package!a} is not a {NameKind.PACKAGE.value}")
-        return self.opt / package
+        return self._opt / package
 
     def _staged(self, kind: str, package: str = "") -> Path:
-        return self.opt / ".zkdeployment" / kind / package
+        return self._opt / ".zkdeployment" / kind / package
+
+    @property
+    def _opt(self) -> Path:
+        return self.root / "opt"
+
+    @property
+    def _copies(self) -> PristineCopies:
+        return PristineCopies(self.root)
 
     def _tidy(self) -> None:
         """Remove empty staging directories."""
-        for kind in ("new", "before", "rest", ""):
+        for kind in ("new", "before", "kept", "rest", ""):
             with contextlib.suppress(OSError):
                 self._staged(kind).rmdir()
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        process.run(["cp", "--archive", "--reflink=auto", "--", str(source), str(target)]).check()
+    except ProgramError as error:
+        raise CheckoutError(str(error)) from error
 
 
 def _open_permissions(directory: Path) -> None:
     """Let all users read all files, search all directories and run all programs; do not follow symbolic links."""
     _open(str(directory))
-    for parent, directories, files in os.walk(directory):
+    for _, directories, files, parent in os.fwalk(directory):
         for name in (*directories, *files):
             with contextlib.suppress(FileNotFoundError):  # a process of the build may still remove files
-                _open(os.path.join(parent, name))  # noqa: PTH118  there may be very many
+                _open(name, parent)
 
 
-def _open(path: str) -> None:
-    mode = os.lstat(path).st_mode
-    if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-        search = 0o111 if stat.S_ISDIR(mode) or mode & stat.S_IXUSR else 0
-        os.chmod(path, stat.S_IMODE(mode) | 0o444 | search)  # noqa: PTH101  a name, not a path
+def _open(name: str, parent: int | None = None) -> None:
+    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    if not _opened_mode(mode) & ~mode:
+        return
+    # The build may have given the directory to another user, who may replace the file by a symbolic link now.
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(_opened_mode(mode)))  # noqa: PTH101
+    finally:
+        os.close(descriptor)
+
+
+def _opened_mode(mode: int) -> int:
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        return mode
+    return mode | (0o555 if stat.S_ISDIR(mode) or mode & stat.S_IXUSR else 0o444)
 
 
 # A process of a killed agent may still create files until it notices that the directory has moved.

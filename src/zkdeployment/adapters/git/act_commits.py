@@ -8,7 +8,6 @@ the branch itself decides whether the push arrived.
 from __future__ import annotations
 
 import re
-import threading
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.adapters.git.pushing import PushResult, push
 from zkdeployment.adapters.git.signing import signing
 from zkdeployment.adapters.git.top_tree import top_entries, write_commit, write_tree
+from zkdeployment.adapters.shared_calls import SharedCall
 from zkdeployment.errors import ConflictError, RefusedError, SourceError, TreeError, without_passwords
 from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
@@ -42,6 +42,12 @@ ATTEMPTS = 5
 #: The newest commits of the branch among which the last one with a valid signature is looked for.
 _SEARCHED = 200
 
+#: Seconds for which a fetched tip is recent enough to look for a commit.
+_RECENT = 5.0
+
+#: Seconds that a thread waits for the tip that another thread fetches.
+_PATIENCE = 5.0
+
 _COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
 
 
@@ -59,50 +65,54 @@ class GitTreeCommits:
     signing_key: Path | None = None
     approvals: ApprovalVerifier | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    #: The tip of the branch. Threads share a fetch; else they do not wait for each other.
+    _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Share the fetches."""
+        object.__setattr__(self, "_tips", SharedCall(patience=_PATIENCE, late=self._late))
 
     def author(self, user: str) -> Author:
         return Author.of(user, f"{user}@{self.committer.email.rpartition('@')[2]}")
 
     def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
-        with self._lock:
-            if not dry_run:
-                self._require_key()
-            for _ in range(ATTEMPTS):
-                outcome = self._attempt(order, dry_run=dry_run)
-                if outcome is not None:
-                    return outcome
+        if not dry_run:
+            self._require_key()
+        for _ in range(ATTEMPTS):
+            outcome = self._attempt(order, dry_run=dry_run)
+            if outcome is not None:
+                return outcome
         raise ConflictError(
             f"the act was not committed: others pushed to {self._shown} during each of {ATTEMPTS} attempts;"
             " try again"
         )
 
     def revision(self, name: str) -> str:
-        with self._lock:
-            return self._resolve(name, self._tip())
+        try:
+            return self._resolve(name, self._tip(_RECENT))
+        except RefusedError:
+            return self._resolve(name, self._tip())  # it may have been pushed a moment ago
 
     def contains(self, revision: Revision, commit: str) -> bool:
         if str(revision) == commit:
             return True
-        with self._lock:
-            try:
-                return self.source.descends(revision, commit)
-            except SourceError:
-                self.source.fetch()  # the mirror may be older than the revision
-            try:
-                return self.source.descends(revision, commit)
-            except SourceError:
-                return False
+        try:
+            return self.source.descends(revision, commit)
+        except SourceError:
+            self._tip()  # the mirror may be older than the revision
+        try:
+            return self.source.descends(revision, commit)
+        except SourceError:
+            return False
 
     def trailer(self, revision: Revision, key: str) -> str | None:
         if not is_commit(str(revision)):
             return None
-        with self._lock:
-            self.source.fetch()
-            form = f"--format=%(trailers:key={key},valueonly,only,unfold)"
-            log = ("log", "-1", "--no-show-signature", form, "--end-of-options", str(revision))
-            answer = self.source.mirror.run(*log, "--")
-            return answer.text or None if answer.status == 0 else None
+        self._tip()
+        form = f"--format=%(trailers:key={key},valueonly,only,unfold)"
+        log = ("log", "-1", "--no-show-signature", form, "--end-of-options", str(revision))
+        answer = self.source.mirror.run(*log, "--")
+        return answer.text or None if answer.status == 0 else None
 
     def _attempt(self, order: CommitOrder, *, dry_run: bool) -> CommitOutcome | None:
         """Return the outcome of an act on the present tip; ``None`` if others pushed first."""
@@ -138,8 +148,12 @@ class GitTreeCommits:
         self.reach("after:push")
         return replace(outcome, commit=commit, made=True)
 
-    def _tip(self) -> str:
-        return str(self.source.fetch())
+    def _tip(self, max_age: float = 0.0) -> str:
+        """Return the tip, fetched after this call began or at most ``max_age`` seconds ago."""
+        return str(self._tips.get(self.source.fetch, max_age))
+
+    def _late(self, seconds: float) -> SourceError:
+        return SourceError(f"the repository {self._shown} has not answered for {seconds:g} s; try again")
 
     @property
     def _git(self) -> Git:

@@ -20,17 +20,17 @@ from zkdeployment.intents.approvals import (
     APPROVAL_NAMESPACE,
     KeyOwner,
     approval_statement,
+    content_digest,
     own_content_objection,
 )
-from zkdeployment.intents.content import intent_content
 from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.governance import read_intents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from zkdeployment.adapters.git.command import Git
+    from zkdeployment.intents.approvals import ReleaseSnapshot
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
     from zkdeployment.planning.review import Review
@@ -52,7 +52,7 @@ class GitApprovals:
     allowed_signers: Path | None
     now: Callable[[], float]
 
-    def objection(self, snapshot: IntentSnapshot, revision: Revision) -> str | None:
+    def objection(self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: Revision) -> str | None:
         approval = snapshot.intent.approval
         if approval is None or approval.signature is None:
             return "it has no signature by one of the approvers"
@@ -65,7 +65,9 @@ class GitApprovals:
             return None
         return own_content_objection(approver, self._signer(snapshot, str(revision), self.allowed_signers))
 
-    def _signer(self, snapshot: IntentSnapshot, revision: str, allowed_signers: Path) -> KeyOwner | None:
+    def _signer(
+        self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str, allowed_signers: Path
+    ) -> KeyOwner | None:
         """Return who signed the content of an intent: the commit that brought it, or the next signed one."""
         git = self.git()
         commits = [revision, *self._with_same_content(git, snapshot, revision)]
@@ -78,22 +80,17 @@ class GitApprovals:
             return KeyOwner(name, fingerprint)
         return None
 
-    def _with_same_content(self, git: Git, snapshot: IntentSnapshot, revision: str) -> Iterator[str]:
+    def _with_same_content(
+        self, git: Git, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str
+    ) -> Iterator[str]:
         """Yield the commits before a revision, newest first, as long as the intent has the same content."""
         last: Review | None = None
-        digest, subject = snapshot.content.digest, snapshot.intent.subject
         for _ in range(_SEARCHED):
             parents = read(ask(git, revision)).parents
             if not parents:
                 return
             revision = parents[0]
             last = review(read_usable_files(GitObjects(git), f"{revision}^{{tree}}")[0], last)
-            tree = last.linted.tree
-            contents = (
-                intent_content(intent, tree).digest
-                for intent in read_intents(last.documents)
-                if intent.subject == subject
-            )
-            if next(contents, None) != digest:
+            if content_digest(snapshot.intent, last) != snapshot.content.digest:
                 return
             yield revision

@@ -9,6 +9,7 @@ from zkdeployment.adapters.git.objects import NO_FILE, GitObjects
 from zkdeployment.adapters.tree_files import check_limits
 from zkdeployment.documents.registry import mentions_documents
 from zkdeployment.errors import SourceError
+from zkdeployment.model.cluster import is_commit
 from zkdeployment.model.source_files import (
     DOCUMENT_SUFFIXES,
     MOST_BYTES_OF_A_FILE,
@@ -30,16 +31,28 @@ _SUFFIXES = tuple(suffix.encode() for suffix in (*TREE_SUFFIXES, *DOCUMENT_SUFFI
 def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
     """Return the files of any revision or tree of the repository around the directory ``repository``.
 
-    In a hook this includes objects that are being pushed. Raises ``SourceError``.
+    A full id is only ever that object, never a tag or a branch of that name. In a hook, objects that are being
+    pushed are included. Raises ``SourceError``.
     """
     git = Git(directory=repository, inherit=True)
     if not repository.is_dir():
         raise SourceError(f"there is no directory {repository}")
     answer = git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}")
-    if answer.status:
+    if answer.status or not _is_named_by_itself(git, revision):
         git.run("rev-parse", "--git-dir").check()
         raise SourceError(f"there is no revision {revision} in the repository at {repository}")
     return read_files(GitObjects(git), answer.text, revision)
+
+
+def _is_named_by_itself(git: Git, revision: str) -> bool:
+    """Whether a full id is that of an object; true for other names.
+
+    Git takes an id of the wrong length, of another kind of repository, as the name of a tag or a branch.
+    """
+    full_id = revision.lower()
+    if not is_commit(full_id):
+        return True
+    return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", revision).text == full_id
 
 
 def read_files(objects: ObjectReader, tree: str, revision: str) -> tuple[SourceFile, ...]:

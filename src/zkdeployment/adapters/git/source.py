@@ -146,16 +146,18 @@ class GitSource:
 
     def _read(self, git: Git, name: str) -> Commit | None:
         """Return the commit of this id; ``None`` if the mirror does not have it."""
-        if name not in self._known:
+        known = self._known.get(name)
+        if known is None:
             answer = ask(git, name)
             if answer.status:
                 return None
-            self._remember(read(answer))
-        return self._known.get(name)
+            known = read(answer)
+            self._remember(known)
+        return known if known.id == name else None
 
     def _remember(self, commit: Commit) -> None:
         for old in list(self._known)[: 1 - _REMEMBERED]:
-            del self._known[old]
+            self._known.pop(old, None)  # other threads read commits, too
         self._known[commit.id] = commit
 
     def _verify(self, git: Git, commit: str) -> str | None:

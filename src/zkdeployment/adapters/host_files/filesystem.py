@@ -49,7 +49,7 @@ class Filesystem:
         self._originals = PackageRegistry(registries / "originals.json", NameKind.VERSION)
         self._started = registries / "starting-deployments"
         self._scripts = SoftwareScripts(root)
-        self._markers = MarkerFiles(self._etc)
+        self._markers = MarkerFiles(self._etc, registries / "deployed")
         self._run = run
 
     # Software and deployments
@@ -150,6 +150,9 @@ class Filesystem:
 
     def read_version(self, identity: Identity) -> Revision | None:
         return self._run.read_version(identity)
+
+    def read_sequence(self, revision: Revision | None) -> int:
+        return self._run.read_sequence(revision)
 
     def read_failure(self) -> Failure | None:
         return self._run.failure.read()

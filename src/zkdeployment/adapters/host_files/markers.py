@@ -4,6 +4,8 @@ This agent writes JSON to ``A:B.N.deployed`` for instance N of ``/A/B``. Older t
 often empty, and ``A,B.N.script`` with the path of the deploy script. Other programs may use such names, too: a
 file is a marker only if its content or the host's software proves it.
 
+Only files that no other user can change are read: a service's user may own the directory of the application.
+
 This module reads and encodes markers. Their files belong into ``marker_files``.
 """
 
@@ -14,8 +16,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.adapters import durable
+from zkdeployment.adapters.file_owners import read_ours
 from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Marker
 from zkdeployment.model.names import NameKind, application_of, is_name
 from zkdeployment.model.publication import is_sequence
@@ -44,6 +47,8 @@ def encode(marker: Marker) -> bytes:
     }
     if marker.properties is not None:
         content |= {"properties": marker.properties, "packages": list(marker.packages)}
+        if marker.identity is not None:
+            content["host"] = [marker.identity.id, marker.identity.name, marker.identity.role]
     return (json.dumps(content, indent=2) + "\n").encode("ascii")
 
 
@@ -70,8 +75,10 @@ class Software:
         return has_marker and (marker.application in self.applications or marker.package in self.packages)
 
 
-def read(directory: Path, names: Iterable[str], software: Software) -> tuple[list[Marker], list[str]]:
+def read(directory: Path, names: Iterable[str], software: Software | None) -> tuple[list[Marker], list[str]]:
     """Return the markers among the files ``names`` of an application's directory, and the files of other programs.
+
+    Without ``software``, as in a directory that other users may change, only markers that this agent wrote count.
 
     Files without the name of a marker are in neither result. Raises ``OSError`` for a file that exists but cannot
     be read.
@@ -85,7 +92,7 @@ def read(directory: Path, names: Iterable[str], software: Software) -> tuple[lis
     foreign: list[str] = []
     for deployment, files in sorted(files_of.items()):
         marker, written_by_agent = _read_marker(directory, deployment, files)
-        if written_by_agent or software.proves(marker):
+        if written_by_agent or (software is not None and software.proves(marker)):
             ours.append(marker)
         else:
             foreign += files
@@ -109,7 +116,7 @@ def _read_marker(directory: Path, deployment: Deployment, files: list[str]) -> t
     known: dict[str, Any] = {}
     script_path: str | None = None
     for name in files:
-        content = durable.read(directory / name, _LARGEST) or b""
+        content = read_ours(directory / name, _LARGEST) or b""
         if name.endswith(".script"):
             script_path = content.decode("utf-8", errors="replace").strip() or None
         else:
@@ -130,8 +137,16 @@ def _read_marker(directory: Path, deployment: Deployment, files: list[str]) -> t
         sequence=sequence if is_sequence(sequence := known.get("sequence")) else None,
         properties=texts.get("properties"),
         packages=_texts(known.get("packages")),
+        identity=_identity(known.get("host")),
     )
     return marker, bool(known)
+
+
+def _identity(value: object) -> Identity | None:
+    match value:
+        case [str(host_id), str(name), (str() | None) as role]:
+            return Identity(host_id, name, role)
+    return None
 
 
 def _texts(value: object) -> tuple[str, ...]:

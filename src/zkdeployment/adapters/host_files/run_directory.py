@@ -5,7 +5,6 @@ Formats that need more than a few lines belong into their own modules, such as `
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -14,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
+from zkdeployment.adapters.host_files.agent_lock import AgentLock
 from zkdeployment.adapters.host_files.failure_file import FailureFile
 from zkdeployment.adapters.host_files.identity_file import IdentityFile
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.version_file import VersionFile
 from zkdeployment.adapters.late_imports import late_import
-from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.errors import ConfigurationError, HostFilesError
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: int | None = None
+        self._lock = AgentLock(path, use=f"the run directory {path}", key="run-directory")
         self._published = PublishedFile(path / "published")
         self._version = VersionFile(path)
         self.failure = FailureFile(path / "failure")
@@ -47,6 +47,7 @@ class RunDirectory:
         self._location: list[object] = []
         self._session: int | None = None
         self._queues: dict[str, str] | None = None
+        self._requests: object = None
 
     def acquire(self) -> None:
         """Create the directory and lock it until ``release`` or the end of this process.
@@ -54,36 +55,21 @@ class RunDirectory:
         Raises ``RefusedError`` if another agent holds the lock, ``ConfigurationError`` if the directory is not
         writable.
         """
+        self._lock.acquire()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
             durable.replace(self.path / "writable", b"")
             durable.remove(self.path / "writable")
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(self.path / "lock", flags, 0o644)
             self._location = _location(self.path)
         except OSError as error:
+            self.release()
             raise ConfigurationError(
                 f"run-directory {self.path} cannot be written: {error.strerror}; make it a directory that the"
                 " agent can write to, or set another run-directory"
             ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", errors="replace").strip() or "unknown"
-            os.close(descriptor)
-            raise RefusedError(
-                f"another agent (process {holder}) uses the run directory {self.path}; stop that agent, or set"
-                " another run-directory"
-            ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
-        self._lock = descriptor
 
     def release(self) -> None:
         """Release the lock of the directory."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
 
     def write_status(self, revision: Revision | None, status: str) -> None:
         """Replace ``status``: ``TIME PID VERSION STATUS`` in one line, the time in seconds since the epoch."""
@@ -198,7 +184,7 @@ class RunDirectory:
 
     def write_session(self, session: int) -> None:
         """Record the id of this agent's ZooKeeper session."""
-        self._queues = self.read_queues() if self._session is None else self._queues
+        self._keep_joined()
         self._session = session
         self._write_session_file()
 
@@ -211,8 +197,28 @@ class RunDirectory:
 
     def write_queues(self, queues: Mapping[str, str]) -> None:
         """Record the queues that this agent has joined, beside its session."""
+        self._keep_joined()
         self._queues = dict(queues)
         self._write_session_file()
+
+    def read_requests(self, host_id: str) -> dict[str, str | None] | None:
+        """Return the paths of a host's requests for locks of roles; ``None`` if they are unknown."""
+        match self._session_file().get("requests"):
+            case {"host": str(host), "paths": dict(by_role)} if host == host_id:
+                return {role: path if isinstance(path, str) else None for role, path in by_role.items()}
+            case _:
+                return None
+
+    def write_requests(self, host_id: str, requests: Mapping[str, str | None]) -> None:
+        """Record a host's requests for locks of roles, beside the session."""
+        self._keep_joined()
+        self._requests = {"host": host_id, "paths": dict(requests)}
+        self._write_session_file()
+
+    def _keep_joined(self) -> None:
+        """Read what the last agent had joined, before this agent writes the file for the first time."""
+        if self._session is None and self._queues is None and self._requests is None:
+            self._queues, self._requests = self.read_queues(), self._session_file().get("requests")
 
     def _session_file(self) -> Mapping[str, object]:
         """Return the content of the file ``session`` if it is this directory's; all releases write this file."""
@@ -220,8 +226,10 @@ class RunDirectory:
         return value if isinstance(value, dict) and value.get("place") == self._location else {}
 
     def _write_session_file(self) -> None:
-        queues = {} if self._queues is None else {"queues": self._queues}
-        content = {"id": self._session, "place": self._location} | queues
+        joined = {"queues": self._queues, "requests": self._requests}
+        content = {"id": self._session, "place": self._location} | {
+            name: value for name, value in joined.items() if value is not None
+        }
         self._replace("session", json.dumps(content).encode())
 
     def _read(self, name: str) -> object | None:

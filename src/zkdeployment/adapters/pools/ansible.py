@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -12,9 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import ansible_runner
 import psutil
+import yaml
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -31,6 +34,12 @@ _SET_FACT = frozenset({"set_fact", "ansible.builtin.set_fact", "ansible.legacy.s
 
 #: The variable in the environment of a playbook and of all programs that it starts.
 _MARK = "ZKDEPLOYMENT_PLAYBOOK"
+
+#: The tag of texts in YAML.
+_YAML_TEXT = "tag:yaml.org,2002:str"
+
+#: The beginning of the names of directories for runs of playbooks; the owner follows.
+_PLACE = "zkdeployment-playbook-"
 
 #: The number of lines of Ansible's output that an error shows.
 _SHOWN_LINES = 20
@@ -60,16 +69,17 @@ class AnsiblePlaybooks:
         values: Mapping[str, Any],
         nodes: Sequence[Mapping[str, Any]],
     ) -> object:
+        end_abandoned_playbooks()  # of a worker that was killed, whose work this may be
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
         deadline = time.monotonic() + self.timeout
         mark = f"{_owner(psutil.Process())}/{uuid.uuid4()}"
-        with tempfile.TemporaryDirectory(prefix="zkdeployment-playbook-") as place:
+        with tempfile.TemporaryDirectory(prefix=f"{_PLACE}{quote(_owner(psutil.Process()), safe='')}-") as place:
+            _write_variables(Path(place), variables)
             run = ansible_runner.run(
                 private_data_dir=place,
                 project_dir=mechanism.topdir,
                 playbook=playbook.playbook,
-                extravars=variables,
                 envvars={_MARK: mark, "PATH": _path()},
                 json_mode=True,
                 quiet=True,
@@ -86,13 +96,42 @@ class AnsiblePlaybooks:
         return output
 
 
+def _write_variables(place: Path, variables: Mapping[str, Any]) -> None:
+    """Write the variables of a playbook as the file of ansible-runner, with all texts in them marked as unsafe.
+
+    Ansible would evaluate templates in the variables otherwise, and tenants, who are root on nodes, write some.
+    """
+    file = place / "env" / "extravars"
+    file.parent.mkdir(mode=0o700)
+    file.write_text(yaml.dump(variables, Dumper=_UnsafeDumper, explicit_start=True), encoding="ascii")
+
+
+class _UnsafeDumper(yaml.SafeDumper):
+    """Writes YAML in which texts have the tag by which Ansible knows that they are no templates.
+
+    JSON does not serve: Ansible gives some keys of its objects a meaning.
+    """
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.Node:
+        """Represent a text; one that reads as a number or the like has no tag, which would make it one."""
+        encodable = text.encode(errors="replace").decode()
+        tag = self.resolve(yaml.ScalarNode, encodable, (True, False))  # type: ignore[no-untyped-call]
+        return self.represent_scalar("!unsafe" if tag == _YAML_TEXT else _YAML_TEXT, encodable, style='"')
+
+
+_UnsafeDumper.add_representer(str, _UnsafeDumper.represent_text)
+
+
 def _path() -> str:
     """Return the search path of programs, with those of this installation first: Ansible is one of them."""
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def end_abandoned_playbooks() -> None:
-    """Kill playbooks that a worker on this machine left running when it was killed."""
+    """Kill playbooks that a worker on this machine left running when it was killed, with their directories."""
 
     def is_abandoned(mark: str) -> bool:
         namespace, number, begun, _ = mark.split("/")
@@ -104,6 +143,11 @@ def end_abandoned_playbooks() -> None:
             return True
 
     _end_programs(is_abandoned)
+    for place in Path(tempfile.gettempdir()).glob(f"{_PLACE}*-*"):
+        owner = unquote(place.name.removeprefix(_PLACE).rpartition("-")[0])
+        with contextlib.suppress(ValueError):  # it is not named by a worker
+            if is_abandoned(f"{owner}/"):
+                shutil.rmtree(place, ignore_errors=True)
 
 
 def _end_programs(is_meant: Callable[[str], bool]) -> None:

@@ -28,11 +28,16 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class OrphanedScript:
-    """A script whose agent was killed. ``started`` is in seconds since the machine's boot."""
+    """A script whose agent was killed. ``started`` is in seconds since the machine's boot.
+
+    ``name`` and ``revision`` are those of its run; ``revision`` is ``None`` if an earlier release recorded it.
+    """
 
     pid: int
     started: float
     scope: Scope
+    name: str
+    revision: str | None
 
     @property
     def is_running(self) -> bool:
@@ -53,18 +58,32 @@ class OrphanedScript:
 
 
 @dataclass(frozen=True)
+class RecordedRun:
+    """One run of a script: its arguments, its scope, and its ``name`` and ``revision`` for operators."""
+
+    argv: Sequence[str]
+    scope: Scope
+    name: str
+    revision: str
+
+    def content(self) -> dict[str, Any]:
+        """Return what the record holds of the run."""
+        return {"argv": list(self.argv), "unit": self.scope.unit, "name": self.name, "revision": self.revision}
+
+
+@dataclass(frozen=True)
 class ScriptRecord:
     """The record of the running script in ``file``."""
 
     file: Path
 
-    def begin(self, argv: Sequence[str], scope: Scope) -> None:
+    def begin(self, run: RecordedRun) -> None:
         """Record a script that is about to be started; raises ``OSError``."""
-        self._write({"argv": list(argv), "unit": scope.unit, "begun": _since_boot()})
+        self._write({**run.content(), "begun": _since_boot()})
 
-    def started(self, argv: Sequence[str], scope: Scope, pid: int) -> None:
+    def started(self, run: RecordedRun, pid: int) -> None:
         """Record the process of a started script; raises ``OSError``."""
-        self._write({"argv": list(argv), "unit": scope.unit, "pid": pid, "started": _started(pid)})
+        self._write({**run.content(), "pid": pid, "started": _started(pid)})
 
     def clear(self) -> None:
         """Remove the record: no script runs."""
@@ -75,10 +94,14 @@ class ScriptRecord:
         """Return the recorded script if it still runs; ``None`` otherwise, and for a damaged record."""
         try:
             content = json.loads(durable.read(self.file, _LONGEST) or b"null")
-            scope = Scope(content["unit"])
-            if "pid" not in content:
-                return _search(content["argv"], content["begun"], scope)
-            script = OrphanedScript(content["pid"], content["started"], scope)
+            if "pid" in content:
+                found: tuple[int, float] | None = content["pid"], content["started"]
+            else:
+                found = _search(content["argv"], content["begun"])
+            name, revision = content.get("name") or " ".join(content["argv"]), content.get("revision")
+            if found is None:
+                return None
+            script = OrphanedScript(*found, Scope(content["unit"]), name, revision)
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return script if script.is_running else None
@@ -87,10 +110,10 @@ class ScriptRecord:
         durable.replace(self.file, json.dumps(content).encode(), sync=False)  # no script survives a reboot
 
 
-def _search(argv: Sequence[str], begun: float, scope: Scope) -> OrphanedScript | None:
+def _search(argv: Sequence[str], begun: float) -> tuple[int, float] | None:
     """Return the session leader that was started since ``begun`` with a command line that ends in ``argv``.
 
-    An interpreter and its options may come first.
+    An interpreter and its options may come first. Return its process id and when it was started.
     """
     with late_import():
         import psutil  # noqa: PLC0415  a megabyte that most agents never need
@@ -99,7 +122,7 @@ def _search(argv: Sequence[str], begun: float, scope: Scope) -> OrphanedScript |
         if (process.info["cmdline"] or [])[-len(argv) :] == argv and _leads_session(process.pid):
             started = _started(process.pid)
             if started is not None and started > begun - 2 * _TICK:
-                return OrphanedScript(process.pid, started, scope)
+                return process.pid, started
     return None
 
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
 from zkdeployment.adapters.scripts.output import ScriptOutput, cap, is_written
-from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.adapters.scripts.record import RecordedRun, ScriptRecord
 from zkdeployment.adapters.scripts.scopes import new_scope
-from zkdeployment.errors import ProgramError, ScriptError, ShutdownError
+from zkdeployment.errors import ProgramError, ScriptError, ShutdownError, ZkdeploymentError
 from zkdeployment.log import get_logger
 from zkdeployment.model.stop import MAX_OUTPUT_BYTES
 
@@ -67,6 +67,7 @@ class ScriptRunner:
         revision: Revision,
         directory: str | None = None,
         facts: Mapping[str, str] | None = None,
+        last_check: Callable[[], None] = lambda: None,
     ) -> None:
         self.wait_for_predecessor()  # also for a script of this agent that an error left running
         log = get_logger().bind(script=argv[0], run=name)
@@ -80,7 +81,8 @@ class ScriptRunner:
         scope = new_scope(name)
         with self._output(name) as output:
             started = time.monotonic()
-            child = self._start(argv, scope, output.file, environment, directory)
+            run = RecordedRun(argv, scope, name, str(revision))
+            child = self._start(run, output.file, environment, directory, last_check)
             try:
                 status = self._wait(child, scope, output, name)
             finally:
@@ -103,9 +105,10 @@ class ScriptRunner:
         except OSError as error:
             get_logger().warning("output-not-capped", directory=str(self.logs), reason=error.strerror)
 
-    def wait_for_predecessor(self) -> None:
+    def wait_for_predecessor(self, announce: Callable[[str | None, str], None] = lambda _, __: None) -> None:
         orphan = self._record.orphan()
         if orphan is not None:
+            announce(orphan.revision, orphan.name)
             log = get_logger().bind(pid=orphan.pid)
             log.warning("orphaned-script-awaited", record=str(self.record))
             while orphan.is_running:
@@ -139,25 +142,30 @@ class ScriptRunner:
 
     def _start(
         self,
-        argv: Sequence[str],
-        scope: Scope,
+        run: RecordedRun,
         output: Path,
         environment: Mapping[str, str],
         directory: str | None,
+        last_check: Callable[[], None],
     ) -> Child:
         try:
-            self._record.begin(argv, scope)
+            self._record.begin(run)
         except OSError as error:
             raise ScriptError(
                 f"cannot record the running script in {self.record}: {error.strerror}; no script was started"
             ) from error
+        command = run.scope.wrap(run.argv)
         try:
-            child = process.spawn(scope.wrap(argv), output=output, env=environment, cwd=directory)
+            last_check()
+            child = process.spawn(command, output=output, env=environment, cwd=directory)
         except ProgramError as error:
             self._record.clear()
             raise ScriptError(str(error)) from error
+        except ZkdeploymentError:
+            self._record.clear()
+            raise
         try:
-            self._record.started(argv, scope, child.pid)
+            self._record.started(run, child.pid)
         except OSError as error:
             # The script already runs, and ``_search`` finds it without the process id: killing it is worse.
             get_logger().error("script-not-recorded", file=str(self.record), reason=error.strerror)

@@ -9,9 +9,10 @@ from urllib.parse import unquote
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.adapters.zookeeper.locks.queue_watch import QueueWatch
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry, encode_entry
 from zkdeployment.adapters.zookeeper.rollout.agent_records import read_outline
-from zkdeployment.adapters.zookeeper.service_orders import finish
+from zkdeployment.adapters.zookeeper.service_orders import check_current, finish
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.host import Host
 from zkdeployment.model.publication import OrderEntry
@@ -48,8 +49,11 @@ class ZooKeeperAwaitedService:
         if not self._watch.is_active:
             self._watch.set(self._path, self._session.id)
         (node, fleet), (finished,) = self._session.look([self._path, paths.HOSTS], [self._path])
-        entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
-        if node is None or is_complete:
+        if node is None:
+            check_current(decode_published(self._session.get(paths.TARGETS)), self._sequence)
+            return OrderProgress(OrderEntry(), is_lost=True)
+        entry, is_complete = decode_entry(node)
+        if is_complete:
             return OrderProgress(entry, frozenset(entry.hosts))
         progress = OrderProgress(entry, frozenset(map(unquote, finished or ())))
         missing = [name for name in entry.hosts if name not in progress.finished]

@@ -15,13 +15,14 @@ from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import replace_inventory, write_inventory
-from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
+from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues, JoinedRoles
 from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, hand_on, leave
 from zkdeployment.adapters.zookeeper.locks.service_locks import (
     LOCK_DELAY,
     LockDelay,
     ZooKeeperServiceLock,
     any_free,
+    remove_work,
 )
 from zkdeployment.adapters.zookeeper.operator.stops import recording_stop
 from zkdeployment.adapters.zookeeper.publication.assignments import read_services, read_wanted
@@ -72,7 +73,7 @@ class ZooKeeperFleet:
         lock_delay: float = LOCK_DELAY,
     ) -> None:
         self._session = session
-        self._queues = JoinedQueues(queues)
+        self._queues, self._roles = JoinedQueues(queues), JoinedRoles(queues)
         self._registration = HostRegistration(
             session,
             previous_session=previous_session,
@@ -117,14 +118,17 @@ class ZooKeeperFleet:
     def clear_stale_nodes(self) -> None:
         self._registration.clear_stale_nodes()
 
-    def stop_fleet(self, host: Host, stop: Stop) -> None:
+    def stop_fleet(self, host: Host, stop: Stop) -> bool:
         make_skeleton(self._session)
         for _ in range(_ATTEMPTS):
+            operations = self._stopping(host, stop)
+            if not operations:
+                return False
             try:
-                self._session.commit(*self._stopping(host, stop))
+                self._session.commit(*operations)
             except ConflictError:
                 continue
-            return
+            return True
         raise ConflictError(
             f"cannot stop the fleet: other writers changed its nodes during each of {_ATTEMPTS} attempts"
         )
@@ -172,16 +176,23 @@ class ZooKeeperFleet:
 
     def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
         names = {deployment.lock_name for deployment in deployments}
-        return any_free(self._session, names, identity, self._delay)
+        return not names.isdisjoint(self._queues.kept) or any_free(self._session, names, identity, self._delay)
+
+    def hand_on_work(self, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
+        names = self._queues.kept - {deployment.lock_name for deployment in pending}
+        for name in sorted(names):
+            remove_work(self._session, name, lambda work: work.host_id == identity.id)
+            self._queues.kept.discard(name)
+        return bool(names)
 
     def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
-        return RoleRequestLock(self._session, role, identity)
+        return RoleRequestLock(self._session, role, identity, self._roles)
 
-    def leave_role(self, identity: Identity) -> bool:
-        return leave(self._session, identity)
+    def leave_roles(self, identity: Identity) -> list[str]:
+        return leave(self._session, identity, self._roles)
 
-    def hand_on_role(self, identity: Identity) -> bool:
-        return hand_on(self._session, identity)
+    def hand_on_roles(self, identity: Identity, *, former: bool = False) -> list[str]:
+        return hand_on(self._session, identity, self._roles, former=former)
 
     def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
         return read_entries(self._session, sequence, services)
@@ -214,17 +225,25 @@ class ZooKeeperFleet:
         write_result(self._session, revision, result)
 
     def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
-        """Return the operations that set the cluster version to null and record the stop and the host's error."""
-        cluster, node = self._session.get_many([paths.HOSTS, host_path(host)])
-        operations: list[Operation] = []
-        if cluster is None:
-            operations.append(Create(paths.HOSTS, encode(Cluster(None).properties({}))))
-        elif Cluster.from_properties(cluster.properties).version is None:
-            operations.append(Check(paths.HOSTS, cluster.version))
+        """Return the operations that set the cluster version to null and record the stop and the host's error.
+
+        Return none if the fleet has another publication by now. Each publication writes ``/hosts``, whose version
+        the operations check, together with the node of the targets.
+        """
+        hosts, targets, node = self._session.get_many([paths.HOSTS, paths.TARGETS, host_path(host)])
+        if hosts is None:
+            stopping: Operation = Create(paths.HOSTS, encode(Cluster(None).properties({})))
         else:
-            operations.append(changing_cluster(cluster, ClusterEvent.STOP))
+            cluster = Cluster.from_properties(hosts.properties)
+            sequence = 0 if host.failed is None else host.failed.sequence
+            if not decode_published(targets).is_wanted(cluster, stop.revision, sequence):
+                return []
+            is_stopped = cluster.version is None
+            stopping = (
+                Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
+            )
         return [
-            *operations,
+            stopping,
             *self._registration.update_operations(host, node),
             *recording_stop(self._session, stop),
         ]

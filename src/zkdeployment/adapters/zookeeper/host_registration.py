@@ -19,7 +19,7 @@ from zkdeployment.adapters.zookeeper.host_names import (
     read_claim,
     releasing,
 )
-from zkdeployment.adapters.zookeeper.locks.stale_nodes import remove_stale_nodes
+from zkdeployment.adapters.zookeeper.locks.stale_nodes import keep_works, remove_stale_contenders
 from zkdeployment.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.host import Host
@@ -67,6 +67,7 @@ class HostRegistration:
         self._own_sessions = {previous_session}
         self._previous_session_lives = False
         self._identity: Identity | None = None  # of the registered host
+        self._kept_in: int | None = None  # the last session in which the host's unfinished work was kept
         self._written: tuple[int, int] | None = None  # the session and the version of the last update of the node
 
     def register(self, host: Host, *, adopt: bool, patient: bool = True) -> Revision | None:
@@ -92,6 +93,7 @@ class HostRegistration:
                 continue  # another writer, or the end of a session, changed the nodes: read them again
             if rival is None:
                 self._identity = host.identity
+                self._keep_works(host.identity)
                 return adopted
             self._remove(host.identity)
             await_end(self._session, rival, host.identity, deadline)
@@ -105,11 +107,11 @@ class HostRegistration:
 
     def update(self, host: Host, *, patient: bool) -> None:
         path = host_path(host)
-        if self._write(path, host, self._own_version()):
-            return
-        node = self._session.get(path)
-        if node is None or node.owner != self._session.id or not self._write(path, host, node.version):
-            self.register(host, adopt=False, patient=patient)
+        if not self._write(path, host, self._own_version()):
+            node = self._session.get(path)
+            if node is None or node.owner != self._session.id or not self._write(path, host, node.version):
+                self.register(host, adopt=False, patient=patient)
+        self._keep_works(host.identity)
 
     def unregister(self) -> None:
         if self._identity is not None and self.is_registered():
@@ -118,8 +120,18 @@ class HostRegistration:
     def clear_stale_nodes(self) -> None:
         if self._identity is not None:
             previous = self._previous_session if self._previous_session_lives else None
-            remove_stale_nodes(self._session, self._identity.id, previous, self._queues.inherited)
+            remove_stale_contenders(self._session, previous, self._queues.inherited)
             self._queues.forget_inherited()
+
+    def _keep_works(self, identity: Identity) -> None:
+        """Keep, once for each session, the work that was recorded in earlier sessions.
+
+        A script that still runs, or that was cut off, is then protected for longer than the lock delay.
+        """
+        session_id = self._session.id
+        if session_id != self._kept_in:
+            self._queues.kept.update(keep_works(self._session, identity.id, self._queues.locks))
+            self._kept_in = session_id
 
     def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
         """Return the operations that update the host's node as it was read; none unless this session owns it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT, Create, Delete, Set, TransactionError
+from zkdeployment.adapters.zookeeper.locks.role_locks import requests_of
+from zkdeployment.adapters.zookeeper.locks.stale_nodes import works_of
 from zkdeployment.errors import RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Deployment
@@ -64,17 +66,23 @@ def known_ids(session: Session) -> frozenset[str]:
 
 
 def forget_host(session: Session, host_id: str) -> None:
-    """Remove the inventory and the lease of a host; raises ``RefusedError`` if it is registered or unknown."""
+    """Remove all records of a host: inventory, lease, requests for locks of roles, work, mark as out of service.
+
+    Raises ``RefusedError`` if the host is registered or unknown.
+    """
     rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id)]
     registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id), *rest])
+    requests = requests_of(session, host_id)
     if registered is not None:
         raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
-    if known is None:
+    also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
+    also += [Delete(request.path) for request in requests]
+    also += [Delete(f"{paths.BUSY}/{name}") for name in works_of(session, host_id)]
+    if known is None and not also:
         raise RefusedError(
             f"nothing is known of a host with the id {host_id}; 'zkdeployment status' lists all hosts"
         )
-    also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
-    session.commit(Delete(_path(host_id), known.version), *also)
+    session.commit(*([] if known is None else [Delete(_path(host_id), known.version)]), *also)
 
 
 def encode(known: KnownHost) -> bytes:
@@ -137,6 +145,7 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         # Beside the markers, whose lists older programs read by their length.
         "sequences": [marker.sequence for marker in inventory.markers],
         "records": _records(inventory.markers),
+        "identities": _identities(inventory.markers),
         "managed": dict(inventory.managed),
         "checkouts": dict(inventory.checkouts),
         "applications": sorted(inventory.applications),
@@ -151,6 +160,14 @@ def _records(markers: Iterable[Marker]) -> list[object]:
     """Return what each marker records; empty if none does, as on most hosts."""
     records = [None if marker.properties is None else [marker.properties, *marker.packages] for marker in markers]
     return [*records] if any(records) else []
+
+
+def _identities(markers: Iterable[Marker]) -> list[object]:
+    """Return the identity of the host that each marker records; empty if none does, as on most hosts."""
+    identities = [
+        None if (host := marker.identity) is None else [host.id, host.name, host.role] for marker in markers
+    ]
+    return [*identities] if any(identities) else []
 
 
 def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inventory]) -> KnownHost:
@@ -202,15 +219,21 @@ def _markers(value: Any) -> tuple[Marker, ...]:
     # Agents of old releases do not publish these.
     sequences = value.get("sequences") or [None] * len(markers)
     records = value.get("records") or [None] * len(markers)
+    identities = value.get("identities") or [None] * len(markers)
     return tuple(
         replace(
             _marker(*fields),
             sequence=_number_or_none(sequence),
             properties=None if record is None else _text(record[0]),
             packages=() if record is None else tuple(_text(package) for package in record[1:]),
+            identity=None if identity is None else _identity(*identity),
         )
-        for fields, sequence, record in zip(markers, sequences, records, strict=True)
+        for fields, sequence, record, identity in zip(markers, sequences, records, identities, strict=True)
     )
+
+
+def _identity(host_id: Any, name: Any, role: Any) -> Identity:
+    return Identity(_text(host_id), _text(name), _text_or_none(role))
 
 
 def _marker(  # noqa: PLR0913, PLR0917  one for each field

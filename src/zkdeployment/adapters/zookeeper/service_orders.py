@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
+from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
 from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry, encode_entry
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.publication import OrderEntry
@@ -15,16 +16,29 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.publication import Published
 
 #: Attempts at a write while others write to the same node.
 _ATTEMPTS = 50
 
 
 def read_entries(session: Session, sequence: int, services: Collection[str]) -> dict[str, OrderEntry]:
-    """Return the entries of these services in a publication, by path; services that nobody awaits have none."""
+    """Return the entries of these services in a publication, by path; services that nobody awaits have none.
+
+    Raises ``ConflictError`` if a later publication changed something for hosts, so that entries may be missing.
+    """
     names = sorted(services)
-    nodes = session.get_many(paths.awaited_path(sequence, name) for name in names)
+    *nodes, targets = session.get_many([*(paths.awaited_path(sequence, name) for name in names), paths.TARGETS])
+    check_current(decode_published(targets), sequence)  # read last: entries are removed after it has changed
     return {name: decode_entry(node)[0] for name, node in zip(names, nodes, strict=True) if node is not None}
+
+
+def check_current(published: Published, sequence: int) -> None:
+    """Raise ``ConflictError`` if the order of a publication is not that of the last publication any more."""
+    if published.effective_since > sequence:
+        raise ConflictError(
+            f"publication {sequence} is superseded by {published.effective_since}: the host plans again"
+        )
 
 
 def join(session: Session, sequence: int, service: str, host_id: str) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def command(connection: Servers, hosts: tuple[str, ...]) -> None:
     """Forget hosts that were removed permanently, so that 'status' no longer shows them as absent.
 
-    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). A forgotten host that
-    returns registers like a new host.
+    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). The locks of roles that a
+    forgotten host holds are released. A forgotten host that returns registers like a new host.
 
     \b
     Example:

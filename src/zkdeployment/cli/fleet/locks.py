@@ -84,6 +84,9 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
     lock is released only with --force (else exit code 3): the script of the holder continues, and the next host
     waits for the lock delay.
 
+    A lock may be kept for a host that was cut off in the middle of a script. The next host does not wait after its
+    release: make sure that the script has ended.
+
     \b
     Example:
       zkdeployment locks release web-server --reason 'app7 burnt down'
@@ -120,7 +123,8 @@ def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ..
     who = styled("-" if holder is None else holder.identity)
     if is_orphaned(lock, registered):
         who.append(" not registered", style="red")
-    work = styled("" if lock.work is None else lock.work.step)
+    kept = ", kept for the holder" if lock.is_kept else ""
+    work = styled("" if lock.work is None else f"{lock.work.step}{kept}")
     if lock.abandoned_work is not None:
         work = styled(f"left by {lock.abandoned_work} ({age(now - lock.abandoned_work.since)})", style="red")
     return (
@@ -133,5 +137,4 @@ def _cells(lock: Lock, registered: set[str], now: float) -> tuple[Text | str, ..
 
 
 def _waiting(lock: Lock, now: float) -> str:
-    waiting = lock.contenders[1:]
-    return listing([f"{contender.identity} {age(now - contender.since)}" for contender in waiting], _NAMED)
+    return listing([f"{contender.identity} {age(now - contender.since)}" for contender in lock.waiting], _NAMED)

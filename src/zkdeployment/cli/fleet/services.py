@@ -67,7 +67,11 @@ def command(connection: Servers, path: str, output: str) -> None:
         targets = operator.fleet.targets()
         providers = operator.tree.providers(paths_of_services(targets, above))
         withheld = withheld_below(operator.intents.withheld(), above)
-        sentences = [*withheld_sentences(withheld, operator.intents.records())] if withheld else []
+        sentences = (
+            [*withheld_sentences(withheld, operator.intents.records(), operator.intents.left())]
+            if withheld
+            else []
+        )
     for sentence in sentences:
         echo(sentence, err=True)
     status = fleet_status(snapshot)

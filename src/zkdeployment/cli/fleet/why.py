@@ -47,7 +47,9 @@ def command(connection: Servers, host: str, output: str) -> None:
         if (registered := find_host(snapshot, host)) is not None and explanation.cause is Cause.FAILED:
             explanation = explanation.with_output(operator.fleet.failure_output(registered.identity.id))
         if (identity := find_identity(snapshot, host)) is not None:
-            withheld = withheld_from_host(identity, operator.intents.withheld(), operator.intents.records)
+            withheld = withheld_from_host(
+                identity, operator.intents.withheld(), operator.intents.records, operator.intents.left()
+            )
             explanation = explanation.with_facts(withheld)
             if explanation.cause is Cause.CONVERGED:
                 known = operator.fleet.known_host(identity.id)

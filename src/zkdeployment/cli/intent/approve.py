@@ -46,6 +46,15 @@ if TYPE_CHECKING:
     ApprovalSigner: TypeAlias = Callable[[IntentSubject, str], str]
 
 
+#: The option --key of acts that need a signature where there are approvers.
+key_option = click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The SSH key that signs the approval.  [default: signing-key in [sync], if there are approvers]",
+)
+
+
 @click.command(name="approve")
 @subject_argument
 @reason_option(required=False)
@@ -56,12 +65,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Write the approval into the documents of this directory instead of a commit.",
 )
-@click.option(
-    "--key",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The SSH key that signs the approval.  [default: signing-key in [sync], if there are approvers]",
-)
+@key_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation, which is asked only at a terminal.")
 @zookeeper_options
 def command(
@@ -103,7 +107,7 @@ def command(
         _approve_work_tree(work_tree, subject, reason, sign)
         return
     settings = configured_repository(click.get_current_context().params["config"])
-    sign = _signer(key, settings)
+    sign = approval_key(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
         order = IntentOrder(
             subject=subject,
@@ -119,8 +123,8 @@ def command(
         report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
 
 
-def _signer(key: Path | None, settings: Settings) -> ApprovalSigner | None:
-    """Return the function that signs the approval; raises ``ConfigurationError`` if a key is missing."""
+def approval_key(key: Path | None, settings: Settings) -> ApprovalSigner | None:
+    """Return the function that signs approvals; raises ``ConfigurationError`` if a key is missing."""
     sync = settings.require_sync()
     if key is None and sync.approvers is not None:
         key = sync.signing_key

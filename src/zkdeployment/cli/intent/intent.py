@@ -5,12 +5,14 @@ import click
 from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 
 _VERBS = {
+    "adopt": LazyVerb("intent.governance", "Put deployed services under an intent, as they are.", "adopt"),
     "apply": LazyVerb("intent.acts", "Deploy the network intents of a cluster.", "apply"),
     "approve": LazyVerb("intent.approve", "Approve the content of a group."),
     "diff": LazyVerb("intent.diff", "Show what changed since the last approval."),
     "instances": LazyVerb("intent.listing", "List the instances of an intent.", "instances"),
     "instantiate": LazyVerb("intent.acts", "Deploy the services of an approved group.", "instantiate"),
     "list": LazyVerb("intent.listing", "List all intents with their states.", "list_intents"),
+    "release": LazyVerb("intent.governance", "Deploy services that left their intent.", "release"),
     "show": LazyVerb("intent.listing", "Show the document, the state and the approval of an intent.", "show"),
     "status": LazyVerb("intent.status", "Show the resources of an intent and their statuses."),
     "terminate": LazyVerb("intent.acts", "Undeploy the services of a group or a cluster.", "terminate"),

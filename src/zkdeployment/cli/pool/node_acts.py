@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +10,9 @@ from zkdeployment.acts.pools.nodes import add_node, drain_node, forgive_node, re
 from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.errors import ConfigurationError
 from zkdeployment.pools.node import NodeState
-from zkdeployment.pools.node_changes import NewPoolNode, check_new_node, node_of_host
+from zkdeployment.pools.node_changes import NewPoolNode, check_new_node, node_data, node_of_host
 from zkdeployment.pools.overview_json import pool_node_to_json
 from zkdeployment.wiring.leasing import open_pools
 from zkdeployment.wiring.operator import open_operator
@@ -25,21 +25,15 @@ if TYPE_CHECKING:
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.ports.pools import PoolAdapters
 
-_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
-
 
 def _read_data(
     _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
 ) -> Mapping[str, int | str]:
-    """Return the values of a node: whole numbers as numbers, all else, and what is in quotes, as text."""
-    values: dict[str, int | str] = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"expected KEY=VALUE such as architecture=x86_64, found {text!a}")
-        quoted = len(value) > 1 and value[0] == value[-1] == '"'
-        values[key] = value[1:-1] if quoted else int(value) if _WHOLE_NUMBER.fullmatch(value) else value
-    return values
+    """Return the values of a node."""
+    try:
+        return node_data(given)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command(name="add")
@@ -111,7 +105,7 @@ def drain(*, connection: Servers, number: int, reason: str, output: str) -> None
     node = _act(drain_node, connection, number, new_act(f"drain node {number}", reason))
     outcomes = {
         NodeState.DONE: "is done",
-        NodeState.DEPROVISIONING: "is deprovisioned, and done then",
+        NodeState.DEPROVISIONING: "is being deprovisioned, and done after that",
         NodeState.DEPLOYED: f"leaves its pool after session {node.session}",
     }
     _print(node, output, f"node {node.id} {outcomes.get(node.state, node.state.value)}")
@@ -150,7 +144,7 @@ def forgive(*, connection: Servers, number: int, reason: str, output: str) -> No
       zkdeployment node forgive 12 --reason 'the network is back'
     """
     node = _act(forgive_node, connection, number, new_act(f"forgive node {number}", reason))
-    _print(node, output, f"node {node.id} is deprovisioned; after that it is used again if it can be")
+    _print(node, output, f"node {node.id} is being deprovisioned; after that it is used again if it can be")
 
 
 def _act(

@@ -80,7 +80,7 @@ def show(connection: Servers, number: int, output: str) -> None:
 
 
 def _cells(view: SessionOverview, now: float) -> tuple[Text | str, ...]:
-    session = view.session
+    session, left = view.session, view.session.expires_at - now
     preparing = any(state is NodeState.CONTEXTUALIZING for state in view.states.values())
     return (
         str(session.id),
@@ -88,5 +88,5 @@ def _cells(view: SessionOverview, now: float) -> tuple[Text | str, ...]:
         ", ".join(map(str, session.specs)),
         ", ".join(node.hostname or str(node.id) for node in session.leased),
         "being prepared" if preparing else ago(session.created_at, now),
-        styled(age(session.expires_at - now), "yellow" if session.expires_at - now < _SOON else ""),
+        styled(age(left) if left > 0 else "expired", "yellow" if left < _SOON else ""),
     )

@@ -11,6 +11,7 @@ from zkdeployment.cli.shared.options import zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.tree.files import check_files
 from zkdeployment.planning.targets.compilation import withheld_after
+from zkdeployment.planning.targets.governance import published_governance
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.edits import link_change, removal_change
 from zkdeployment.tree.layers import desired_tree, lock_roles
@@ -104,5 +105,6 @@ def _apply(
     for line in describe_change(change, live.tree):
         echo(line)
     if not dry_run:
-        withheld = withheld_after(live.tree, change, operator.fleet.documents())
+        published = published_governance(operator.fleet.documents(), operator.intents.left())
+        withheld = withheld_after(live.tree, change, published)
         operator.tree.import_tree(change, roles=roles, versions=live.versions, withheld=withheld)

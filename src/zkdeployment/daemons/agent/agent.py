@@ -132,7 +132,12 @@ class Agent:
         self._reporting.registration.register()
         self._reporting.failures.report_unreported()
         get_logger().info("host-registered")
-        self._adapters.scripts.wait_for_predecessor()
+        with contextlib.ExitStack() as shown:
+            self._adapters.scripts.wait_for_predecessor(
+                lambda revision, name: shown.enter_context(
+                    self._reporting.deployment.awaiting_script(revision, name)
+                )
+            )
         self._reporting.retry.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
 
     @contextlib.contextmanager

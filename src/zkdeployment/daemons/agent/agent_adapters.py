@@ -24,6 +24,7 @@ class ReportingAdapters:
 
     ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
     of the current session, ``None`` while there is none. ``address`` returns the host's address if it is known.
+    ``adopts_versions`` is whether the host believes the version in a node that an old release's agent left.
     """
 
     connect: Callable[[], None]
@@ -34,6 +35,7 @@ class ReportingAdapters:
     clock: Clock
     notifier: Notifier
     mailer: Mailer
+    adopts_versions: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleEvent, CycleState
 from zkdeployment.daemons.agent.deployment_run import DeploymentRun
 from zkdeployment.daemons.agent.host_role import LEASE_ERRORS
-from zkdeployment.daemons.agent.plans import confirm_order
-from zkdeployment.daemons.agent.publication_reader import VERIFICATION, PublicationReader
+from zkdeployment.daemons.agent.publication_reader import PublicationReader
 from zkdeployment.daemons.agent.reporting.failure_reporter import reason
 from zkdeployment.daemons.agent.reporting.inventory_reporter import InventoryReporter
 from zkdeployment.daemons.agent.rollout_gate import RolloutGate
@@ -21,11 +20,9 @@ from zkdeployment.errors import (
     StalePublicationError,
     TreeError,
     UnreachableError,
-    UntrustedError,
 )
 from zkdeployment.log import bound, get_logger
 from zkdeployment.model.cluster import ClusterState
-from zkdeployment.model.deployment import DeploymentFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +70,6 @@ class AgentCycle:
         self.lease = lease
         self._publications = PublicationReader(adapters, reporting)
         self._held: ClusterState | None = None
-        self._confirmed = 0
         self._may_be_queued = True  # by an earlier process of this host
         self._state = CycleState.READING
         self.start_spread = 0.0
@@ -142,10 +138,9 @@ class AgentCycle:
         """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
         is_leased = self.lease.is_reached
         has_reached = self._reporting.host.has_reached(published.effective_since)
-        if revision == self._reporting.host.version and is_leased:
-            if published.revision == revision and not has_reached and not self._confirm_order(revision, published):
-                return CycleEvent.ORDER_UNREADABLE
-            self._leave_role_lock()
+        is_repeated = published.revision == revision and published.effective_since > 0 and not has_reached
+        if revision == self._reporting.host.version and is_leased and not is_repeated:
+            self._leave_locks()
             self._settle()
             if gate is not None:
                 gate.confirm()
@@ -157,31 +152,13 @@ class AgentCycle:
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
 
-    def _confirm_order(self, revision: Revision, published: Published) -> bool:
-        """Record once for the hosts that wait for services of this host that the host has the revision.
-
-        Returns ``False`` if it cannot be read what the host is to run: then the fleet is stopped, as by a plan.
-        Nobody waits for hosts that can be leased.
-        """
-        sequence = published.effective_since
-        if sequence == self._confirmed or self.lease.is_leasable:
-            return True
-        try:
-            confirm_order(self._adapters, self._reporting.host.identity, revision, sequence)
-        except (TreeError, UntrustedError) as error:
-            step = VERIFICATION if isinstance(error, UntrustedError) else "plan"
-            self._reporting.failures.fail(revision, DeploymentFailure(published.sequence, step), error)
-            return False
-        self._confirmed = sequence
-        return True
-
     def _is_older(self, published: Published) -> bool:
         """Whether a publication is older than the one that this host completed."""
         return published.sequence < (self._reporting.host.sequence or 0)
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""
-        self._leave_role_lock()
+        self._leave_locks()
         with failpoints("take-over"):
             try:
                 self._reporting.deployment.succeed(revision, sequence)
@@ -198,17 +175,24 @@ class AgentCycle:
         try:
             self.lease.read()
         except LEASE_ERRORS as error:
-            self._reporting.refusal.stay_failed(reason(error))
+            self._fail_lease(error)
             self._advance(CycleEvent.DEFECT_MET)
             return False
         return True
+
+    def _fail_lease(self, error: Exception) -> None:
+        """Show why the host cannot follow its lease, and hand its kept locks on: no other host waits for it."""
+        self._reporting.refusal.stay_failed(reason(error))
+        self.lease.note_failure()
+        self._reporting.registration.hand_on_work()
 
     def _deploy(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         try:
             self.lease.take_role()
         except HostFilesError as error:
-            self._reporting.refusal.stay_failed(reason(error))
+            self._fail_lease(error)
             return CycleEvent.DEFECT_MET
+        self._hand_on_former_roles()
         supervision = Supervision(
             self._adapters,
             self._reporting,
@@ -223,23 +207,39 @@ class AgentCycle:
         may_be_queued, self._may_be_queued = self._may_be_queued, True
         if run.run():
             self._may_be_queued = may_be_queued  # the deployment released the lock that it acquired
-            self._leave_role_lock()
+            self._leave_locks()
             return CycleEvent.STEPS_SUCCEEDED
         self.lease.fail(revision, is_gated=gate is not None)
         return CycleEvent.STEP_FAILED
 
-    def _leave_role_lock(self) -> None:
-        """Leave the queue for the lock of this host's role: a host that has the cluster version needs no lock.
+    def _leave_locks(self) -> None:
+        """Leave the queues for locks of roles, and release what is kept for this host.
+
+        A host that has the cluster version needs no lock.
 
         A deployment that ended early may have left a request, or the host out of service. The next deployment
         would clean this up. But there is no next deployment if the cluster version returns to the host's version,
-        and the next deployment may need no lock.
+        and the next deployment may need no lock, or that of another role.
         """
+        self._reporting.registration.hand_on_work()
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
-        if self._may_be_queued and self._reporting.retry.retry_until_reachable(lambda: fleet.leave_role(identity)):
-            get_logger().warning("role-requests-withdrawn", role=identity.role)
+        if self._may_be_queued and (
+            roles := self._reporting.retry.retry_until_reachable(lambda: fleet.leave_roles(identity))
+        ):
+            get_logger().warning("role-requests-withdrawn", roles=roles)
         self._may_be_queued = False
+
+    def _hand_on_former_roles(self) -> None:
+        """Release the locks of former roles of this host, whose hosts do not wait for this host any more."""
+        identity = self._reporting.host.identity
+        fleet = self._adapters.fleet
+        if self._may_be_queued and (
+            roles := self._reporting.retry.retry_until_reachable(
+                lambda: fleet.hand_on_roles(identity, former=True)
+            )
+        ):
+            get_logger().warning("role-lock-handed-on", roles=roles)
 
     def _gate(self, published: Published, revision: Revision) -> RolloutGate:
         return RolloutGate(

@@ -26,11 +26,10 @@ class CycleEvent(Enum):
     CLUSTER_CLOSED = "the cluster is stopped, held or importing"
     PUBLICATION_LOST = "ZooKeeper lost a publication that this host knows"
     PUBLICATION_UNTRUSTED = "no publisher signed what ZooKeeper holds: the fleet stops"
-    ORDER_UNREADABLE = "the host has the version, but its targets cannot be read: the fleet stops"
     VERSION_PRESENT = "the host already has the cluster version"
     ONLY_DOCUMENTS_CHANGED = "only documents changed since the host's version; the new one is recorded"
     HOST_EXCLUDED = "the host failed before in this rollout, which continues without it"
-    VERSION_WANTED = "the host has another version; with a strategy, it waits for its phase"
+    VERSION_WANTED = "the host has another version or publication; with a strategy, it waits for its phase"
     INTERRUPTED = "ZooKeeper is unreachable, nodes changed, or a reload or an upgrade is due"
     DEFECT_MET = "an unexpected error; the agent tries again later"
     STEPS_SUCCEEDED = "every step succeeded; the version is recorded"
@@ -42,7 +41,6 @@ CYCLE_TRANSITIONS: Mapping[tuple[CycleState, CycleEvent], CycleState] = {
     (CycleState.READING, CycleEvent.CLUSTER_CLOSED): CycleState.HELD,
     (CycleState.READING, CycleEvent.PUBLICATION_LOST): CycleState.HELD,
     (CycleState.READING, CycleEvent.PUBLICATION_UNTRUSTED): CycleState.FAILED,
-    (CycleState.READING, CycleEvent.ORDER_UNREADABLE): CycleState.FAILED,
     (CycleState.READING, CycleEvent.VERSION_PRESENT): CycleState.DONE,
     (CycleState.READING, CycleEvent.ONLY_DOCUMENTS_CHANGED): CycleState.DONE,
     (CycleState.READING, CycleEvent.HOST_EXCLUDED): CycleState.FAILED,

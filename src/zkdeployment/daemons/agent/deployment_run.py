@@ -73,6 +73,7 @@ class DeploymentRun:
                 self._record_success()
             self._supervision.confirm()
         except FailedError as failed:
+            self._supervision.hand_on_work()
             self._inventory.publish()
             self._record_result(f"{failed}: {self._reporting.host.error}", self._reporting.host.failed)
             self._run_after_failure(str(failed))
@@ -84,6 +85,11 @@ class DeploymentRun:
         return True
 
     def _execute(self) -> None:
+        if self._supervision.has_revision:
+            if not self._supervision.plan().plan.steps:
+                return  # the publication changed nothing for this host, which needs no permission
+            with self._supervision.reporting("plan"):
+                self._supervision.begin_changes()  # neither operators nor a rollout take the host for converged
         self._supervision.enter(Phase.PREPARE)
         host_plan = self._supervision.plan()
         plan = host_plan.plan

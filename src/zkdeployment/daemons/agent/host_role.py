@@ -67,6 +67,9 @@ class HostRole:
         No other host waits for the lock of its role. A rollout remembers the failures of its own deployments.
         """
 
+    def note_failure(self) -> None:
+        """Show that the host cannot follow its present lease, also if its error is that of an earlier lease."""
+
     def forget_failure(self) -> None:
         """Permit the failed deployment again."""
 

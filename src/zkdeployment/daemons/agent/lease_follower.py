@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.host_role import LEASE_ERRORS, HostRole
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.errors import ConflictError, RefusedError
+from zkdeployment.errors import ConflictError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.host import WAITING_PREFIX
 from zkdeployment.pools.lease import Lease, LeaseRecord, admissible_keys, first_record, revoked_keys
@@ -47,6 +47,7 @@ class LeaseFollower(HostRole):
         self._record = LeaseRecord(self._lease, is_reached=False)
         self._is_loaded = False
         self._failed: tuple[Revision, int] | None = None
+        self._disconnected: int | None = None
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` whenever the lease may have changed."""
@@ -109,7 +110,7 @@ class LeaseFollower(HostRole):
             return
         identity = self._host.identity
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
-        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_role(identity))
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_roles(identity))
         with failpoints("take-role"):
             self._adapters.files.forget_sequences()
             keys = self._record.lease.keys
@@ -133,8 +134,14 @@ class LeaseFollower(HostRole):
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
         """Note that a deployment failed, and hand on the lock of the role, for which no other host waits."""
         identity = self._host.identity
-        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_role(identity))
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_roles(identity))
         self._failed = None if is_gated else (revision, self._lease.number)
+
+    def note_failure(self) -> None:
+        """Show that the host cannot follow its present lease, also if its error is that of an earlier lease."""
+        if self._host.lease_failed != self._lease.number:
+            self._reporting.local.host = replace(self._host, lease_failed=self._lease.number)
+            self._reporting.registration.refresh()
 
     def forget_failure(self) -> None:
         """Permit the failed deployment again."""
@@ -162,14 +169,28 @@ class LeaseFollower(HostRole):
 
         The record still has removed keys, so that a crash before the end of the connections repeats this.
         """
-        before = (*self._record.lease.keys, *self._access.admitted())
+        before = (*self._record.lease.keys, *self._admitted())
         keys = admissible_keys(self._lease, before, is_reached=self.is_reached)
-        with failpoints("write-keys"):
-            self._access.admit(keys)
-        if revoked := revoked_keys(self._lease, before):
+        revoked = revoked_keys(self._lease, before)
+        try:
+            with failpoints("write-keys"):
+                self._access.admit(keys)
+        except HostFilesError:
+            if revoked and self._disconnected != self._lease.number:  # once: somebody has to repair the file
+                self._access.end_connections()
+            self._disconnected = self._lease.number
+            raise
+        if revoked:
             get_logger().info("tenant-keys-removed", keys=len(revoked))
             self._access.end_connections()
         return keys
+
+    def _admitted(self) -> tuple[str, ...]:
+        """Return the keys in the file; none if it cannot be read, which writing it reports."""
+        try:
+            return tuple(self._access.admitted())
+        except HostFilesError:
+            return ()
 
     def _store(self, record: LeaseRecord) -> None:
         """Write a record on disk, then confirm it in the host's node."""

@@ -10,6 +10,7 @@ from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import RefusedError
 from zkdeployment.model.cluster import INITIAL, ClusterState
 from zkdeployment.model.plan import Plan
+from zkdeployment.planning.planner import is_settled
 from zkdeployment.pools.lease import Lease, first_record
 
 if TYPE_CHECKING:
@@ -41,11 +42,15 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
         identity = replace(identity, role=lease.role)
     if adapters.trusted is not None:
         adapters.trusted.published(identity, revision)
-    if revision == INITIAL or (revision == version and has_role):
+    has_revision = revision == version and has_role
+    reached = adapters.files.read_sequence(version)
+    is_new = published.revision == revision and published.effective_since > reached
+    if revision == INITIAL or (has_revision and not is_new):
         return revision, Plan()
     if adapters.trusted is None:
         wanted = adapters.fleet.wanted(identity, revision)
     else:
         wanted = adapters.trusted.targets(identity, revision).wanted
     has_order = published.revision == revision and not leasable
-    return revision, make_plan(adapters, wanted, published.effective_since if has_order else 0)
+    made = make_plan(adapters, identity, wanted, published.effective_since if has_order else 0)
+    return revision, Plan() if has_revision and is_settled(made) else made

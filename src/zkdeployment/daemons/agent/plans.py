@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.plan import Deploy, Plan
-from zkdeployment.planning.planner import plan, unwanted_services
+from zkdeployment.planning.planner import is_settled, plan, unwanted_services
 from zkdeployment.planning.steps.undeploying import leaving_services
 
 if TYPE_CHECKING:
@@ -32,47 +32,45 @@ class HostPlan:
 
 
 def read_plan(
-    adapters: AgentAdapters, identity: Identity, revision: Revision, *, sequence: int, leasable: bool
+    adapters: AgentAdapters,
+    identity: Identity,
+    revision: Revision,
+    *,
+    sequence: int,
+    leasable: bool,
+    has_revision: bool = False,
 ) -> HostPlan:
     """Recover from interrupted software changes and return the host's plan for ``revision``.
 
     ``sequence`` is that of the publication that concerns hosts, 0 for a version that was set by hand. Nobody waits
-    for a host that is ``leasable``. On a host with publishers, the verified properties of its services are written
-    for the scripts.
+    for a host that is ``leasable``. If the host ``has_revision``, from an earlier publication, a plan that would
+    only repeat what was done is empty. On a host with publishers, the verified properties of its services are
+    written for the scripts.
     """
-    wanted = _wanted(adapters, identity, revision, for_scripts=True)
+    wanted = _wanted(adapters, identity, revision)
     with adapters.notifier.uninterrupted():
         adapters.packages.recover()
         adapters.checkouts.recover()
-    made = make_plan(adapters, wanted, 0 if leasable else sequence)
+    made = make_plan(adapters, identity, wanted, 0 if leasable else sequence)
+    if has_revision and is_settled(made):
+        made = Plan()
     if not sequence or leasable:
         return HostPlan(made, sequence, ignores_failures=leasable)
     return HostPlan(made, sequence, _take_part(adapters, identity, wanted, made, sequence))
 
 
-def confirm_order(adapters: AgentAdapters, identity: Identity, revision: Revision, sequence: int) -> None:
-    """Record that this host, which has the revision already, has nothing to deploy that others wait for.
-
-    Raises ``TreeError`` for contradictions, and the errors of ``TrustedPublications`` on a host with publishers.
-    """
-    _take_part(adapters, identity, _wanted(adapters, identity, revision), Plan(), sequence)
-
-
-def _wanted(
-    adapters: AgentAdapters, identity: Identity, revision: Revision, *, for_scripts: bool = False
-) -> DesiredState:
+def _wanted(adapters: AgentAdapters, identity: Identity, revision: Revision) -> DesiredState:
     """Return what the host is to run; on a host with publishers, only what was signed.
 
-    Such a host remembers the publication before it acts on it. With ``for_scripts``, the verified properties of
-    its services are written for its scripts.
+    Such a host remembers the publication before it acts on it, and writes the verified properties of its services
+    for its scripts.
     """
     trusted = adapters.trusted
     if trusted is None:
         return adapters.fleet.wanted(identity, revision)
     targets = trusted.targets(identity, revision)
     trusted.remember(targets.published)
-    if for_scripts:
-        trusted.write_properties(targets)
+    trusted.write_properties(targets)
     return targets.wanted
 
 
@@ -94,11 +92,13 @@ def _take_part(
     return frozenset(entries.keys() & deployed)
 
 
-def make_plan(adapters: AgentAdapters, wanted: DesiredState, sequence: int) -> Plan:
+def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState, sequence: int) -> Plan:
     """Return the plan of a host; ``sequence`` is that of the order by which it undeploys services (0: none)."""
     inventory = adapters.inventory()
     leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
     entries = adapters.fleet.order_entries(sequence, leaving) if leaving else {}
     lasting = [path for path, entry in entries.items() if entry.gaining]
     services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
-    return plan(wanted.assignments, inventory, wanted.controller, services=services, lasting=lasting)
+    return plan(
+        wanted.assignments, inventory, wanted.controller, identity=identity, services=services, lasting=lasting
+    )

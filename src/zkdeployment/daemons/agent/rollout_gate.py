@@ -61,7 +61,7 @@ class RolloutGate:
         """Return why the rollout excludes this host, ``None`` if it does not; watch for another rollout."""
         self._read(self._waits.wake)
         if self._permission.is_excluded:
-            self._hand_on_role()
+            self._hand_on_locks()
         return self._permission.failure
 
     def enter(self, phase: Phase, steps: int, check: Callable[[], None]) -> None:
@@ -75,7 +75,7 @@ class RolloutGate:
             self._report(self._phase)
             self._read_same_rollout()
         if not self._permission.allows(phase):
-            self._hand_on_role()
+            self._hand_on_locks()
         while not self._permission.allows(phase):
             if self._permission.failure is not None:
                 raise ConflictError(self._permission.failure)
@@ -108,11 +108,14 @@ class RolloutGate:
             if self._permission.allows(phase):
                 self._report(phase)
 
-    def _hand_on_role(self) -> None:
-        """Release the role's lock: this host continues its unfinished work only when the rollout permits it."""
+    def _hand_on_locks(self) -> None:
+        """Release kept locks: this host continues its unfinished work only when the rollout permits it."""
+        self._reporting.registration.hand_on_work()
         identity = self._reporting.host.identity
-        if self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_role(identity)):
-            get_logger().warning("role-lock-handed-on", role=identity.role)
+        if roles := self._reporting.retry.retry_until_reachable(
+            lambda: self._adapters.fleet.hand_on_roles(identity)
+        ):
+            get_logger().warning("role-lock-handed-on", roles=roles)
 
     def _read_same_rollout(self) -> None:
         """Read the permission again; raise ``ConflictError`` if it belongs to another rollout than before."""

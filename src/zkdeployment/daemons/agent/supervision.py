@@ -126,6 +126,7 @@ class Supervision:
                     self.revision,
                     sequence=self._since,
                     leasable=self._lease.is_leasable,
+                    has_revision=self.has_revision,
                 )
 
     def begin_changes(self) -> bool:
@@ -183,6 +184,10 @@ class Supervision:
             self.check()
             lock.begin(step, self._stamp)
 
+    def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
+        """Hand on the locks that are kept for this host, except those of the services of ``pending``."""
+        self._reporting.registration.hand_on_work(pending)
+
     def show(self, step: str, done: int, total: int) -> bool:
         """Show the current step and return whether it differs from the step shown before."""
         with self.reporting(step):
@@ -205,7 +210,9 @@ class Supervision:
                 raise
             except Exception as error:  # a defect of this program must not spread over the fleet either
                 is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
-                part = None if self._gate is None or is_untrusted else (self._gate.rollout, self._gate.phase)
+                gate = self._gate
+                # No rollout tolerates what fails before it permitted the host anything.
+                part = None if gate is None or is_untrusted or not gate.rollout else (gate.rollout, gate.phase)
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
                 if part is None and self._lease.is_leasable and not is_untrusted:
@@ -217,6 +224,11 @@ class Supervision:
     def reach_lease(self) -> None:
         """Record that the host runs the role of its lease completely, if it can be leased."""
         self._lease.reach()
+
+    @property
+    def has_revision(self) -> bool:
+        """Whether the host has the revision from an earlier publication, and does not change its role."""
+        return self._lease.is_reached and self._reporting.host.version == self.revision
 
     @property
     def is_role_change(self) -> bool:

@@ -47,6 +47,7 @@ class TrustedTargets:
 class TrustedPublications:
     """Reads and verifies publications for one host; ``memory`` keeps the last one that was verified.
 
+    ``minimum`` is the sequence of the oldest publication that is accepted, also by a host that verified none.
     ``files`` take the verified properties of services. The methods raise ``UntrustedError`` if ZooKeeper does
     not hold what a publisher signed, ``ConflictError`` if a publication interfered (then call again), and
     ``HostFilesError`` if the keys cannot be read.
@@ -58,10 +59,12 @@ class TrustedPublications:
         keys: PublisherKeys,
         memory: PublicationMemory,
         files: VerifiedFiles,
+        *,
+        minimum: int = 0,
     ) -> None:
         self._publications = publications
         self._keys = keys
-        self._watermark = Watermark(memory)
+        self._watermark = Watermark(memory, minimum)
         self._files = files
 
     def published(self, identity: Identity, revision: Revision) -> Published:
@@ -134,7 +137,7 @@ class TrustedPublications:
 
     def _unsigned(self, revision: Revision) -> Published:
         """Return the empty publication of a new fleet; raises ``UntrustedError`` after the first publication."""
-        if revision == INITIAL and not self._watermark.known.sequence:
+        if revision == INITIAL and not self._watermark.sequence:
             return Published()
         raise UntrustedError(_UNSIGNED)
 

@@ -38,7 +38,10 @@ _FAILURE_KINDS = (
 
 
 class CheckDaemon:
-    """Runs a turn every ``interval`` seconds while ``lead`` returns the lock node of this coordinator."""
+    """Runs a turn every ``interval`` seconds while ``lead`` returns the lock node of this coordinator.
+
+    ``record_failure``: see ``CycleFailures``.
+    """
 
     def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
         self,
@@ -50,6 +53,7 @@ class CheckDaemon:
         *,
         lead: Callable[[], str | None],
         interval: float,
+        record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._instances = instances
         self._systems = systems
@@ -60,7 +64,7 @@ class CheckDaemon:
         self._interval = interval
         self._node: str | None = None
         self._backoff = Backoff(first=2.0, most=_LONGEST_PAUSE)
-        self._failures = CycleFailures(_FAILURE_KINDS)
+        self._failures = CycleFailures(_FAILURE_KINDS, record=record_failure)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
 
@@ -87,6 +91,7 @@ class CheckDaemon:
             self._node = node
             self._forget()
         if node is None:
+            self._failures.end()
             return min(_QUEUED, self._interval)
         begun = self._clock.monotonic()
         try:

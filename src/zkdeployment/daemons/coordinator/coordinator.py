@@ -56,7 +56,7 @@ class Coordinator:
 
     ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``checks``
     runs in a thread of its own for as long as the coordinator runs. ``health`` reads the checks of groups with
-    ``healthy_checks``; without it such groups do not wait for checks.
+    ``healthy_checks``; without it such groups do not wait for checks. ``record_failure``: see ``CycleFailures``.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
@@ -71,6 +71,7 @@ class Coordinator:
         recovery: RecoverySteps | None = None,
         checks: CheckDaemon | None = None,
         health: CheckHealth | None = None,
+        record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -82,7 +83,7 @@ class Coordinator:
         self._health = health
         self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
-        self._failures = CycleFailures(FAILURE_KINDS, notifier.status)
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
         self._lead = DaemonLead(store.lead, notifier, otherwise="another coordinator leads")
         self._tidied = False
         self._interval = cycle_interval(0)
@@ -120,6 +121,7 @@ class Coordinator:
                 self._tidied = False
             if not self._lead.acquire():
                 self._telemetry.queue()
+                self._failures.end()  # what fails now is a matter of the coordinator that leads
                 return 0.0
             pause = self._coordinate()
         except RestartError:

@@ -25,7 +25,8 @@ from zkdeployment.model.act import Act
 from zkdeployment.model.cluster import short
 from zkdeployment.model.commits import ROLLBACK_TRAILER
 from zkdeployment.model.stop import COORDINATOR
-from zkdeployment.rollout.recovery import RecoveryEvent, RecoveryStage, operators_stop, recover
+from zkdeployment.rollout.recovery import RecoveryEvent, operators_stop, recover
+from zkdeployment.rollout.state import RecoveryStage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.commits import Author
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.operator import OperatorAdapters
-    from zkdeployment.rollout.recovery import Recovery
-    from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.rollout.state import Recovery, RolloutState
 
 #: Seconds for which the coordinator waits for a syncer before it runs its next cycle.
 _PUBLICATION_TIMEOUT = 30.0

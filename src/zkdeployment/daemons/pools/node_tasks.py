@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from dataclasses import replace
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,19 +25,30 @@ if TYPE_CHECKING:
     from zkdeployment.pools.work import NodeTask
     from zkdeployment.ports.pools import PoolStore
 
-#: Runs of playbooks at once: each is a process of Ansible with its own. Other workers take what is left.
-_PLAYBOOKS = 8
+#: Runs of playbooks at once: each is a process of Ansible with its own. Other workers take what is left. Some runs
+#: are kept for deprovisioning, and a pool has a few of each kind: playbooks that hang stop no other pool.
+_PLAYBOOKS = 12
+_PROVISIONING = 8
+_OF_POOL = 4
 
-#: Other tasks at once: sessions that are prepared, and hosts of the fleet that follow their leases.
-_OTHERS = 100
+#: Tasks at once about hosts of the fleet, which follow their leases, and as many about the keys of tenants.
+_TASKS = 100
 
 #: Seconds between two attempts to write a result: when that failed, and when another process was faster.
 _AGAIN = 1.0
 _OVERTAKEN = 0.2
 
 
+class _Lane(Enum):
+    """Tasks that share a limit; tasks of other lanes do not wait for them."""
+
+    PLAYBOOKS = "playbooks"
+    ROLES = "roles"
+    KEYS = "keys"
+
+
 class NodeTasks:
-    """Runs tasks; ``start``, ``abandon`` and ``resume`` belong to one thread.
+    """Runs tasks; ``start`` and ``resume`` belong to one thread.
 
     ``wake`` is called when a task has ended. ``is_stopped`` returns whether the process is to end.
     """
@@ -64,15 +77,21 @@ class NodeTasks:
 
     def has_room(self, task: NodeTask) -> bool:
         """Whether another task may begin."""
-        is_playbook = _is_playbook(task)
+        lane = _lane(task)
         with self._ended:
-            alike = sum(_is_playbook(other) == is_playbook for other in self._running.values())
-        return alike < (_PLAYBOOKS if is_playbook else _OTHERS)
+            alike = [other for other in self._running.values() if _lane(other) is lane]
+        if lane is not _Lane.PLAYBOOKS:
+            return len(alike) < _TASKS
+        same = [other for other in alike if other.kind is task.kind]
+        most = _PROVISIONING if task.kind is TaskKind.PROVISION else _PLAYBOOKS
+        of_pool = sum(other.pool.name == task.pool.name for other in same)
+        return len(alike) < _PLAYBOOKS and len(same) < most and of_pool < _OF_POOL
 
     def start(self, task: NodeTask, read: PoolSnapshot) -> None:
         """Claim the nodes of a task and begin it; raises ``ConflictError`` if another worker was faster."""
         with failpoints(f"claim-to-{task.kind.name.lower()}"):
-            self._store.commit(PoolChange(claimed=task.ids), read)
+            begun = tuple(replace(node, begun=True) for node in task.nodes if task.kind is TaskKind.PROVISION)
+            self._store.commit(PoolChange(nodes=begun, claimed=task.ids), read)
         with self._ended:
             self._running[task.ids] = task
         get_logger().info("pool-task-started", task=task.kind.name.lower(), nodes=sorted(task.ids))
@@ -140,6 +159,7 @@ class NodeTasks:
                 return
 
 
-def _is_playbook(task: NodeTask) -> bool:
-    """Whether a task runs a playbook."""
-    return task.kind is not TaskKind.CONTEXTUALIZE and isinstance(task.pool.mechanism, AnsibleMechanism)
+def _lane(task: NodeTask) -> _Lane:
+    if task.kind in {TaskKind.CONTEXTUALIZE, TaskKind.REVOKE}:
+        return _Lane.KEYS
+    return _Lane.PLAYBOOKS if isinstance(task.pool.mechanism, AnsibleMechanism) else _Lane.ROLES

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
+from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
 from zkdeployment.daemons.cycle_loop import run_cycles
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import (
@@ -35,6 +39,14 @@ if TYPE_CHECKING:
 #: Seconds from the beginning of a cycle to the next one, however much changes.
 _LEAST_SECONDS = 0.05
 
+#: The part of a session's time without a connection after which tasks are abandoned, and between two questions for
+#: a sign of life; and the part without an answer after which tasks are abandoned. The rest is for them to end.
+_PATIENCE = 1 / 6
+_SILENCE = 2 / 3
+
+#: Seconds between two looks at the connection.
+_GUARD = 0.25
+
 #: Seconds until the next cycle after another process was faster.
 _OVERTAKEN = 0.2
 
@@ -46,12 +58,19 @@ _KEPT = 366 * 86400.0
 _LONGEST_PAUSE = 60.0
 
 
+#: The failures after which a worker continues.
+FAILURE_KINDS = (
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.ERROR),
+    FailureKind(Exception, "pools-cycle-failed", logging.ERROR),
+)
+
+
 class PoolWorker:
     """Runs a cycle at the start, every ``interval`` seconds, and whenever something has changed.
 
     ``name`` is unique among all processes. ``connection`` returns the state of the connection to ZooKeeper.
-    Without a connection for ``session_timeout`` seconds the claims of this worker count as lost.
-    ``renew_leases`` is called before tasks begin.
+    ``pulse`` asks ZooKeeper for a sign of life. Without one for ``session_timeout`` seconds the claims of this
+    worker count as lost. ``renew_leases`` is called before tasks begin. ``record_failure``: see ``CycleFailures``.
     """
 
     def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
@@ -65,29 +84,38 @@ class PoolWorker:
         name: str,
         connect: Callable[[], None],
         connection: Callable[[], ConnectionStatus],
+        pulse: Callable[[], object],
         session_timeout: float,
         interval: float,
         clock: Clock,
         notifier: Notifier,
         renew_leases: Callable[[PoolObservation], None] = lambda _observation: None,
+        record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._store, self._sources = store, sources
         self._runs, self._tasks, self._control = runs, tasks, control
         self._name = name
         self._connect, self._connection = connect, connection
+        self._pulse, self._heard_at = pulse, 0.0
         self._session_timeout, self._interval = session_timeout, interval
         self._clock, self._notifier = clock, notifier
         self._renew_leases = renew_leases
         self._backoff = Backoff(first=1.0, most=_LONGEST_PAUSE)
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
         self._sessions = 0
         self._lost_at: float | None = None
+        self._ended = threading.Event()
         self._pruned_at: float | None = None
+        self._is_failing = False
         self._problems: dict[str, str] = {}
 
     def run(self) -> None:
         """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
         self._notifier.ready()
         get_logger().info("pools-worker-started", worker=self._name)
+        self._heard_at = self._clock.monotonic()
+        for guard in (self._listen, self._guard_claims):
+            threading.Thread(target=guard, name="pools-claims", daemon=True).start()
         try:
             run_cycles(
                 self.run_cycle,
@@ -98,7 +126,9 @@ class PoolWorker:
             )
         finally:
             self._notifier.stopping()
-            if not self._tasks.join(self._control.grace):
+            is_over = self._tasks.join(self._control.grace)
+            self._ended.set()
+            if not is_over:
                 get_logger().warning("pool-tasks-left", nodes=sorted(self._tasks.busy))
             get_logger().info("pools-worker-ended", worker=self._name)
 
@@ -112,14 +142,14 @@ class PoolWorker:
         except ConflictError:
             return _OVERTAKEN
         except Exception as error:  # noqa: BLE001  the next cycle tries again
-            defect = None if isinstance(error, ZkdeploymentError) else error
-            event = "zookeeper-unreachable" if isinstance(error, UnreachableError) else "pools-cycle-failed"
-            self._report(event, error_message(error), defect)
-            self._notifier.status(error_message(error).partition("\n")[0])
+            self._failures.report(error)
+            self._is_failing = True
             return self._backoff.fail()
         self._backoff.reset()
-        self._report("pools-cycle-failed")
-        self._report("zookeeper-unreachable")
+        self._failures.end()
+        if self._is_failing:
+            get_logger().info("pools-recovered")
+        self._is_failing = False
         return pause
 
     def _keep_claims(self) -> None:
@@ -127,18 +157,42 @@ class PoolWorker:
 
         Nobody tells a client that its session has expired before it is connected again.
         """
-        now = self._clock.monotonic()
-        if self._connection().connected:
-            self._lost_at = None
-        elif self._lost_at is None:
-            self._lost_at = now
-        elif now >= self._lost_at + self._session_timeout / 3:
-            self._abandon()
+        self._check_connection()
         self._connect()
         sessions = self._connection().sessions
         if sessions != self._sessions:
             self._sessions = sessions
             self._abandon()
+
+    def _check_connection(self) -> None:
+        """Abandon all tasks if there has been no connection for long: the session may end before they do."""
+        now = self._clock.monotonic()
+        if self._connection().connected:
+            self._lost_at = None
+        elif self._lost_at is None:
+            self._lost_at = now
+        elif now >= self._lost_at + self._session_time * _PATIENCE:
+            self._abandon()
+
+    @property
+    def _session_time(self) -> float:
+        """The seconds for which the session survives a silent client: as granted, if that is less than wanted."""
+        granted = self._connection().granted
+        return self._session_timeout if granted is None else min(self._session_timeout, granted)
+
+    def _listen(self) -> None:
+        """Ask ZooKeeper for a sign of life again and again, and note when the last answered question was asked."""
+        while not self._ended.wait(self._session_time * _PATIENCE):
+            asked = self._clock.monotonic()
+            with suppress(ZkdeploymentError):
+                self._pulse()
+                self._heard_at = asked
+
+    def _guard_claims(self) -> None:
+        """Abandon all tasks in time if ZooKeeper is silent, which a cycle may notice after the session's end."""
+        while not self._ended.wait(_GUARD):
+            if self._clock.monotonic() >= self._heard_at + self._session_time * _SILENCE:
+                self._abandon()
 
     def _abandon(self) -> None:
         if self._tasks.busy and not self._tasks.must_end:
@@ -234,14 +288,14 @@ class PoolWorker:
             if removed:
                 get_logger().info("pool-records-pruned", records=removed)
 
-    def _report(self, event: str, problem: str = "", defect: Exception | None = None) -> None:
+    def _report(self, event: str, problem: str = "") -> None:
         """Log a problem when it begins, changes or ends."""
         if problem == self._problems.get(event, ""):
             return
         self._problems[event] = problem
         log = get_logger()
         if problem:
-            log.error(event.partition(":")[0], reason=problem, exc_info=defect)
+            log.error(event.partition(":")[0], reason=problem)
         else:
             log.info("pools-recovered", problem=event)
 

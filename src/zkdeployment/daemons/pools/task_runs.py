@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.errors import ProgramError, error_message
 from zkdeployment.log import get_logger
+from zkdeployment.pools.node import NodeState
 from zkdeployment.pools.playbook_results import MechanismOutcome
 from zkdeployment.pools.results import all_failed, fail_with_keys, finished, session_begun, session_undone
 from zkdeployment.pools.work import TaskKind
@@ -37,6 +39,8 @@ class TaskRuns:
         match task.kind:
             case TaskKind.CONTEXTUALIZE:
                 return self._contextualize(task)
+            case TaskKind.REVOKE:
+                return self._conclude(task, self._without_keys(task, task.nodes))
             case TaskKind.DEPROVISION:
                 return self._deprovision(task)
             case TaskKind.PROVISION:
@@ -84,18 +88,26 @@ class TaskRuns:
         return lambda read: session_undone(task, failures, read, self._clock.now())
 
     def _deprovision(self, task: NodeTask) -> Conclusion:
-        """Remove the keys of tenants, then deprovision the nodes."""
-        mechanism = self.mechanism(task.pool)
-        left = in_parallel([node for node in task.nodes if node.was_lent], mechanism.remove_key)
+        """Remove the keys of tenants that are still on nodes, then deprovision the nodes."""
+        clean = self._without_keys(task, [node for node in task.nodes if node.has_key])
+        failed = [node for node in clean.nodes if node.state is NodeState.FAILED]
+        rest = [node for node in task.nodes if node.id not in {node.id for node in failed}]
+        none = MechanismOutcome((), (), ())
+        outcome = self.mechanism(task.pool).deprovision(task.pool, rest) if rest else none
+        together = MechanismOutcome(
+            (*outcome.nodes, *failed), outcome.deleted, (*outcome.problems, *clean.problems)
+        )
+        return self._conclude(task, together)
+
+    def _without_keys(self, task: NodeTask, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Remove the keys of tenants from nodes; return the nodes, of which some may have failed."""
+        left = in_parallel(nodes, self.mechanism(task.pool).remove_key)
         for number, reason in left.items():
             get_logger().warning("key-not-removed", node=number, reason=reason)
         failed = fail_with_keys(task, left, self._clock.now())
-        rest = [node for node in task.nodes if node.id not in {node.id for node in failed.nodes}]
-        outcome = mechanism.deprovision(task.pool, rest) if rest else MechanismOutcome((), (), ())
-        together = MechanismOutcome(
-            (*outcome.nodes, *failed.nodes), outcome.deleted, (*outcome.problems, *failed.problems)
-        )
-        return self._conclude(task, together)
+        numbers = {node.id for node in failed.nodes}
+        clean = (replace(node, revoked=True) for node in nodes if node.id not in numbers)
+        return replace(failed, nodes=(*clean, *failed.nodes))
 
     def _of(self, task: NodeTask, node: PoolNode) -> PoolMechanism:
         """Return the mechanism of the pool of one node of a session."""

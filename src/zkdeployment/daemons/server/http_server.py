@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from zkdeployment.daemons.server.http_protocol import ConnectionLimits, limited_protocol
+from zkdeployment.model.logins.client_limits import ClientLimits
+
 if TYPE_CHECKING:
     import socket
     import ssl
@@ -20,20 +23,24 @@ _HEADER_LIMIT = 32 * 1024
 
 
 class HttpServer:
-    """Serves an ASGI ``application`` on an open ``listener``, encrypted if ``encryption`` is given."""
+    """Serves an ASGI ``application`` on an open ``listener``, encrypted if ``encryption`` is given.
+
+    ``limits`` are those of its connections.
+    """
 
     def __init__(
         self,
         application: Callable[..., Awaitable[None]],
         listener: socket.socket,
         encryption: ssl.SSLContext | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self._listener = listener
         config = uvicorn.Config(
             application,
             interface="asgi3",
             loop="asyncio",
-            http="h11",
+            http=limited_protocol(limits or ConnectionLimits(ClientLimits().connections_per_address)),
             ws="none",
             lifespan="off",
             log_config=None,

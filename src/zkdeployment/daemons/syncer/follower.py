@@ -66,7 +66,7 @@ class Follower:
     """Runs a cycle every ``interval`` seconds, when woken, and when an operator requests a publication.
 
     ``connect`` opens the session of ``store``, and does nothing if it is open. ``unfinished`` returns a context
-    that marks a cycle as unfinished until it succeeds.
+    that marks a cycle as unfinished until it succeeds. ``record_failure``: see ``CycleFailures``.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a follower depends on
@@ -79,6 +79,7 @@ class Follower:
         notifier: Notifier,
         probe: Probe,
         unfinished: Callable[[], AbstractContextManager[None]] = nullcontext,
+        record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._syncer = syncer
         self._store = store
@@ -90,7 +91,7 @@ class Follower:
         self._backoff = Backoff(first=2.0, most=60.0)
         self._watching = False
         self._request_waits = False
-        self._failures = CycleFailures(FAILURE_KINDS, notifier.status)
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
 
     def run(self, interval: float) -> None:
         """Follow the branch until stopped; raises ``RestartError`` if the ZooKeeper session cannot be restored."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ConflictError, HostFilesError
+from zkdeployment.errors import ConflictError, HostFilesError, RefusedError
 from zkdeployment.intents.approvals import (
     NOTHING_ACCEPTED,
     AcceptanceRecord,
+    ReleaseSnapshot,
     accepted_by_syncer,
     deployment_objection,
     newly_accepted,
@@ -16,6 +17,7 @@ from zkdeployment.intents.approvals import (
 from zkdeployment.intents.publication import awaiting_reports, change_intents, with_final_status
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.log import get_logger
+from zkdeployment.planning.targets.content import service_content
 from zkdeployment.planning.targets.governance import governed_services, read_intents
 
 if TYPE_CHECKING:
@@ -58,12 +60,13 @@ class IntentJudge:
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
         An intent that this syncer accepted counts even if ZooKeeper has lost its record.
         """
-        if not published.intents and not draft.intents and not self._known(published):
+        if not draft.concerns_governance and not published.intents and not self._known(published):
             return None
         before = None
         if published.intents is not None:
             before = {record.intent.subject: record for record in self._store.intents()}
         reviewed = draft.reviewed
+        self._check_releases(draft)
         after = intent_snapshots(reviewed.documents, reviewed.linted.tree)
         objections: dict[IntentSubject, str] = {}
         if self._approvals is not None:
@@ -79,6 +82,20 @@ class IntentJudge:
         awaiting = awaiting_reports(before or {}, after)
         reports = self._reports(awaiting) if awaiting else None
         return change_intents(draft.revision, before, after, services, reports, objections)
+
+    def _check_releases(self, draft: Draft) -> None:
+        """Raise ``RefusedError`` if approvals need a signature and that of a release does not count."""
+        verifier = self._approvals
+        if verifier is None:
+            return
+        for release in draft.governance.releases:
+            content = service_content(release.path, release.target, draft.reviewed.linted.tree)
+            objection = verifier.objection(ReleaseSnapshot(release, content), draft.revision)
+            if objection is not None:
+                raise RefusedError(
+                    f"revision {draft.revision} is not published: the release of {release.path} does not count:"
+                    f" {objection}; release it again with 'zkdeployment intent release {release.path} --key FILE'"
+                )
 
     def accept(self, change: IntentsChange, published: Published, coming: Published) -> None:
         """Record durably what the ``coming`` publication is about to accept; raises ``HostFilesError``.

@@ -20,11 +20,13 @@ from zkdeployment.planning.publishing import (
     require_publishable,
 )
 from zkdeployment.planning.review import Review, review
+from zkdeployment.planning.targets.governance import NO_GOVERNANCE, Governance, read_intents
 from zkdeployment.signing.standing import StandingPublication
 
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Published
+    from zkdeployment.model.publication import Published, Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.request import SyncOptions
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
@@ -76,7 +78,8 @@ class PublicationBuilder:
         if prepared is not None:
             return replace(prepared, repeats=prepared.repeats and may_repeat)
         strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
-        baseline = Baseline.of_live_tree(live, strategy, documents, with_properties=self._signed)
+        governance = NO_GOVERNANCE if snapshot.published.intents is None else self._store.governance()
+        baseline = Baseline.of_live_tree(live, strategy, documents, governance, with_properties=self._signed)
         ordered = ordered_revision(snapshot.published)
         ordered_text = None if ordered is None else self._text_of(ordered)
         completed = ordered_targets(snapshot.published, snapshot.cluster, baseline.targets, reviewed, ordered_text)
@@ -91,7 +94,8 @@ class PublicationBuilder:
     ) -> PreparedPublication | None:
         """Return the publication over the last text; ``None`` if a live node to be changed has drifted."""
         try:
-            drafted = draft(reviewed, Baseline.of_text(last), snapshot, revision=tip)
+            baseline = Baseline.of_text(last, self._left(snapshot.published))
+            drafted = draft(reviewed, baseline, snapshot, revision=tip)
         except TreeError:
             return None  # other live nodes may resolve the conflict
         change, tree = drafted.change, drafted.baseline.live.tree
@@ -104,6 +108,15 @@ class PublicationBuilder:
         versions = {path: node.version for path, node in nodes.items()}
         repeats = is_repetition_of(last, reviewed, drafted, snapshot)
         return PreparedPublication(drafted, snapshot, versions, partial=True, repeats=repeats)
+
+    def published_targets(self, published: Published, reviewed: Review) -> Targets:
+        """Return the targets of the published revision, whose text is ``reviewed``, without withheld services."""
+        governance = Governance(read_intents(reviewed.documents), self._left(published))
+        return reviewed.compilation.under(governance).targets
+
+    def _left(self, published: Published) -> tuple[LeftService, ...]:
+        """Return the services that left governance; nothing is read in a fleet that never had intents."""
+        return () if published.intents is None else self._store.left()
 
     def _exact_text(self, published: Published) -> Review | None:
         """Return the text that the live tree is known to be exactly, if there is one."""

@@ -92,7 +92,8 @@ class StandingSignature:
         reviewed = self._builder.published_text(published)
         if reviewed is None or reviewed.errors:
             return True
-        standing = StandingPublication(*numbers, published.stamp, reviewed.targets, reviewed.documents.strategy())
+        targets = self._builder.published_targets(published, reviewed)
+        standing = StandingPublication(*numbers, published.stamp, targets, reviewed.documents.strategy())
         return self._renew(standing, state.signed if settled else None)
 
     def _ensure_initial(self, state: PublishedState, statement: Statement | None) -> bool:

@@ -24,20 +24,28 @@ if TYPE_CHECKING:
 GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"
 CLUSTER_SCHEMA = "zkdeployment/Cluster/v1"
 
-_TARGET = {
+TARGET: dict[str, Any] = {
     "type": "string",
-    "pattern": r"^\S(.*\S)?$",
-    "description": "a target: a role, a host name or a host id",
+    "pattern": r"^(?!\.{1,2}$)[^-/\s\x00-\x1f\x7f][^/\s\x00-\x1f\x7f]{0,252}$",
+    "description": "a target: a role, a host name or a host id, of at most 253 characters without blanks and /",
+}
+
+NODE_PATH: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"^(/[^/\s]+)+$",
+    "description": "the path of a node, as in /p1/shop/front",
+}
+
+DIGEST: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"^sha256:[0-9a-f]{64}$",
+    "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
 }
 
 _PATHS = {
     "type": "array",
     "minItems": 1,
-    "items": {
-        "type": "string",
-        "pattern": r"^(/[^/\s]+)+$",
-        "description": "the path of a node, as in /p1/shop/front",
-    },
+    "items": NODE_PATH,
     "description": "a list of at least one path, as in [/p1/shop/front]",
 }
 
@@ -77,11 +85,7 @@ _GROUP_FORM = mapping_form(
                 },
                 "approval": mapping_form(
                     {
-                        "content": {
-                            "type": "string",
-                            "pattern": "^sha256:[0-9a-f]{64}$",
-                            "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
-                        },
+                        "content": DIGEST,
                         "by": TEXT,
                     },
                     {"reason": TEXT, "signature": TEXT},
@@ -94,7 +98,7 @@ _GROUP_FORM = mapping_form(
 
 _CLUSTER_FORM = mapping_form(
     {
-        "metadata": mapping_form({"provider": PLAIN_NAME, "name": _TARGET}, {}),
+        "metadata": mapping_form({"provider": PLAIN_NAME, "name": TARGET}, {}),
         "data": mapping_form(
             {
                 "network-intents": _parts("a mapping of network intents to lists of paths"),

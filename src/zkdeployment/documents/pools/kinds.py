@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "zkdeployment/Pools/v1"
 
+#: The largest level of a pool, and the largest quota.
+MOST_COUNTED = 100_000
+
 #: The levels of mappings and lists in the values that only templates and playbooks read.
 _DEEPEST_VALUE = 6
 
@@ -50,7 +53,12 @@ _DURATION = {
     ],
     "description": "seconds, or a duration as in 6h or 1h30m",
 }
-_COUNT = {"type": "integer", "minimum": 1, "description": "a whole number above 0"}
+_COUNT = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": MOST_COUNTED,
+    "description": f"a whole number above 0, at most {MOST_COUNTED}",
+}
 _VALUES = {"type": "object", "additionalProperties": _any_value(), "description": "a mapping of names to values"}
 
 _PLAYBOOK = mapping_form(

@@ -21,10 +21,15 @@ def extended_names(values: PoolValues) -> tuple[str, ...]:
 
 def merged_pool(name: str, pools: Mapping[str, PoolValues]) -> dict[str, Any]:
     """Return the values of a pool, merged with those that it extends; raises ``ExtensionError``."""
-    return _merged(name, pools, ())
+    return _merged(name, pools, (), {})
 
 
-def _merged(name: str, pools: Mapping[str, PoolValues], below: tuple[str, ...]) -> dict[str, Any]:
+def _merged(
+    name: str, pools: Mapping[str, PoolValues], below: tuple[str, ...], done: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the values of a pool; ``done`` are those of the pools that were merged before."""
+    if name in done:
+        return done[name]
     if name in below:
         raise ExtensionError(f"the pool extends itself: {' -> '.join((*below, name))}")
     own = pools[name]
@@ -33,8 +38,9 @@ def _merged(name: str, pools: Mapping[str, PoolValues], below: tuple[str, ...]) 
         if other not in pools:
             known = ", ".join(sorted(pools.keys() - {name})) or "none"
             raise ExtensionError(f"there is no pool {other!r}; the others are: {known}")
-        merged = _deep_merge(merged, _merged(other, pools, (*below, name)))
-    return _deep_merge(merged, {key: value for key, value in own.items() if key != "extends"})
+        merged = _deep_merge(merged, _merged(other, pools, (*below, name), done))
+    done[name] = _deep_merge(merged, {key: value for key, value in own.items() if key != "extends"})
+    return done[name]
 
 
 def _deep_merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:

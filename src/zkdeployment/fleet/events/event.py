@@ -31,6 +31,10 @@ class EventKind(Enum):
     RESET = "reset"  # events were lost, or were too many: load everything again
 
 
+#: The kinds of events that concern the stream of one client. All other kinds are about the fleet and its pools.
+STREAM_KINDS = frozenset({EventKind.FEED, EventKind.RESET})
+
+
 @dataclass(frozen=True, slots=True)
 class FleetEvent:
     """One event: its kind, the id of its subject, and a small body.

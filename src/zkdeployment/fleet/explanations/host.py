@@ -135,8 +135,18 @@ def _explain_absent(
         (
             "on the host: systemctl status zkdeployment-agent; journalctl -u zkdeployment-agent",
             f"if the host is gone for good: remove it from the tree, then 'zkdeployment forget {name}'",
+            *_advice_on_kept_locks(locks, name if known is None else known.identity.id),
         ),
     )
+
+
+def _advice_on_kept_locks(locks: Sequence[Lock], host_id: str) -> Iterator[str]:
+    for lock in locks:
+        if lock.work is not None and lock.work.kept and lock.work.host_id == host_id:
+            yield (
+                f"{lock} is kept for the host: if the host is gone for good, or its script does not run any more,"
+                f" zkdeployment locks release {lock.name} --reason TEXT"
+            )
 
 
 def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: str, now: float) -> Iterator[str]:
@@ -148,11 +158,11 @@ def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: 
     for lock in locks:
         if lock.work is not None and not ids.isdisjoint({lock.work.host_id, lock.work.host_name}):
             yield f"the host was at {lock.work.step} {ago(lock.work.since, now)}"
-        for place, contender in enumerate(lock.contenders):
+        for contender in () if lock.holder is None else (lock.holder, *lock.waiting):
             if contender.host_id in ids:
-                verb = "has held" if place == 0 else "has waited for"
+                verb = "has held" if contender == lock.holder else "has waited for"
                 duration = age(now - contender.since)
-                yield f"the host {verb} {lock} for {duration}; {_others(len(lock.contenders) - 1)}"
+                yield f"the host {verb} {lock} for {duration}; {_others(len(lock.waiting))}"
 
 
 def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:

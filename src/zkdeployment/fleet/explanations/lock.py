@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.host import Host
-    from zkdeployment.model.lock import Lock
+    from zkdeployment.model.lock import Contender, Lock
     from zkdeployment.model.work import LockedWork
 
 
@@ -22,16 +22,14 @@ def explain_wait_for_lock(
 ) -> Explanation | None:
     """Explain the lock that a host waits for, if any: a host waits for one lock at a time."""
     for lock in locks:
-        places = [
-            place for place, contender in enumerate(lock.contenders) if contender.host_id == host.identity.id
-        ]
-        if not places:
+        contender = next((one for one in lock.contenders if one.host_id == host.identity.id), None)
+        if contender is None:
             continue
         left = lock.abandoned_work
         if left is not None and left.host_id != host.identity.id:
             return _explain_lock_delay(lock, left, host, now)
-        if places[0] > 0:
-            return _explain_queue(snapshot, lock, host, places[0], now)
+        if lock.holder is not None and contender in lock.waiting:
+            return _explain_queue(snapshot, lock, lock.holder, contender, host, now)
     return None
 
 
@@ -50,13 +48,23 @@ def _explain_lock_delay(lock: Lock, left: LockedWork, host: Host, now: float) ->
     )
 
 
-def _explain_queue(snapshot: FleetSnapshot, lock: Lock, host: Host, place: int, now: float) -> Explanation:
-    holder = lock.contenders[0]
+def _explain_queue(
+    snapshot: FleetSnapshot, lock: Lock, holder: Contender, waiting: Contender, host: Host, now: float
+) -> Explanation:
+    place = 1 + lock.waiting.index(waiting)
     holding = next((host for host in snapshot.hosts if host.identity.id == holder.host_id), None)
-    waited = age(now - lock.contenders[place].since)
-    facts = [f"the host is number {place} of {len(lock.contenders) - 1} in the queue and has waited for {waited}"]
+    waited = age(now - waiting.since)
+    facts = [f"the host is number {place} of {len(lock.waiting)} in the queue and has waited for {waited}"]
     advice = [f"'zkdeployment why {holder.host_id}' shows what the holder is doing"] if holder.host_id else []
-    if lock.work is not None:
+    if lock.is_kept and lock.work is not None:
+        facts.append(f"the lock is kept for the holder, which has not completed {lock.work.step}")
+        if holding is None:
+            facts.append("the holder is not registered: the lock stays kept until that host is back")
+        advice.append(
+            "if the holder never comes back, or is in the way: make sure that its script does not run, then"
+            f" zkdeployment locks release {lock.name} --reason TEXT"
+        )
+    elif lock.work is not None:
         facts.append(f"the holder is at {lock.work.step}")
     elif holding is not None and holding.step is not None:
         facts.append(f"the holder is at: {holding.step}")

@@ -6,8 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-#: The kinds of events (``EventKind``) that a webhook can choose.
-WEBHOOK_KINDS = ("host", "publication", "rollout", "stop", "intent", "session", "node", "pool")
+from zkdeployment.fleet.events.event import STREAM_KINDS, EventKind
+
+#: The kinds of events that a webhook can choose: all that do not concern the stream of one client.
+WEBHOOK_KINDS = tuple(kind.value for kind in EventKind if kind not in STREAM_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

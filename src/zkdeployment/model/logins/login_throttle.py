@@ -1,9 +1,11 @@
-"""Slows down guessing of keys: how long a client waits after failed logins, by user name and by address."""
+"""Slows down guessing of keys: how long clients at an address wait after failed logins.
+
+Failures are not counted by user name: who guesses the key of a user must not keep the user out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
@@ -17,25 +19,11 @@ FORGOTTEN_AFTER = 900.0
 _NETWORK_BITS = 64
 
 
-class ThrottleKind(Enum):
-    """The subject for which failed logins are counted; the value is its name in ZooKeeper."""
+#: Failures without a wait: many people may share one address. The wait doubles with each further failure.
+FREE_FAILURES = 20
 
-    NAME = "name"
-    ADDRESS = "address"
-
-
-@dataclass(frozen=True, slots=True)
-class ThrottleRule:
-    """The failures without a wait, and the longest wait in seconds; the wait doubles with each failure."""
-
-    free: int
-    longest: float
-
-
-#: A name is throttled mildly, as anybody can have it throttled. Many people may share one address.
-RULES = {ThrottleKind.NAME: ThrottleRule(5, 30.0), ThrottleKind.ADDRESS: ThrottleRule(20, 300.0)}
-
-LONGEST_WAIT = max(rule.longest for rule in RULES.values())
+#: The longest wait in seconds.
+LONGEST_WAIT = 300.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,12 +34,11 @@ class FailureCount:
     last: float
 
 
-def seconds_to_wait(kind: ThrottleKind, failures: FailureCount | None, now: float) -> float:
+def seconds_to_wait(failures: FailureCount | None, now: float) -> float:
     """Return the seconds until another attempt is accepted; 0 if it is accepted at ``now``."""
-    rule = RULES[kind]
-    if failures is None or is_forgotten(failures, now) or failures.count < rule.free:
+    if failures is None or is_forgotten(failures, now) or failures.count < FREE_FAILURES:
         return 0.0
-    pause: float = min(rule.longest, 2.0 ** min(failures.count - rule.free, 30))
+    pause: float = min(LONGEST_WAIT, 2.0 ** min(failures.count - FREE_FAILURES, 30))
     return min(pause, max(0.0, failures.last + pause - now))
 
 
@@ -60,12 +47,12 @@ def after_failure(failures: FailureCount | None, now: float) -> FailureCount:
     return FailureCount(1 if failures is None or is_forgotten(failures, now) else failures.count + 1, now)
 
 
-def after_success(kind: ThrottleKind, failures: FailureCount | None) -> FailureCount | None:
+def after_success(failures: FailureCount | None) -> FailureCount | None:
     """Return the count after an attempt that was counted as a failure in advance succeeded.
 
-    A success clears the name. An address keeps its other failures: who has one key could clear it at will.
+    The other failures stay: who has one key could clear them at will.
     """
-    if kind is ThrottleKind.NAME or failures is None or failures.count <= 1:
+    if failures is None or failures.count <= 1:
         return None
     return FailureCount(failures.count - 1, failures.last)
 

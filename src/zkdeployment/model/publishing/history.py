@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.history import HostResult, number
 from zkdeployment.model.origin import Origin
+from zkdeployment.unknown_keys import no_keys, unknown_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,26 @@ if TYPE_CHECKING:
 #: The largest number of problems of a refusal that are kept, and of characters of each.
 MOST_PROBLEMS = 20
 MAX_PROBLEM_LENGTH = 500
+
+#: The keys of the record of a publication.
+_KEYS = frozenset(
+    {
+        "revision",
+        "time",
+        "sequence",
+        "since",
+        "author",
+        "subject",
+        "committed",
+        "signer",
+        "forced_by",
+        "reason",
+        "hosts",
+        "excluded",
+        "results",
+        "left_out",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,7 @@ class PublicationRecord:
     excluded: int = 0
     results: Mapping[str, HostResult] = field(default_factory=dict)
     left_out: int = 0
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
     since: int = 0
 
     @property
@@ -133,6 +155,7 @@ class PublicationRecord:
             excluded=int(number(properties.get("excluded"))),
             results={result.host_id: result for result in results},
             left_out=int(number(properties.get("left_out"))),
+            unknown=unknown_keys(properties, _KEYS),
         )
 
 

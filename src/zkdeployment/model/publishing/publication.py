@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.publication import OrderEntry, Published, Targets
     from zkdeployment.model.publishing.history import PublicationRecord
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.tree_change import TreeChange
     from zkdeployment.model.strategy import Strategy
 
@@ -40,8 +41,9 @@ class Publication:
     rollout; ``None`` means all hosts at once. ``repeats``: the text, the targets and the strategy are the same as
     in the previous publication, so hosts have nothing to do. ``leftovers`` are the top-level nodes of unfinished
     publications that stay because of ephemeral nodes below them. ``withheld`` has the path of each service that
-    is not deployed because of the state of its intent, with the target. ``intents`` is the number of intents of
-    the revision. ``order`` has the services that other deployments wait for, by path.
+    is not deployed because of the state of its intent, with the target. ``left`` are the services that left the
+    governance of their intents. ``intents`` is the number of intents of the revision. ``order`` has the services
+    that other deployments wait for, by path.
     """
 
     revision: Revision
@@ -58,6 +60,7 @@ class Publication:
     managed: frozenset[str] = frozenset()
     leftovers: frozenset[str] = frozenset()
     withheld: frozenset[tuple[str, str]] = frozenset()
+    left: tuple[LeftService, ...] = ()
     intents: int = 0
     sequence: int = 0
     record: PublicationRecord | None = None

@@ -55,7 +55,7 @@ def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -
         return None
     try:
         wanted = wanted_for(known.identity, targets)
-        steps = plan(wanted.assignments, known.inventory, wanted.controller)
+        steps = plan(wanted.assignments, known.inventory, wanted.controller, identity=known.identity)
     except (TreeError, HostFilesError):
         return None
     controller = () if wanted.controller is None else (wanted.controller,)

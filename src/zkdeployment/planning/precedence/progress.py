@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: All hosts together then read about as often, however many wait.
 _SHORTEST, _LONGEST, _FOR_EACH = 5.0, 300.0, 0.06
 
+_PUBLISH = "publish the revision again with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
+
 
 @dataclass(frozen=True)
 class OrderProgress:
@@ -24,7 +26,7 @@ class OrderProgress:
     ``finished`` are the hosts that have deployed the service, or have the whole publication; ``registered`` are
     the other expected hosts that are registered or assumed to be restarting. ``names`` are the names of some
     unfinished hosts by id. ``failed`` are the hosts that will not deploy the service in the present rollout, with
-    the reason.
+    the reason. ``is_lost``: the entry is missing, although its publication is the last one.
     """
 
     entry: OrderEntry
@@ -32,6 +34,7 @@ class OrderProgress:
     registered: frozenset[str] = frozenset()
     names: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class OrderWait:
     failure: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.missing)
+        return bool(self.missing or self.failure)
 
     @property
     def step(self) -> str:
@@ -59,8 +62,12 @@ def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_fai
 
     Hosts that are not registered are not waited for. But at least one host has to have the service if one of them
     was registered when the publication was made, and before it is undeployed in any case. With
-    ``ignores_failures`` hosts that failed are not waited for.
+    ``ignores_failures`` hosts that failed are not waited for. A lost entry is a failure.
     """
+    if progress.is_lost:
+        return OrderWait(
+            path, failure=f"ZooKeeper has lost which hosts deploy {path} before this host; {_PUBLISH}"
+        )
     expected = progress.entry.gaining if gaining else progress.entry.hosts
     unfinished = [host_id for host_id in expected if host_id not in progress.finished]
     missing = [host_id for host_id in unfinished if host_id in progress.registered]

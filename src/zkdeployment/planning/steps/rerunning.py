@@ -48,7 +48,8 @@ def markers_by_deployment(inventory: Inventory) -> Mapping[tuple[str, Deployment
 
 def reason_to_run(assignment: Assignment, marker: Marker, difference: SoftwareDifference) -> str:
     """Return why a recorded deployment is run again."""
-    return why_deployed_again(assignment, marker, _software_changes(assignment, marker, difference))
+    changes = _software_changes(assignment, marker, difference)
+    return why_deployed_again(assignment, marker, changes, difference.wanted.identity)
 
 
 def _is_unchanged(assignment: Assignment, marker: Marker | None, difference: SoftwareDifference) -> bool:
@@ -57,7 +58,8 @@ def _is_unchanged(assignment: Assignment, marker: Marker | None, difference: Sof
         return False
     deployed = (marker.package, marker.version, marker.subtype, marker.properties)
     wanted = (assignment.package, assignment.version, assignment.subtype, assignment.properties)
-    return deployed == wanted and not _software_changes(assignment, marker, difference)
+    is_same_host = difference.wanted.identity in {None, marker.identity}
+    return deployed == wanted and is_same_host and not _software_changes(assignment, marker, difference)
 
 
 def without_software_of(unchanged: Collection[Deployment], difference: SoftwareDifference) -> SoftwareDifference:
@@ -104,7 +106,9 @@ def installed_packages(assignment: Assignment, packages: Packages) -> tuple[str,
 
 def without_record(marker: Marker | None) -> Marker | None:
     """Return a marker without its record of what was deployed; ``None`` if it has no record."""
-    return None if marker is None or marker.properties is None else replace(marker, properties=None, packages=())
+    if marker is None or marker.properties is None:
+        return None
+    return replace(marker, properties=None, packages=(), identity=None)
 
 
 def _listed(packages: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Marker, Package
 
 #: The reason of a deployment of which nothing changed.
@@ -41,9 +42,17 @@ def why_undeployed(marker: Marker, wanted: Iterable[Assignment]) -> str:
 #: ``rerun = 'always'``, by an earlier release, or not completely.
 RECORD_MISSING = "run again, because its marker does not record its properties"
 
+#: The reason of a deployment that an agent recorded which did not record the identity of its host.
+IDENTITY_MISSING = "run again, because its marker does not record the id, name and role of the host"
 
-def why_deployed_again(assignment: Assignment, marker: Marker, package_changes: Sequence[str]) -> str:
-    """Return why a recorded deployment runs again; ``package_changes`` are those of its packages, as sentences."""
+
+def why_deployed_again(
+    assignment: Assignment, marker: Marker, package_changes: Sequence[str], identity: Identity | None = None
+) -> str:
+    """Return why a recorded deployment runs again; ``package_changes`` are those of its packages, as sentences.
+
+    ``identity`` is that of the host, ``None`` if it does not matter.
+    """
     if marker.package is not None and marker.package != assignment.package:
         return f"package changed from {marker.package} to {assignment.package}"
     if marker.version is not None and assignment.version is not None and marker.version != assignment.version:
@@ -56,7 +65,17 @@ def why_deployed_again(assignment: Assignment, marker: Marker, package_changes: 
         return RUN_AGAIN
     if marker.properties is None:
         return RECORD_MISSING
-    return RUN_AGAIN if marker.properties == assignment.properties else "properties changed"
+    if marker.properties != assignment.properties:
+        return "properties changed"
+    if identity is None or identity == marker.identity:
+        return RUN_AGAIN
+    return IDENTITY_MISSING if marker.identity is None else _identity_change(marker.identity, identity)
+
+
+def _identity_change(before: Identity, after: Identity) -> str:
+    pairs = (("id", before.id, after.id), ("name", before.name, after.name), ("role", before.role, after.role))
+    changes = (f"{what} from {old or 'none'} to {new or 'none'}" for what, old, new in pairs if old != new)
+    return f"the host changed its {', '.join(changes)}"
 
 
 def package_change(name: str, version: str | None, installed: Sequence[Package]) -> str:

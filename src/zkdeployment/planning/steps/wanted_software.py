@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.model.deployment import Assignment
+    from zkdeployment.model.host import Identity
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,21 @@ class PackageNeed:
 class WantedSoftware:
     """The assignments of a host that have instances, sorted by path, its role controller, and what these need.
 
-    ``checkouts`` maps the names of checkouts, with that of the controller, to their versions. ``needs`` maps the
-    names of packages, without that of the controller, to what the assignments need of them.
+    ``identity`` is that of the host, ``None`` if it does not matter. ``checkouts`` maps the names of
+    checkouts, with that of the controller, to their versions. ``needs`` maps the names of packages, without
+    that of the controller, to what the assignments need of them.
     """
 
     assignments: tuple[Assignment, ...]
     controller: Assignment | None
     checkouts: Mapping[str, str]
     needs: Mapping[str, PackageNeed]
+    identity: Identity | None = None
 
     @classmethod
-    def of(cls, wanted: Iterable[Assignment], controller: Assignment | None) -> WantedSoftware:
+    def of(
+        cls, wanted: Iterable[Assignment], controller: Assignment | None, identity: Identity | None = None
+    ) -> WantedSoftware:
         """Return the software of these assignments, which are free of conflicts, and of the controller."""
         assignments = sorted(
             (assignment for assignment in wanted if assignment.n), key=lambda assignment: assignment.path
@@ -46,7 +51,7 @@ class WantedSoftware:
             if assignment.version and is_checkout(assignment.version)
         }
         packaged = [assignment for assignment in assignments if assignment.package not in checkouts]
-        return cls(tuple(assignments), controller, checkouts, _needs(packaged))
+        return cls(tuple(assignments), controller, checkouts, _needs(packaged), identity)
 
     @property
     def applications(self) -> frozenset[str]:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.planning.precedence.circles import order_problems
 from zkdeployment.planning.services import services
 from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.planning.targets.conflicts import target_conflicts
-from zkdeployment.planning.targets.governance import (
-    governed_services,
-    published_intents,
-    withheld_services,
-)
+from zkdeployment.planning.targets.governance import NO_GOVERNANCE, Governance
 from zkdeployment.planning.targets.withheld import without_withheld
 from zkdeployment.tree.diff import apply_change
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from zkdeployment.documents.intents.values import Intent
-    from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets
@@ -66,6 +60,11 @@ class Compilation:
         names = renewal.names if renewal is not None and is_known else {*before, *after}
         return frozenset(name for name in names if before.get(name) != after.get(name))
 
+    def under(self, governance: Governance) -> Compilation:
+        """Return the compilation of the same tree, which has no problems, under another governance."""
+        withheld = governance.withheld(self.whole)
+        return replace(self, withheld=withheld, targets=without_withheld(self.whole, withheld))
+
 
 @dataclass(frozen=True, slots=True)
 class Recompilation:
@@ -78,7 +77,7 @@ class Recompilation:
 
 def compile_tree(
     tree: Tree,
-    intents: Collection[Intent] = (),
+    governance: Governance = NO_GOVERNANCE,
     *,
     since: Recompilation | None = None,
     with_properties: bool = False,
@@ -90,7 +89,7 @@ def compile_tree(
     renewal = None
     if since is not None and not since.last.problems:
         last = since.last
-        checks_conflicts = not intents and not last.withheld
+        checks_conflicts = not governance and not last.withheld
         whole, problems, names = recompile_targets(
             tree,
             since.before,
@@ -102,12 +101,12 @@ def compile_tree(
         renewal = Renewal(last.whole, names)
         ordered = last.ordered - set(_services(last.whole, names)) | _ordered(whole, names)
     else:
-        checks_conflicts = not intents
+        checks_conflicts = not governance
         whole, problems = compile_targets(tree, checks_conflicts=checks_conflicts, with_properties=with_properties)
         ordered = _ordered(whole, whole)
     if ordered:
         problems = (*problems, *order_problems(whole, services(tree)))
-    withheld = withheld_services(intents, governed_services(intents, whole)) if intents else frozenset()
+    withheld = governance.withheld(whole)
     targets = without_withheld(whole, withheld)
     if not checks_conflicts:
         problems = (*problems, *target_conflicts(targets, targets))
@@ -124,9 +123,6 @@ def _ordered(targets: Targets, names: Iterable[str]) -> frozenset[str]:
     return frozenset(path for path, one in assigned.items() if one.after or one.undeploys_last)
 
 
-def withheld_after(
-    tree: Tree, change: TreeChange, documents: PublishedDocuments
-) -> frozenset[ServiceTarget] | None:
-    """Return the services that published intents withhold in a tree after a change; ``None`` without intents."""
-    intents = published_intents(documents)
-    return compile_tree(apply_change(tree, change), intents).withheld if intents else None
+def withheld_after(tree: Tree, change: TreeChange, published: Governance) -> frozenset[ServiceTarget] | None:
+    """Return the services that are withheld in a tree after a change; ``None`` without any governance."""
+    return compile_tree(apply_change(tree, change), published).withheld if published else None

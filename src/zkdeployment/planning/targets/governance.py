@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.tree import Tree
     from zkdeployment.planning.targets.withheld import ServiceTarget
 
@@ -51,14 +53,46 @@ class GovernanceFault:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """The intents of a revision, and the services that left the governance of earlier ones."""
+
+    intents: tuple[Intent, ...] = ()
+    left: tuple[LeftService, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.intents or self.left)
+
+    def withheld(self, whole: Targets) -> frozenset[ServiceTarget]:
+        """Return the services of the ``whole`` tree's targets that are not deployed."""
+        withheld = withheld_services(self.intents, governed_services(self.intents, whole)) if self.intents else ()
+        return frozenset((*withheld, *self._left_withheld(whole)))
+
+    def _left_withheld(self, whole: Targets) -> Iterator[ServiceTarget]:
+        """Yield the services that stay withheld after they left governance, and that no intent has now."""
+        left: dict[str, list[LeftService]] = defaultdict(list)
+        for one in self.left:
+            if one.is_withheld:
+                left[one.path].append(one)
+        owners = _Owners(self.intents)
+        for target, assignments in whole.items() if left else ():
+            for assignment in assignments:
+                path = assignment.path
+                if any(one.covers(path, target) for one in left.get(path, ())) and not owners.of(path, target):
+                    yield path, target
+
+
+NO_GOVERNANCE = Governance()
+
+
 def read_intents(documents: Documents) -> tuple[Intent, ...]:
     """Return the groups and the clusters of a revision."""
     return (*documents.of(GROUP).values(), *documents.of(CLUSTER).values())
 
 
-def published_intents(documents: PublishedDocuments) -> tuple[Intent, ...]:
-    """Return the groups and the clusters that were published."""
-    return (*documents.of(GROUP).values(), *documents.of(CLUSTER).values())
+def published_governance(documents: PublishedDocuments, left: Iterable[LeftService]) -> Governance:
+    """Return the groups and the clusters that were published, with the services that left governance."""
+    return Governance((*documents.of(GROUP).values(), *documents.of(CLUSTER).values()), tuple(left))
 
 
 def governed_services(
@@ -84,6 +118,11 @@ def governing_intents(intents: Iterable[Intent], services: Iterable[ServiceTarge
     """Return the intent that governs each of some services for a target; services without one are left out."""
     owners = _Owners(intents)
     return {(path, target): found[0].intent for path, target in services if (found := owners.of(path, target))}
+
+
+def is_governed(intents: Iterable[Intent], path: str, target: str | None) -> bool:
+    """Whether an intent governs a service for a target; ``None``: for all targets."""
+    return bool(_Owners(intents).of(path, target))
 
 
 def withheld_services(
@@ -149,8 +188,11 @@ class _Owners:
                 for position, path in enumerate(paths):
                     self._by_path.setdefault(path, []).append(_Owner(intent, app, position))
 
-    def of(self, path: str, target: str) -> list[_Owner]:
-        """Return what governs a service for a target, each intent once, the widest path first."""
+    def of(self, path: str, target: str | None) -> list[_Owner]:
+        """Return what governs a service for a target, each intent once, the widest path first.
+
+        ``None`` stands for all targets.
+        """
         found: dict[IntentSubject, _Owner] = {}
         for above in _paths_to(path):
             for owner in self._by_path.get(above, ()):

@@ -1,13 +1,11 @@
-"""The limit of the bodies of requests."""
+"""The limits of the bodies of requests: their length, and the bounds of JSON in them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from fastapi import Request
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from zkdeployment.json_bounds import TOO_DEEP, json_problem
+from zkdeployment.web.access.cross_site import SAFE_METHODS
 
 #: Bytes; the longest bodies are documents.
 BODY_LIMIT = 1 << 20
@@ -32,3 +30,17 @@ class BodyLimit:
             return message
 
         await self._application(scope, count, send)
+
+
+async def check_json(request: Request) -> None:
+    """Answer 422 to a request whose body is JSON beyond the bounds; its route judges a body that is no JSON."""
+    if request.method in SAFE_METHODS or "json" not in request.headers.get("Content-Type", "").lower():
+        return
+    try:
+        problem = json_problem(await request.json())
+    except RecursionError:
+        problem = TOO_DEEP
+    except ValueError:
+        return
+    if problem is not None:
+        raise HTTPException(422, f"body: {problem}")

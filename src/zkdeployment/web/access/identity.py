@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBasic, HTTPBasicCredentials
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from zkdeployment.errors import UnreachableError
@@ -17,6 +18,7 @@ from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access.cookies import session_token
 from zkdeployment.web.access.cross_site import SAFE_METHODS
 from zkdeployment.web.access.known_sessions import known_sessions
+from zkdeployment.web.access.login_turns import login_turns
 from zkdeployment.web.access.proxies import proxied_user
 from zkdeployment.web.dependencies import Adapters, check_connection
 
@@ -38,17 +40,18 @@ _STATUSES = {
 }
 
 
-def identify(
+async def identify(
     request: Request, adapters: Adapters, credentials: Annotated[HTTPBasicCredentials | None, Security(_basic)]
 ) -> User:
     """Return the user who sent a request; answer 401, 403 or 429 if there is none."""
     if credentials is None:
-        user = _user_of_session(request, adapters)
+        user = await run_in_threadpool(_user_of_session, request, adapters)
         if user.identity == PROXY_IDENTITY and not _is_still_proxied(request, user):
             raise HTTPException(401, f"the proxy no longer confirms the user {user}", _challenge(request))
     else:
-        check_connection(adapters)
-        outcome = adapters.logins.verify(credentials.username, credentials.password, client_address(request))
+        check_connection(adapters, waits=request.method not in SAFE_METHODS)
+        turns, address = login_turns(request), client_address(request)
+        outcome = await turns.verify(adapters, credentials.username, credentials.password, address)
         if isinstance(outcome, LoginRefusal):
             status = login_status(outcome)
             challenge = _challenge(request) if status == 401 else {}
@@ -80,7 +83,7 @@ def _user_of_session(request: Request, adapters: ServerAdapters) -> User:
     user = None
     if token is not None:
         try:
-            check_connection(adapters)
+            check_connection(adapters, waits=request.method not in SAFE_METHODS)
             user = adapters.logins.session_user(token)
         except UnreachableError:
             # A person who has logged in may still read the data of the service.

@@ -27,8 +27,8 @@ from zkdeployment.web.models.acts import ReasonedRequest
 from zkdeployment.web.models.checks import (
     CheckBody,
     CheckDocument,
-    CheckInstanceBody,
     CheckInstancesBody,
+    CheckInstanceView,
     ChecksBody,
     CheckSummaryBody,
 )
@@ -80,7 +80,7 @@ def list_instances(
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
 
 
-@router.get("/instances/{uuid}", response_model=CheckInstanceBody)
+@router.get("/instances/{uuid}", response_model=CheckInstanceView)
 def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) -> Response:
     """Return a check instance with all its versions, their states, reasons and times."""
     checks = adapters.operator_checks
@@ -90,7 +90,7 @@ def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) 
     return JSONResponse(with_schema("check-instance", body))
 
 
-@router.post("/instances/{uuid}/retry", response_model=CheckInstanceBody)
+@router.post("/instances/{uuid}/retry", response_model=CheckInstanceView)
 def retry_instance(
     adapters: ConnectedAdapters, user: Operator, uuid: InstanceId, request: ReasonedRequest | None = None
 ) -> Response:

@@ -6,10 +6,11 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.fleet.events.event import EventKind
+from zkdeployment.web.access.cookies import site_of
 from zkdeployment.web.access.rights import PoolReader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.error_responses import ERRORS, RETRY_AFTER
-from zkdeployment.web.streams.event_hub import MOST_STREAMS, EventHub
+from zkdeployment.web.streams.event_hub import hub_of
 from zkdeployment.web.streams.event_stream import EventStream
 from zkdeployment.web.streams.reader_permission import subscriber_for
 
@@ -37,11 +38,15 @@ async def read_events(
     The data of an event are a JSON object with the ``id`` of what changed and a few facts. The first event,
     `feed`, has the age of the service's data. After `reset`, load everything again.
     """
-    hub: EventHub = request.app.state.event_hub
+    hub = hub_of(request)
     adapters.feed.snapshot()  # answers 503 before the first reading
-    if hub.streams >= MOST_STREAMS:
+    subscriber = subscriber_for(request, user, adapters)
+    if not hub.has_room(subscriber, site_of(request).limits):
         raise HTTPException(
-            503, "the service has too many event streams; try again later", {"Retry-After": str(RETRY_AFTER)}
+            503,
+            f"there are too many event streams of the user {user}, of its address, or in all; close some, and try"
+            " again later",
+            {"Retry-After": str(RETRY_AFTER)},
         )
     resume = after if last_event_id is None else last_event_id
-    return EventStream(hub, subscriber_for(request, user, adapters), resume=resume, kinds=kinds)
+    return EventStream(hub, subscriber, resume=resume, kinds=kinds)

@@ -69,7 +69,9 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
         explanation = explanation.with_output(adapters.operator.fleet.failure_output(registered.identity.id))
     if (identity := find_identity(fleet, host)) is not None:
         feed = adapters.feed
-        explanation = explanation.with_facts(withheld_from_host(identity, feed.withheld(), feed.intents))
+        explanation = explanation.with_facts(
+            withheld_from_host(identity, feed.withheld(), feed.intents, feed.left())
+        )
         findings = adapters.operator_checks.findings([identity.id], time.time())
         explanation = explanation.with_checks(findings)
     return JSONResponse(with_schema("why", explanation.to_json()))

@@ -28,6 +28,9 @@ SubjectName = Annotated[str, Path(max_length=500)]
 #: The reason of an act whose request has another body, or none.
 ReasonParameter = Annotated[OptionalReason, Query()]
 
+#: Whether a new intent adopts the services that it governs.
+AdoptParameter = Annotated[bool, Query(description="Whether the intent adopts its services as they are deployed.")]
+
 #: The response to an act that changes nothing.
 UNCHANGED: dict[int | str, dict[str, Any]] = {
     200: {"model": CommitReference, "description": "There was nothing to change."}

@@ -11,6 +11,7 @@ from zkdeployment.web.access.rights import Operator, Reader
 from zkdeployment.web.api.intent_answers import (
     CLUSTER_NAMES,
     UNCHANGED,
+    AdoptParameter,
     ReasonParameter,
     StatusParameters,
     SubjectName,
@@ -47,10 +48,13 @@ def create_cluster(
     provider: SubjectName,
     document: ClusterDocument,
     reason: ReasonParameter = "",
+    adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
 ) -> CommitReference:
-    """Add a cluster, whose name is in its metadata. The cluster is Created."""
+    """Add a cluster, whose name is in its metadata; it is Created, or adopts deployed services as they are."""
     check_new_state(document)
     intent = requested_intent(document, {"provider": provider})
+    if adopt:
+        return refer_to(intent_acts.adopt(adapters, user, intent.subject, reason, intent=intent))
     return refer_to(intent_acts.create(adapters, user, intent, reason))
 
 
@@ -85,6 +89,18 @@ def remove_cluster(
 ) -> CommitReference:
     """Remove a cluster of which nothing is deployed."""
     return refer_to(intent_acts.remove(adapters, user, cluster, reason))
+
+
+@router.post("/{name}/adopt", status_code=202)
+def adopt_cluster(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    cluster: Annotated[IntentSubject, Depends(_cluster)],
+    request: ReasonedRequest | None = None,
+) -> CommitReference:
+    """Put deployed services under a cluster whose document the branch has, without a change on hosts."""
+    reason = "" if request is None else request.reason
+    return refer_to(intent_acts.adopt(adapters, user, cluster, reason))
 
 
 @router.post("/{name}/apply", status_code=202)

@@ -11,6 +11,7 @@ from zkdeployment.web.access.rights import Operator, Reader
 from zkdeployment.web.api.intent_answers import (
     GROUP_NAMES,
     UNCHANGED,
+    AdoptParameter,
     ReasonParameter,
     StatusParameters,
     SubjectName,
@@ -69,10 +70,13 @@ def create_group(
     app: CompositeApp,
     document: GroupDocument,
     reason: ReasonParameter = "",
+    adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
 ) -> CommitReference:
-    """Add a group, whose name is in its metadata. The group is Created."""
+    """Add a group, whose name is in its metadata; it is Created, or adopts deployed services as they are."""
     check_new_state(document)
     intent = requested_intent(document, dict(zip(_KEYS, app, strict=False)))
+    if adopt:
+        return refer_to(intent_acts.adopt(adapters, user, intent.subject, reason, intent=intent))
     return refer_to(intent_acts.create(adapters, user, intent, reason))
 
 
@@ -105,6 +109,18 @@ def remove_group(
 ) -> CommitReference:
     """Remove a group of which nothing is deployed."""
     return refer_to(intent_acts.remove(adapters, user, group, reason))
+
+
+@router.post("/{name}/adopt", status_code=202)
+def adopt_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    request: ReasonedRequest | None = None,
+) -> CommitReference:
+    """Put deployed services under a group whose document the branch has, without a change on hosts."""
+    reason = "" if request is None else request.reason
+    return refer_to(intent_acts.adopt(adapters, user, group, reason))
 
 
 @router.post("/{name}/approve", status_code=202, responses=UNCHANGED)

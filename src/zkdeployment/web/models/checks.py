@@ -49,6 +49,7 @@ class ListedSystem(Described):
 class ChecksBody(Described):
     """The published check configurations and monitoring systems, by name."""
 
+    schema_: Annotated[Literal["zkdeployment/checks/v1"], Field(alias="schema")]
     checks: list[ListedCheck]
     monitoring: list[ListedSystem]
 
@@ -64,6 +65,7 @@ class CheckErrorBody(Described):
 class CheckBody(Described):
     """A published check: its document, how many instances it wants, those that exist by state, and its errors."""
 
+    schema_: Annotated[Literal["zkdeployment/check/v1"], Field(alias="schema")]
     name: str
     document: dict[str, Any]
     wanted: int
@@ -101,9 +103,33 @@ class CheckInstanceBody(Described):
     result: CheckResultBody | None
 
 
+class CheckVersionBody(Described):
+    """A version of a check instance: its state, and the details that the monitoring system gets."""
+
+    version: int
+    config_id: str
+    state: str
+    monitoring: str
+    publication: int
+    reason: str
+    created: float | None
+    changed: float | None
+    details: dict[str, Any]
+
+
+class CheckInstanceView(CheckInstanceBody):
+    """A check instance with all its versions."""
+
+    schema_: Annotated[Literal["zkdeployment/check-instance/v1"], Field(alias="schema")]
+    current: int | None
+    notified: float | None
+    configurations: list[CheckVersionBody]
+
+
 class CheckInstancesBody(Described):
     """Check instances, by check, service, host and number."""
 
+    schema_: Annotated[Literal["zkdeployment/check-instances/v1"], Field(alias="schema")]
     instances: list[CheckInstanceBody]
 
 
@@ -124,4 +150,5 @@ class SystemBacklogBody(Described):
 class CheckSummaryBody(Described):
     """All monitoring systems, by name."""
 
+    schema_: Annotated[Literal["zkdeployment/checks-summary/v1"], Field(alias="schema")]
     monitoring: list[SystemBacklogBody]

@@ -17,8 +17,15 @@ class Described(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+class LeasedBody(Described):
+    """The present lease of a host: the role of its pool, and the number of the lease."""
+
+    role: str
+    number: int
+
+
 class HostStatusBody(Described):
-    """A host; times are in seconds since the epoch."""
+    """A host; times are in seconds since the epoch. ``lease`` is the idle role of a host that can be leased."""
 
     id: str
     name: str
@@ -32,6 +39,8 @@ class HostStatusBody(Described):
     error: str | None
     since: float | None
     expected: bool
+    lease: str | None
+    leased: LeasedBody | None
 
 
 class StopBody(Described):
@@ -64,6 +73,15 @@ class RefusalBody(Described):
     time: float
 
 
+class DaemonFailureBody(Described):
+    """A daemon whose cycles fail for an unexpected reason."""
+
+    daemon: str
+    by: str
+    message: str
+    since: float
+
+
 class StatusBody(Described):
     """The status of the fleet, or of one host."""
 
@@ -80,6 +98,7 @@ class StatusBody(Described):
     stops_recorded: int
     request: RequestBody | None
     refusal: RefusalBody | None
+    failures: list[DaemonFailureBody]
     hosts: list[HostStatusBody]
 
 
@@ -93,7 +112,7 @@ class ContenderBody(Described):
 
 
 class LockBody(Described):
-    """A lock; ``left`` means that the host that worked under it has lost it."""
+    """A lock; ``left``: the host that worked under it has lost it; ``kept``: it is kept for the holder."""
 
     kind: Literal["service", "role", "syncer"]
     name: str
@@ -102,6 +121,7 @@ class LockBody(Described):
     waiting: list[ContenderBody]
     work: Properties | None
     left: bool
+    kept: bool
 
 
 class LocksBody(Described):

@@ -3,10 +3,12 @@
 The documents are those of the branch; the names of their keys have hyphens.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.web.models.acts import ActRequest
 
 Paths = Annotated[list[str], Field(min_length=1)]
@@ -166,3 +168,35 @@ class InstancesBody(_Body):
     """The instances of an intent, newest first."""
 
     instances: list[InstanceBody]
+
+
+class LeftServiceBody(_Body):
+    """A service that left the governance of the intent ``former``, and stays as it is published.
+
+    ``target`` is the only target for which the service left governance; ``null``: all targets. ``revision`` is the
+    one with which it left.
+    """
+
+    path: str
+    target: str | None
+    former: str
+    revision: str
+    deployed: bool
+
+    @classmethod
+    def of(cls, left: LeftService) -> Self:
+        """Return the body of a left service."""
+        former = subject_text(left.former)
+        return cls(
+            path=left.path,
+            target=left.target,
+            former=former,
+            revision=left.revision,
+            deployed=not left.is_withheld,
+        )
+
+
+class ServiceReleaseRequest(ActRequest):
+    """The release of the services at these paths."""
+
+    paths: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=1000)]

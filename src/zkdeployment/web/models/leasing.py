@@ -41,7 +41,7 @@ def read_duration(given: object) -> float:
     """Return the seconds of a duration in a request; raises ``ValueError``."""
     seconds: float | None = None
     if isinstance(given, int | float) and not isinstance(given, bool):
-        seconds = float(given)
+        seconds = float(given) if given <= LONGEST_DURATION else None
     elif isinstance(given, str):
         seconds = float(given) if given.isascii() and given.isdecimal() else duration_seconds(given.strip())
     if seconds is None or not 0 < seconds <= LONGEST_DURATION:

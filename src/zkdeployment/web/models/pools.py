@@ -14,6 +14,9 @@ from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.pools.node import NodeState, PoolNode
 from zkdeployment.web.models.leasing import GetResult, LeasingBody, PostResult, optional_time, time_of
 
+#: The most bytes of the data of a new node: all nodes are read together.
+_LONGEST_DATA = 64 << 10
+
 
 class ListedPool(LeasingBody):
     """A pool, and how many nodes it keeps ready."""
@@ -108,10 +111,9 @@ def _host_name(given: str) -> str:
 
 
 def _storable(given: dict[str, Any]) -> dict[str, Any]:
-    try:
-        json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise ValueError("expected values that JSON can represent, without NaN and infinity") from error
+    length = len(json.dumps(given))
+    if length > _LONGEST_DATA:
+        raise ValueError(f"expected at most {_LONGEST_DATA} bytes of JSON, found {length}")
     return given
 
 

@@ -114,15 +114,17 @@ class PublicationBody(PublicationSummaryBody):
 
 
 class PlannedHostBody(Described):
-    """The forecast of a host: its steps in order."""
+    """The forecast of a host: its steps in order, and the deployments that are not run again."""
 
     id: str
     name: str
     role: str | None
     outlook: str
     absent: bool
+    lease: str | None
     reason: str | None
     steps: list[dict[str, Any]]
+    unchanged: list[str]
 
 
 class PlannedTreeBody(Described):

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from zkdeployment.acts.pools.sessions import SessionDetails
 from zkdeployment.pools.node import PoolNode
@@ -38,6 +38,15 @@ class SessionOrder(LeasingBody):
     nodes_specs: list[NodesSpecBody] = Field(max_length=100)
 
 
+def _written_time(given: object) -> object:
+    """Refuse a number, also as text: it would read as seconds since 1970."""
+    if not isinstance(given, str | datetime) or (
+        isinstance(given, str) and given.strip().lstrip("+-.").isdecimal()
+    ):
+        raise ValueError("expected a time such as 2027-01-31T18:00:00Z, or a duration with a sign such as +1h30m")
+    return given
+
+
 def _utc(given: datetime) -> datetime:
     return given.replace(tzinfo=UTC) if given.tzinfo is None else given
 
@@ -46,7 +55,9 @@ class SessionUpdate(LeasingBody):
     """The end of a session (`active: false`), or another time of its end: a time, or a duration with a sign."""
 
     active: bool | None = None
-    expires_at: Delta | Annotated[datetime, AfterValidator(_utc)] | None = Field(None, union_mode="left_to_right")
+    expires_at: Delta | Annotated[datetime, BeforeValidator(_written_time), AfterValidator(_utc)] | None = Field(
+        None, union_mode="left_to_right"
+    )
 
 
 class SessionNodeBody(LeasingBody):

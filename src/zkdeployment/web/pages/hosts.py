@@ -41,5 +41,5 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         now=now,
     )
     identity = next(each for each in cached.fleet.identities if each.id == status.id)
-    withheld = withheld_of_host(*read_withheld(request, adapters), identity)
+    withheld = withheld_of_host(read_withheld(request, adapters), identity)
     return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view, withheld=withheld)

@@ -23,6 +23,7 @@ class Known(Enum):
     INTENTS = "intents"
     REPORTS = "reports"
     WITHHELD = "withheld"
+    LEFT = "left"
     SESSIONS = "sessions that have ended"
 
 

@@ -13,6 +13,7 @@ from zkdeployment.web.access import cookies
 from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.rendering import render
 from zkdeployment.web.views.frame import page_frame
+from zkdeployment.web.views.withheld import WithheldReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
-    from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.user import User
     from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.ports.server import ServerAdapters
@@ -91,13 +92,14 @@ def last_known(request: Request) -> LastKnown:
     return memory
 
 
-def read_withheld(
-    request: Request, adapters: ServerAdapters
-) -> tuple[frozenset[ServiceTarget], tuple[Intent, ...]]:
-    """Return the services that are withheld, and the published intents."""
+def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldReading:
+    """Return the services that are withheld, the published intents, and the services that left governance."""
     nothing: frozenset[ServiceTarget] = frozenset()
     withheld = last_known(request).read(Known.WITHHELD, adapters.feed.withheld, nothing)
-    return withheld, tuple(record.intent for record in adapters.feed.snapshot().reading.intents.values())
+    none_left: tuple[LeftService, ...] = ()
+    left = last_known(request).read(Known.LEFT, adapters.feed.left, none_left)
+    intents = tuple(record.intent for record in adapters.feed.snapshot().reading.intents.values())
+    return WithheldReading(withheld, intents, left)
 
 
 def read_or(read: Callable[[], T], default: D) -> T | D:

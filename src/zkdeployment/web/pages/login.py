@@ -5,13 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from zkdeployment.model.user import LoginRefusal
+from zkdeployment.model.user import LoginRefusal, User
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web.access import cookies
 from zkdeployment.web.access.cross_site import require_form_token
 from zkdeployment.web.access.identity import client_address, login_headers, login_status
 from zkdeployment.web.access.known_sessions import known_sessions
 from zkdeployment.web.access.local_paths import local_path
+from zkdeployment.web.access.login_turns import login_turns
 from zkdeployment.web.access.proxies import proxied_user
 from zkdeployment.web.dependencies import Adapters, ConnectedAdapters, check_connection
 from zkdeployment.web.pages.external_logins import begin_external_session
@@ -39,16 +40,22 @@ def show_login(
     return _login_page(request, adapters, target)
 
 
+async def verify_form(
+    request: Request, adapters: ConnectedAdapters, name: FormText, key: FormText
+) -> User | LoginRefusal:
+    """Return the user whose name and key the form has, or why the login is refused."""
+    return await login_turns(request).verify(adapters, name.strip(), key.strip(), client_address(request))
+
+
 @router.post("/login", dependencies=[Depends(require_form_token)])
 def submit_login(
     request: Request,
     adapters: ConnectedAdapters,
+    outcome: Annotated[User | LoginRefusal, Depends(verify_form)],
     name: FormText,
-    key: FormText,
     target: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Begin a login session and return to the page that asked for it."""
-    outcome = adapters.logins.verify(name.strip(), key.strip(), client_address(request))
     if isinstance(outcome, LoginRefusal):
         return _login_page(request, adapters, target, refusal=outcome, name=name)
     request.state.user = outcome

@@ -37,7 +37,7 @@ def show_services(
     cached = adapters.feed.snapshot()
     services = find_services(cached.fleet, _targets(request, adapters))
     view = services_view(services, cached.status, text=text.strip(), page=page)
-    withheld = withheld_services_view(*read_withheld(request, adapters), text.strip())
+    withheld = withheld_services_view(read_withheld(request, adapters), text.strip())
     return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view, withheld=withheld)
 
 
@@ -47,7 +47,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
     feed = adapters.feed
     cached = feed.snapshot()
     service = find_services(cached.fleet, _targets(request, adapters)).get(f"/{path}")
-    withheld = withheld_of_service(*read_withheld(request, adapters), f"/{path}")
+    withheld = withheld_of_service(read_withheld(request, adapters), f"/{path}")
     if service is None and withheld.services:
         service = ServiceHosts(f"/{path}", "", {})
     if service is None:

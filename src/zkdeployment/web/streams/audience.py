@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.events.event import EventKind
+from zkdeployment.fleet.events.event import STREAM_KINDS, EventKind
 from zkdeployment.model.user import Right
 
 if TYPE_CHECKING:
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.model.user import User
-
-#: The kinds that concern the stream itself.
-_STREAM = frozenset({EventKind.FEED, EventKind.RESET})
 
 #: The kinds that need the right to read pools. Every other kind needs the right to read the fleet.
 _POOLS = frozenset({EventKind.POOL, EventKind.NODE})
@@ -49,7 +46,7 @@ class Audience:
 
 def audience_of(user: User) -> Audience:
     """Return what a user may see."""
-    kinds = _STREAM
+    kinds = STREAM_KINDS
     if user.may(Right.READ_POOLS):
         kinds |= _POOLS
     if user.may(Right.READ_FLEET):

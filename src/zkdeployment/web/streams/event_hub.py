@@ -20,16 +20,20 @@ from zkdeployment.web.streams.event_text import encode_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable
 
+    from fastapi import Request
+
     from zkdeployment.fleet.events.event import EventKind
     from zkdeployment.fleet.events.event_log import EventBatch
+    from zkdeployment.model.logins.client_limits import ClientLimits
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.web.streams.audience import Audience
 
 #: Seconds between two checks whether the users of the streams may still read.
 CHECKED = 1.0
 
-#: The most streams of one service; further clients are asked to try again later.
-MOST_STREAMS = 2000
+#: The most streams of one service; further clients are asked to try again later. Those who may act on the fleet
+#: have the rest for themselves when the streams of all others reach the second number.
+MOST_STREAMS, MOST_OTHERS = 2000, 1500
 
 #: How many encoded batches are kept: streams that are up to date need only the newest.
 _ENCODED = 64
@@ -40,12 +44,16 @@ class Subscriber:
     """One stream: whose it is, and the event that is set when it has something to do.
 
     ``owner`` is equal for streams that end together, and sees the events for ``audience``; ``permitted`` returns
-    whether the owner may still read, and may send a request to ZooKeeper.
+    whether the owner may still read, and may send a request to ZooKeeper. ``user`` and ``address`` are the
+    client's; ``acts`` is whether the user may act on the fleet.
     """
 
     owner: Hashable
     audience: Audience
     permitted: Callable[[], bool]
+    user: str = ""
+    address: str = ""
+    acts: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     revoked: bool = False
 
@@ -66,6 +74,15 @@ class EventHub:
     def streams(self) -> int:
         """The number of open streams."""
         return len(self._subscribers)
+
+    def has_room(self, subscriber: Subscriber, limits: ClientLimits) -> bool:
+        """Return whether another stream may begin: for its user, for its address, and in all."""
+        present = self._subscribers
+        if len(present) >= (MOST_STREAMS if subscriber.acts else MOST_OTHERS):
+            return False
+        of_user = sum(each.user == subscriber.user for each in present)
+        at_address = sum(each.address == subscriber.address for each in present)
+        return of_user < limits.streams_per_user and at_address < limits.connections_per_address
 
     def add(self, subscriber: Subscriber) -> None:
         """Wake a subscriber from now on whenever something changes; called in the event loop."""
@@ -112,6 +129,12 @@ class EventHub:
                 if subscriber.owner in gone:
                     subscriber.revoked = True
                     subscriber.wake.set()
+
+
+def hub_of(request: Request) -> EventHub:
+    """Return the hub of the application that handles a request."""
+    hub: EventHub = request.app.state.event_hub
+    return hub
 
 
 def _without_permission(owners: dict[Hashable, Callable[[], bool]]) -> frozenset[Hashable]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: Seconds without an event after which a comment keeps the connection open.
 HEARTBEAT = 15.0
 
+#: The most digits of a transaction of ZooKeeper, which has 64 bits.
+_DIGITS = 19
+
 #: Seconds in which a client has to read the events that are sent.
 SEND_LIMIT = 30.0
 
@@ -99,7 +102,7 @@ class EventStream(Response):
         state = connection_event(connected=snapshot.connected, read_at=snapshot.read_at)
         if self._resume is None:
             return introduction() + encode_event(state, snapshot.zxid)
-        known = int(self._resume) if self._resume.isascii() and self._resume.isdecimal() else -1
+        known = _transaction(self._resume)
         batches = log.since(known)
         if batches is None:
             return introduction() + encode_event(state) + encode_event(RESET_EVENT, snapshot.zxid)
@@ -125,6 +128,11 @@ class EventStream(Response):
 
     def _encode(self, batches: Collection[EventBatch]) -> bytes:
         return b"".join(self._hub.text(batch, self._kinds, self._subscriber.audience) for batch in batches)
+
+
+def _transaction(text: str) -> int:
+    """Return the transaction that an event's id names; -1, which no event has, for every other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else -1
 
 
 def _body(text: bytes, *, more: bool) -> Message:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.user import Right
 from zkdeployment.web.access.cookies import session_token
+from zkdeployment.web.access.identity import client_address
 from zkdeployment.web.streams.audience import audience_of
 from zkdeployment.web.streams.event_hub import Subscriber
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 def subscriber_for(request: Request, user: User, adapters: ServerAdapters) -> Subscriber:
     """Return the subscriber for a stream of this user, who sent the request with a key or in a login session."""
-    token = session_token(request)
+    token, audience = session_token(request), audience_of(user)
+    client = user.name, client_address(request), user.may(Right.ACT_ON_FLEET)
     if "authorization" in request.headers or token is None:
-        return Subscriber((user.name, user.key_number), audience_of(user), lambda: _has_key(adapters, user))
-    return Subscriber(token, audience_of(user), lambda: _has_session(adapters, token))
+        return Subscriber((user.name, user.key_number), audience, lambda: _has_key(adapters, user), *client)
+    return Subscriber(token, audience, lambda: _has_session(adapters, token), *client)
 
 
 def _has_key(adapters: ServerAdapters, user: User) -> bool:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.rollouts.views import GroupStatus
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.fleet.status import FleetStatus
-    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Lock
+    from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.user import User
     from zkdeployment.rollout.state import RolloutState
 
@@ -257,7 +257,7 @@ def rollout_form(directive: Directive, state: RolloutState | None, group: str) -
 def release_form(lock: Lock, hosts: tuple[Host, ...], now: float) -> ActForm:
     """Return the form that releases a lock; raises ``RefusedError`` if nobody holds the lock."""
     release = plan_release(lock, hosts, now=now)
-    next_host = lock.contenders[1].identity if len(lock.contenders) > 1 else ""
+    next_host = lock.waiting[0].identity if lock.waiting else ""
     follower = f"{next_host} acquires the lock next." if next_host else "No host waits for the lock."
     return ActForm(
         title=f"Release {lock}",
@@ -273,18 +273,19 @@ def release_form(lock: Lock, hosts: tuple[Host, ...], now: float) -> ActForm:
     )
 
 
-def rollback_form(revision: Revision, subject: str) -> ActForm:
+def rollback_form(record: PublicationRecord) -> ActForm:
     """Return the form that rolls the fleet back to the revision of an earlier publication."""
+    revision = short(record.revision)
+    subject = f" ({record.origin.subject})" if record.origin is not None and record.origin.subject else ""
     return ActForm(
-        title=f"Roll back to {short(revision)}",
+        title=f"Roll back to {revision}",
         consequences=(
-            f"A new commit restores the tree and the strategies of {short(revision)}"
-            + (f" ({subject})." if subject else "."),
+            f"A new commit restores the tree and the strategies of {revision}{subject}.",
             "The syncer publishes that commit, and hosts deploy it like any other. History goes forward.",
         ),
         button="Roll back",
         kind="danger",
-        fields=(("revision", str(revision)),),
+        fields=(("sequence", str(record.sequence)),),
         options=(
             ActOption("now", "Publish at once", "Even while the fleet is stopped or hosts are behind."),
             ActOption(

@@ -149,7 +149,7 @@ def _steps(
     try:
         wanted = wanted_for(identity, targets)
         services = frozenset(assignment.path for assignments in targets.values() for assignment in assignments)
-        planned = plan(wanted.assignments, inventory, wanted.controller, services=services)
+        planned = plan(wanted.assignments, inventory, wanted.controller, identity=identity, services=services)
     except (TreeError, HostFilesError) as error:
         return (), f"The host would refuse the published revision: {error}"
     steps = tuple((sentence(step), action(step, planned.controller)) for step in planned.steps)

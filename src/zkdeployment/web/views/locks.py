@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.lock import Contender, Lock
     from zkdeployment.model.user import User
+    from zkdeployment.model.work import LockedWork
 
 #: How many waiting hosts a row names.
 _NAMED = 3
@@ -62,19 +63,23 @@ def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> Loc
         warning = (
             "The holder is not registered. The lock stays held until that host is back, or the lock is released."
         )
-    may_release = user is not None and user.may_act(ActKind.RELEASE_LOCK, lock.service)
+    may_release = user is not None and user.may_act(ActKind.RELEASE_LOCK, *lock.services)
     releasable = may_release and (holder is not None or left is not None)
     return LockRow(
         name=lock.name,
         kind=lock.kind.value,
         holder=None if holder is None else _link(holder),
         held_for="" if holder is None else age(now - lock.since),
-        work="" if lock.work is None or left is not None else lock.work.step,
+        work="" if lock.work is None or left is not None else _step(lock, lock.work),
         warning=warning,
-        waiting=tuple(map(_link, lock.contenders[1 : _NAMED + 1])),
-        more_waiting=max(0, len(lock.contenders) - 1 - _NAMED),
+        waiting=tuple(map(_link, lock.waiting[:_NAMED])),
+        more_waiting=max(0, len(lock.waiting) - _NAMED),
         release=act_page("release", "/locks", lock=lock.path) if releasable else None,
     )
+
+
+def _step(lock: Lock, work: LockedWork) -> str:
+    return f"{work.step}; the lock is kept for this host until the step is complete" if lock.is_kept else work.step
 
 
 def _link(contender: Contender) -> HostLink:

@@ -68,6 +68,7 @@ def fleet_problems(
         *_orphaned_locks(snapshot, locks),
         *_requests(status, now),
         *_refusals(status, now),
+        *_failing_daemons(status, now),
         *(FleetProblem("The strategy has a mistake", warning, severe=False) for warning in status.warnings),
     )
 
@@ -112,6 +113,12 @@ def _failures(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
     rest = sum(len(group) for group in groups[_SHOWN:])
     if rest:
         yield FleetProblem(f"{count_text(rest, 'more host')} failed in other ways", href=_failed().address)
+
+
+def _failing_daemons(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    for failure in status.failures:
+        title = f"The {failure.daemon} {failure.by} fails in each cycle"
+        yield FleetProblem(title, failure.message, at=moment(failure.since, now))
 
 
 def _absences(status: FleetStatus) -> Iterator[FleetProblem]:

@@ -38,7 +38,8 @@ def check_publishers(settings: Settings) -> list[str]:
     """
     publishers = settings.publishers
     if publishers is None:
-        return []
+        without_effect = "minimum-sequence has no effect without publishers; set publishers, or remove it"
+        return [without_effect] if settings.minimum_sequence else []
     signs_publications = settings.sync is not None and settings.sync.publish_key is not None
     verifies_publications = settings.identity is not None or signs_publications
     check_keys(publishers, PUBLICATIONS, *([] if verifies_publications else [LEASES]))
@@ -82,11 +83,13 @@ def trusted_leases(publishers: Path, session: Session, *, root: Path) -> Trusted
     )
 
 
-def trusted_publications(publishers: Path, session: Session, *, root: Path, run: Path) -> TrustedPublications:
+def trusted_publications(
+    publishers: Path, session: Session, *, root: Path, run: Path, minimum: int = 0
+) -> TrustedPublications:
     """Return the reader of publications signed by ``publishers``, for the host with this root and run directory.
 
-    The last verified publication is kept below ``root``: a reboot may clear the run directory. A dangerous list of
-    publishers is logged.
+    Publications below the sequence ``minimum`` are refused. The last verified publication is kept below ``root``:
+    a reboot may clear the run directory. A dangerous list of publishers is logged.
     """
     warning = publishers_warning(publishers)
     if warning is not None:
@@ -96,4 +99,5 @@ def trusted_publications(publishers: Path, session: Session, *, root: Path, run:
         PublisherKeysFile(publishers),
         PublishedFile(root / "var" / "lib" / "zkdeployment" / "verified", required=True),
         VerifiedPropertiesFiles(run / "properties"),
+        minimum=minimum,
     )

@@ -108,6 +108,24 @@ def test_a_session_is_requested_extended_and_ended(adapters, ci):
             act(session.id, adapters, own(ci))
 
 
+@pytest.mark.parametrize(("is_claimed", "after"), [(False, "ready"), (True, "deprovisioning")])
+def test_a_request_that_waits_in_a_service_that_ends_keeps_no_quota_and_names_the_session(
+    adapters, ci, is_claimed, after
+):
+    (number,) = add_ready_nodes(adapters.store, 1)
+    ending = threading.Event()
+    stopping = replace(adapters, is_ending=ending.is_set)
+
+    def stop(_details):
+        if is_claimed and not ending.is_set():
+            adapters.store.commit(PoolChange(claimed=frozenset({number})), adapters.store.read())
+        ending.set()
+
+    message = refused(request_session(ci, ONE, stopping, by="ci", progress=stop), RequestProblem.NOT_PREPARED)
+    assert "the service ends, and session " in message
+    assert (states(adapters), adapters.store.read().sessions) == ([after], {})
+
+
 def test_only_the_tenant_and_operators_may_see_and_change_a_session(adapters, ci, zookeeper):
     add_ready_nodes(adapters.store, 1)
     with contextualizing(adapters.store):

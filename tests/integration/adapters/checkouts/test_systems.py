@@ -1,6 +1,8 @@
 """Checkouts of real git and Subversion repositories."""
 
 import os
+import shutil
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +113,6 @@ def test_git_prefers_tags_to_branches_and_branches_to_commits(tmp_path):
     repository.git("branch", "topic/name")
     second = repository.commit({"file": "two"})
     repository.git("branch", "name")
-    repository.git("branch", first)
     repository.git("reset", "--quiet", "--hard", first)
 
     def content(revision: str) -> str:
@@ -121,7 +122,49 @@ def test_git_prefers_tags_to_branches_and_branches_to_commits(tmp_path):
     assert content("name") == "one"
     assert content("topic/name") == "one"
     assert content(second[:10]) == "two"
-    assert content(first) == "two"
+
+
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_a_full_commit_id_is_never_a_tag_or_a_branch(tmp_path, form):
+    repository = Repository(tmp_path / "repository")
+    if form == "sha256":
+        shutil.rmtree(repository.directory / ".git")
+        repository.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+    first = repository.commit({"file": "one"})
+    repository.commit({"file": "two"})
+    missing = "0123456789abcdef" * 4
+    for name in (first, first.upper(), missing[:40], missing, missing.upper()):
+        repository.git("update-ref", f"refs/heads/{name}", "HEAD")
+        repository.git("update-ref", f"refs/tags/{name}", "HEAD")
+    version = f"git:{repository.url}#"
+    checkout = check_out(version + first, tmp_path / "checkout")
+    assert (checkout / "file").read_text() == "one"
+    update(version + first.upper(), checkout)
+    assert (checkout / "file").read_text() == "one"
+    for name in (missing[:40], missing, missing.upper()):
+        with pytest.raises(CheckoutError, match=f"has no commit {name}, and a tag or a branch of this name"):
+            update(version + name, checkout)
+
+
+def test_the_id_of_a_tag_is_no_commit(tmp_path):
+    repository = Repository(tmp_path / "repository")
+    repository.commit({"file": "one"})
+    repository.git("tag", "-a", "-m", "x", "name")
+    tag = repository.git("rev-parse", "refs/tags/name")
+    with pytest.raises(CheckoutError, match=f"has no commit {tag}"):
+        check_out(f"git:{repository.url}#{tag}", tmp_path / "checkout")
+
+
+def test_a_commit_with_forged_content_in_the_repository_is_refused(tmp_path):
+    """The files of a local repository are not copied, because git verifies only what it transfers."""
+    repository = Repository(tmp_path / "repository")
+    first = repository.commit({"file": "one"})
+    blob = repository.git("rev-parse", f"{first}:file")
+    forged = repository.directory / ".git/objects" / blob[:2] / blob[2:]
+    forged.chmod(0o600)
+    forged.write_bytes(zlib.compress(b"blob 3\0two"))
+    with pytest.raises(CheckoutError, match="git clone failed"):
+        check_out(f"git:{repository.url}#{first}", tmp_path / "checkout")
 
 
 def test_an_update_follows_a_moved_tag(tmp_path):

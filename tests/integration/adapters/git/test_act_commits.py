@@ -127,7 +127,7 @@ def test_two_acts_at_the_same_time_both_land(branch: Branch) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert branch.files()["count.zk"] == "/count\n  /more1\n  /more2\n"
     assert branch.ask("rev-list", "--count", "main") == "3"
 

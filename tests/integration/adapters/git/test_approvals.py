@@ -15,10 +15,10 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.intents.content import intent_content
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
+from zkdeployment.planning.targets.content import intent_content
 from zkdeployment.wiring.approvals import approval_signer
 
 if TYPE_CHECKING:

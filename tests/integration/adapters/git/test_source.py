@@ -508,6 +508,21 @@ class TestAnyRevisionOfALocalRepository:
             f"there is no revision {revision} in the repository at {repository.directory}"
         )
 
+    def test_a_full_id_is_never_a_tag_or_a_branch(self, repository, mirror):
+        first = repository.commit({"a.zk": "/first\n"})
+        tip = repository.commit({"a.zk": "/second\n"})
+        foreign = ["0123456789abcdef" * 4, "0123456789" * 4]
+        for name in (first, *foreign):
+            repository.git("update-ref", f"refs/heads/{name}", tip)
+            repository.git("update-ref", f"refs/tags/{name}", tip)
+        assert contents(revision_files(repository.directory, first)) == {"a.zk": b"/first\n"}
+        mirrored = source(repository, mirror, branch="main")
+        mirrored.fetch()
+        assert contents(mirrored.files(first)) == {"a.zk": b"/first\n"}
+        for name in foreign:
+            assert f"there is no revision {name}" in refused(revision_files, repository.directory, name)
+            assert f"has no revision {name}" in refused(mirrored.files, name)
+
     def test_a_directory_without_a_repository_is_an_error(self, tmp_path: Path):
         assert "not a git repository" in refused(revision_files, tmp_path, "HEAD")
         assert refused(revision_files, tmp_path / "x", "HEAD") == f"there is no directory {tmp_path}/x"

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from zkdeployment.adapters.host_files.filesystem import Filesystem
 from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.errors import HostFilesError, ScriptError
 from zkdeployment.model.deployment import Deployment
+from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, Marker, Package
 
 WHO_0 = Deployment("/who/myfoo", 0)
@@ -91,6 +93,15 @@ def test_a_written_marker_is_read_back(root, files):
     )
     assert [path.name for path in (root / "etc/foo").iterdir()] == ["who:myfoo.0.deployed"]
     assert files.inventory({}).applications == {"foo"}
+
+
+@pytest.mark.parametrize("role", [None, "web"])
+def test_the_record_of_a_marker_names_the_host(files, role):
+    files.make_application_directory("foo")
+    identity = Identity("h1", "h1.example.com", role)
+    marker = Marker(WHO_0, "foo", properties="p", packages=("foo-1-1.noarch",), identity=identity)
+    files.write_marker(marker)
+    assert files.inventory({}).markers == (replace(marker, files=("who:myfoo.0.deployed",)),)
 
 
 def test_the_files_of_older_tools_are_read_and_replaced(root, files):
@@ -202,6 +213,63 @@ def test_links_and_directories_with_the_name_of_a_marker_are_no_markers(root, fi
     assert files.inventory({}).markers == ()
 
 
+NOBODY = 65534
+
+#: Ways in which other users may change the marker /etc/foo/who:myfoo.0.deployed.
+OPEN = {
+    "owner of the file": lambda etc: os.chown(etc / "foo/who:myfoo.0.deployed", NOBODY, -1),
+    "mode of the file": lambda etc: (etc / "foo/who:myfoo.0.deployed").chmod(0o666),
+    "owner of the directory": lambda etc: os.chown(etc / "foo", NOBODY, -1),
+    "mode of the directory": lambda etc: (etc / "foo").chmod(0o777),
+    "group of the directory": lambda etc: (os.chown(etc / "foo", 0, NOBODY), (etc / "foo").chmod(0o775)),
+    "all applications": lambda etc: os.chown(etc, NOBODY, -1),
+}
+
+
+@pytest.mark.parametrize("way", OPEN)
+@pytest.mark.parametrize("content", ["", '{"path": "/who/myfoo", "number": 0}'])
+def test_a_marker_that_other_users_may_have_made_is_ignored(root, files, way, content):
+    put(root, "opt/foo/bin/zookeeper-deploy", mode=0o755)
+    put(root, "etc/bar/x")
+    files.write_marker(Marker(Deployment("/other", 0), "bar"))
+    put(root, "etc/foo/who:myfoo.0.deployed", content)
+    OPEN[way](root / "etc")
+    with capture_logs() as logs:
+        markers = [*files.inventory({}).markers, *files.inventory({}).markers]
+    assert [marker for marker in markers if marker.application == "foo"] == []
+    (line,) = [line for line in logs if line["event"] == "marker-ignored"]
+    assert line["file"] == str(root / "etc/foo/who:myfoo.0.deployed")
+    assert "other users may have made it: if the deployment is real, make root the owner" in line["reason"]
+
+
+def test_a_marker_in_a_directory_of_a_services_user_counts_if_the_agent_wrote_it(root, files):
+    (root / "etc/foo").mkdir(parents=True)
+    os.chown(root / "etc/foo", NOBODY, NOBODY)
+    marker = Marker(WHO_0, "foo", "foo-1", files=("who:myfoo.0.deployed",))
+    files.write_marker(marker)
+    assert files.inventory({}).markers == (marker,)
+    # The user hides the marker, and shows it again when the agent has removed it.
+    hidden = root / "etc/foo/hidden"
+    (root / "etc/foo/who:myfoo.0.deployed").rename(hidden)
+    files.remove_marker("foo", WHO_0, [])
+    hidden.rename(root / "etc/foo/who:myfoo.0.deployed")
+    assert files.inventory({}).markers == ()
+
+
+def test_a_marker_of_an_earlier_agent_in_a_directory_of_a_services_user_counts(root, files):
+    put(root, "opt/foo/bin/zookeeper-deploy", mode=0o755)
+    put(root, "etc/foo/who:myfoo.0.deployed", '{"path": "/who/myfoo", "number": 0}')
+    put(root, "etc/foo/who,myfoo.1.deployed")  # nothing proves that the agent of older tools made it
+    os.chown(root / "etc/foo", NOBODY, NOBODY)
+    (old,) = files.inventory({}).markers
+    assert old.deployment == WHO_0
+    (root / "etc/bar").mkdir()
+    files.write_marker(Marker(Deployment("/other", 0), "bar"))
+    assert [marker.deployment for marker in files.inventory({}).markers] == [Deployment("/other", 0), WHO_0]
+    put(root, "etc/foo/who:myfoo.7.deployed", '{"path": "/who/myfoo", "number": 7}')
+    assert [marker.deployment for marker in files.inventory({}).markers] == [Deployment("/other", 0), WHO_0]
+
+
 def test_a_removal_of_a_marker_removes_all_its_files_and_may_be_repeated(root, files):
     put(root, "etc/foo/who:myfoo.0.deployed")
     put(root, "etc/foo/who,myfoo.0.script")
@@ -303,6 +371,7 @@ def test_errors_name_the_action_and_the_file(root, files):
     files.make_application_directory("foo")
     with pytest.raises(HostFilesError, match=r"cannot write .*File name too long"):
         files.write_marker(Marker(Deployment("/" + "/".join(["a" * 200] * 2), 0), "foo"))
+    shutil.rmtree(root / "var")
     (root / "var").touch()
     with pytest.raises(HostFilesError, match=f"cannot read {root}/var/lib/zkdeployment/managed.json"):
         files.add_managed({"foo": "foo"})
@@ -317,6 +386,53 @@ def test_a_deploy_script_has_to_exist_and_to_be_executable(root, files):
             files.script("foo")
     script.chmod(0o755)
     assert files.script("foo") == str(script)
+
+
+@pytest.mark.parametrize("way", ["file", "mode", "directory", "package", "target"])
+def test_a_script_that_other_users_may_change_is_not_run(root, files, way):
+    script = put(root, "opt/foo/bin/zookeeper-deploy", mode=0o755)
+    put(root, "opt/bar/bin/starting-deployments", mode=0o755)
+    match way:
+        case "file":
+            os.chown(script, NOBODY, -1)
+        case "mode":
+            script.chmod(0o777)
+        case "directory":
+            os.chown(script.parent, NOBODY, -1)
+        case "package":
+            (root / "opt/foo").chmod(0o777)
+        case "target":
+            target = put(root, "opt/foo/libexec/deploy", mode=0o755)
+            os.chown(target.parent, NOBODY, -1)
+            script.unlink()
+            script.symlink_to("../libexec/deploy")
+    os.chown(root / "opt/bar", NOBODY, -1)
+    with capture_logs() as logs:
+        inventory = files.inventory({})
+        files.inventory({})
+    assert (inventory.scripts, inventory.controllers) == ({}, frozenset())
+    assert [line["file"] for line in logs if line["event"] == "script-ignored"] == [
+        str(root / "opt/foo/bin/zookeeper-deploy"),
+        str(root / "opt/bar/bin/starting-deployments"),
+    ]
+    with pytest.raises(ScriptError, match=r"is not run: other users may change .*/opt/foo.*make root their owner"):
+        files.script("foo")
+    with pytest.raises(ScriptError, match=r"is not run: other users may change .*/opt/bar"):
+        files.controller_script("bar", "starting-deployments")
+
+
+def test_the_script_of_a_checkout_is_taken_back_before_it_runs(root, files):
+    script = put(root, "opt/foo/bin/zookeeper-deploy", "evil", mode=0o777)
+    put(root, "opt/foo/data")
+    put(root, "var/lib/zkdeployment/checkouts/foo/copy/bin/zookeeper-deploy", "committed", mode=0o755)
+    for path in (root / "opt/foo", *(root / "opt/foo").rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    assert files.inventory({}).scripts == {"foo": str(script)}
+    assert script.read_text() == "evil"
+    assert files.script("foo") == str(script)
+    assert script.read_text() == "committed"
+    assert [path.stat().st_uid for path in (root / "opt/foo", script.parent, script)] == [0, 0, 0]
+    assert (root / "opt/foo/data").stat().st_uid == NOBODY
 
 
 def test_checkouts_are_recognized_by_their_recorded_version(root, files):

@@ -253,6 +253,22 @@ def test_the_queues_belong_to_the_session_and_to_those_of_later_agents_until_the
     assert successor.read_queues() is None, "an agent of an earlier release has written the file"
 
 
+def test_the_requests_of_a_host_are_read_back_by_later_agents_of_this_host_only(run):
+    run.write_session(17)
+    run.write_queues({"p1": "shop,web"})
+    assert run.read_requests("h1") is None
+    run.write_requests("h1", {"web": None, "db": "/role-locks/db/lr-1"})
+    run.release()
+    successor = RunDirectory(run.path)
+    successor.acquire()
+    successor.write_session(18)
+    assert successor.read_requests("h1") == {"web": None, "db": "/role-locks/db/lr-1"}
+    assert successor.read_requests("h2") is None
+    assert (successor.read_session(), successor.read_queues()) == (18, {"p1": "shop,web"})
+    successor.write_requests("h2", {})
+    assert (successor.read_requests("h2"), successor.read_requests("h1")) == ({}, None)
+
+
 def test_the_session_is_unknown_in_a_copy_of_the_directory(run, tmp_path):
     run.write_session(17)
     copy = RunDirectory(shutil.copytree(run.path, tmp_path / "copy"))

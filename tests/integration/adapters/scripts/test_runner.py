@@ -15,10 +15,10 @@ import pytest
 from support.waiting import wait_until
 from zkdeployment.adapters.scripts import output as script_output
 from zkdeployment.adapters.scripts import runner as scripts
-from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.adapters.scripts.record import RecordedRun, ScriptRecord
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.scripts.scopes import Scope
-from zkdeployment.errors import ScriptError, ShutdownError
+from zkdeployment.errors import LockLostError, ScriptError, ShutdownError
 from zkdeployment.model.stop import MAX_OUTPUT_BYTES
 
 
@@ -209,17 +209,23 @@ def test_the_next_agent_waits_for_the_recorded_script(tmp_path, make):
         ticks.append(psutil.pid_exists(records[0]["pid"]))
         (tmp_path / "go").touch()
 
-    make(tick=release).wait_for_predecessor()
+    announced = []
+    make(tick=release).wait_for_predecessor(lambda *script: announced.append(script))
     assert ticks[0]
+    assert announced == [("r", "x")]
     assert not (tmp_path / "script").exists()
+
+
+def recorded(argv):
+    return RecordedRun(argv, Scope(), "deploy /a 0", "r1")
 
 
 def test_an_orphaned_script_has_the_same_timeout(tmp_path, make):
     orphan = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
-    ScriptRecord(tmp_path / "script").started(["sleep"], Scope(), orphan.pid)
+    ScriptRecord(tmp_path / "script").started(recorded(["sleep"]), orphan.pid)
     make(timeout=0.1).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
-    assert orphan.wait(60) == -signal.SIGTERM
+    assert orphan.wait() == -signal.SIGTERM
 
 
 #: A program that plays an agent that is killed right after the start of its script; arguments: DIRECTORY ARGV….
@@ -260,14 +266,39 @@ def test_the_next_agent_does_not_wait_for_a_script_that_was_never_started(tmp_pa
     argv = ["/bin/sleep", "60"]
     older = subprocess.Popen(argv, start_new_session=True)
     other = ScriptRecord(tmp_path / "other")
-    other.started(argv, Scope(), older.pid)
+    other.started(recorded(argv), older.pid)
     wait_until(lambda: other.orphan().age > 0.1, "the process is older than the record")
-    ScriptRecord(tmp_path / "script").begin(argv, Scope())
+    ScriptRecord(tmp_path / "script").begin(recorded(argv))
     try:
         make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
     finally:
         older.kill()
         older.wait()
+    assert not (tmp_path / "script").exists()
+
+
+def test_a_script_that_an_agent_of_an_earlier_release_left_running_is_named_by_its_arguments(tmp_path, make):
+    orphan = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    record = ScriptRecord(tmp_path / "script")
+    record.started(recorded(["/bin/sleep", "60"]), orphan.pid)
+    content = json.loads((tmp_path / "script").read_text())
+    (tmp_path / "script").write_text(json.dumps({key: content[key] for key in ("argv", "unit", "pid", "started")}))
+    announced = []
+    make(timeout=0.1).wait_for_predecessor(lambda *script: announced.append(script))
+    assert announced == [(None, "/bin/sleep 60")]
+    assert orphan.wait(60) == -signal.SIGTERM
+
+
+def test_nothing_but_the_start_of_the_program_comes_between_the_last_check_and_a_script(tmp_path, make):
+    def check() -> None:
+        assert json.loads((tmp_path / "script").read_text())["argv"] == [path]
+        assert only_log(tmp_path) is not None
+        raise LockLostError("this host was suspended")
+
+    path = script(tmp_path, "#!/bin/sh\ntouch $HERE/ran\n")
+    with pytest.raises(LockLostError):
+        make().run([path], name="x", revision="r", last_check=check)
+    assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "script").exists()
 
 
@@ -281,7 +312,7 @@ def test_a_script_is_not_started_unless_it_can_be_recorded(tmp_path, make):
 def test_the_next_agent_does_not_wait_for_a_script_that_has_ended(tmp_path, make):
     ended = subprocess.Popen(["/bin/true"])
     ended.wait()
-    ScriptRecord(tmp_path / "script").started(["/bin/true"], Scope(), ended.pid)
+    ScriptRecord(tmp_path / "script").started(recorded(["/bin/true"]), ended.pid)
     make(tick=lambda: pytest.fail("waited")).wait_for_predecessor()
     assert not (tmp_path / "script").exists()
 

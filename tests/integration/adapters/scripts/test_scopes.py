@@ -14,7 +14,7 @@ from support.fake_systemd import BootedMachine, boot
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
 from zkdeployment.adapters.scripts import scopes
-from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.adapters.scripts.record import RecordedRun, ScriptRecord
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.scripts.scopes import Scope, new_scope
 from zkdeployment.errors import ScriptError
@@ -117,11 +117,11 @@ def test_the_timeout_of_an_orphaned_script_ends_its_scope(tmp_path, make):
     environment = {**os.environ, "HERE": str(tmp_path)}
     orphan = subprocess.Popen(scope.wrap([path]), env=environment, start_new_session=True)
     wait_until((tmp_path / "daemon").exists, "the script runs")
-    ScriptRecord(tmp_path / "script").started([path], scope, orphan.pid)
+    ScriptRecord(tmp_path / "script").started(RecordedRun([path], scope, "x", "r"), orphan.pid)
     make(timeout=0.1).wait_for_predecessor()
     daemon = int((tmp_path / "daemon").read_text())
     wait_until(lambda: not psutil.pid_exists(daemon), "all processes of the scope have ended")
-    assert orphan.wait(60) == -signal.SIGTERM
+    assert orphan.wait() == -signal.SIGTERM
 
 
 @pytest.mark.usefixtures("machine")

@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.errors import ConflictError, RefusedError, TreeError, UnreachableError
 from zkdeployment.model.cluster import INITIAL, Cluster
-from zkdeployment.model.deployment import Assignment, Deployment, DesiredState
+from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure, DesiredState
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.stop import Stop
 
@@ -333,7 +333,41 @@ def test_a_held_fleet_can_be_stopped(fleet, client):
     assert fleet.cluster() == Cluster(None)
 
 
-def test_a_stop_is_recorded_although_the_hosts_node_is_lost(fleet, session):
+@pytest.mark.parametrize(
+    ("version", "sequence"),
+    [("newer", 10), ("newer", 0), ("new", 10)],  # another revision; the same one, published again
+)
+def test_a_failure_of_an_earlier_publication_stops_nothing(fleet, session, client, version, sequence):
+    published = {"version": version, "ordered": version, "sequence": 20, "since": 20}
+    put(client, "/hosts", {"version": version})
+    put(client, "/zkdeployment/targets", published)
+    fleet.register(HOST)
+    before = [session.get(path) for path in ("/hosts", "/hosts/1")]
+    assert not fleet.stop_fleet(replace(HOST, failed=DeploymentFailure(sequence, STOP.step)), STOP)
+    assert [session.get(path) for path in ("/hosts", "/hosts/1")] == before
+    assert ZooKeeperFleetReader(session).snapshot().stops == ()
+    assert fleet.stop_fleet(replace(HOST, failed=DeploymentFailure(20, STOP.step)), STOP)
+    assert fleet.cluster() == Cluster(None)
+
+
+def test_a_failure_whose_revision_is_replaced_during_the_stop_stops_nothing(fleet, session, other, client):
+    put(client, "/hosts", {"version": "new"})
+    fleet.register(HOST)
+    send = session.commit
+
+    def publish(*operations: Operation):
+        session.commit = send
+        other.commit(Set("/hosts", b'{"version": "newer"}'))
+        send(*operations)
+
+    session.commit = publish
+    assert not fleet.stop_fleet(HOST, STOP)
+    assert session.commit == send
+    assert fleet.cluster() == Cluster("newer")
+
+
+def test_a_stop_is_recorded_although_the_hosts_node_is_lost(fleet, session, client):
+    put(client, "/hosts", {"version": "new"})
     fleet.register(HOST)
     renew_session(session)
     fleet.stop_fleet(HOST, STOP)
@@ -343,7 +377,7 @@ def test_a_stop_is_recorded_although_the_hosts_node_is_lost(fleet, session):
 
 
 def test_a_stop_works_without_any_nodes(fleet):
-    fleet.stop_fleet(HOST, STOP)
+    fleet.stop_fleet(HOST, replace(STOP, revision=INITIAL))
     assert fleet.cluster() == Cluster(None)
 
 
@@ -354,7 +388,7 @@ def test_a_stop_succeeds_despite_concurrent_writes_to_hosts(fleet, session, othe
     def disturb(*operations: Operation):
         if len(disturbed) < 3 and any(isinstance(operation, Set) for operation in operations):
             disturbed.append(1)
-            other.commit(Set("/hosts", json.dumps({"version": f"new{len(disturbed)}"}).encode()))
+            other.commit(Set("/hosts", json.dumps({"version": "new", "note": len(disturbed)}).encode()))
         send(*operations)
 
     session.commit = disturb
@@ -366,10 +400,10 @@ def test_a_stop_succeeds_despite_concurrent_writes_to_hosts(fleet, session, othe
 def test_a_change_of_the_version_wakes_the_agent(fleet, client):
     changed = threading.Event()
     fleet.watch_cluster(changed.set)
-    assert changed.wait(60)
+    assert changed.wait()
     changed.clear()
     put(client, "/hosts", {"version": "new"})
-    assert changed.wait(60)
+    assert changed.wait()
 
 
 def test_assignments_are_read_from_the_targets_of_the_cluster_version(fleet, client):
@@ -598,7 +632,8 @@ def succeeds(call):
     return True
 
 
-def test_a_write_that_conflicts_in_every_attempt_is_an_error(fleet, session, monkeypatch):
+def test_a_write_that_conflicts_in_every_attempt_is_an_error(fleet, session, client, monkeypatch):
+    put(client, "/hosts", {"version": "new"})
     fleet.register(HOST)
 
     def refuse(*_operations: Operation):

@@ -83,9 +83,7 @@ def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, 
     identity = replace(KNOWN.identity, role="web")
     request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
     client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
-    assert fleet.hand_on_role(identity)
-    assert reader.snapshot().out_of_service == {identity.id: "web"}
-    fleet.leave_role(replace(identity, role="db"))
+    assert fleet.hand_on_roles(identity) == ["web"]
     assert reader.snapshot().out_of_service == {identity.id: "web"}
     ZooKeeperLeases(session).give(identity.id, "web", ())
     reader.forget(identity.id)
@@ -93,13 +91,43 @@ def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, 
     assert fleet.lease(identity) is None
 
 
+def test_forgetting_a_host_removes_its_requests_for_the_locks_of_all_roles(session, client):
+    fleet, reader = ZooKeeperFleet(session), ZooKeeperFleetReader(session)
+    fleet.publish_inventory(KNOWN)
+    own = f'{{"requestor": "{KNOWN.identity.id}", "hostname": "app1"}}'.encode()
+    for role in ("web", "db"):
+        client.create(f"/role-locks/{role}/lr-", own, sequence=True, makepath=True)
+    client.create("/role-locks/web/lr-", own.replace(KNOWN.identity.id.encode(), b"another"), sequence=True)
+    assert reader.forget(KNOWN.identity.id) == KNOWN
+    assert (client.get_children("/role-locks/web"), client.get_children("/role-locks/db")) == (
+        ["lr-0000000001"],
+        [],
+    )
+
+
+def test_forgetting_a_host_removes_the_records_of_its_unfinished_work(session, client):
+    ZooKeeperFleet(session).publish_inventory(KNOWN)
+    for name, host_id in (("shop,web", KNOWN.identity.id), ("shop,db", "another")):
+        client.create(
+            f"/zkdeployment/busy/{name}", f'{{"host": "{host_id}", "kept": true}}'.encode(), makepath=True
+        )
+    ZooKeeperFleetReader(session).forget(KNOWN.identity.id)
+    assert client.get_children("/zkdeployment/busy") == ["shop,db"]
+
+
+def test_a_host_of_which_only_a_request_for_a_lock_is_left_can_be_forgotten(session, client):
+    client.create("/role-locks/web/lr-", b'{"requestor": "h9"}', sequence=True, makepath=True)
+    assert ZooKeeperFleetReader(session).forget("h9").identity.id == "h9"
+    assert client.get_children("/role-locks/web") == []
+
+
 def test_a_host_that_leaves_its_role_waits_for_no_lock_and_is_not_out_of_service_in_it(session, client):
     fleet, identity = ZooKeeperFleet(session), replace(KNOWN.identity, role="web")
     request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
     client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
-    assert fleet.hand_on_role(identity)
+    assert fleet.hand_on_roles(identity)
     for requestor in (request, request.replace(identity.id, "another")):
         client.create("/role-locks/web/lr-", requestor.encode(), sequence=True)
-    fleet.leave_role(identity)
+    ZooKeeperFleet(session).leave_roles(identity)
     assert client.get_children("/role-locks/web") == ["lr-0000000002"]
     assert ZooKeeperFleetReader(session).snapshot().out_of_service == {}

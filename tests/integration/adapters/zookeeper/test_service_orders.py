@@ -13,8 +13,13 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.publication.service_order import encode_entry, read_unfinished
+from zkdeployment.adapters.zookeeper.publication.service_order import (
+    encode_entry,
+    read_unfinished,
+    remove_orders_before,
+)
 from zkdeployment.adapters.zookeeper.rollout.records import encode_state
+from zkdeployment.errors import ConflictError
 from zkdeployment.model.host import Facts, Identity
 from zkdeployment.model.publication import OrderEntry
 from zkdeployment.model.strategy import Group, Selector, Strategy
@@ -137,10 +142,41 @@ def test_a_new_host_joins_unless_the_service_is_complete(client, orders):
     assert orders.order_entries(SEQUENCE, ["/shop/db"]) == {"/shop/db": OrderEntry(("h1",))}
 
 
-def test_a_publication_without_an_order_or_with_a_damaged_one_holds_nobody_back(client, orders, session):
+def publish(client, sequence):
+    client.ensure_path("/zkdeployment/targets")
+    client.set("/zkdeployment/targets", json.dumps({"version": "r1", "sequence": sequence}).encode())
+
+
+def test_a_missing_entry_is_superseded_and_never_finished(client, orders):
+    publish(client, SEQUENCE)
+    expect(client, "h1")
+    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    assert orders.order_entries(SEQUENCE, ["/shop/db"]).keys() == {"/shop/db"}
+    publish(client, SEQUENCE + 1)
+    assert not is_finished(service.progress()), "the entry lasts as long as its nodes"
+    client.delete(PATH)
     finish(orders, "h1")
     orders.join_order(SEQUENCE, "/shop/db", Identity("h1", "h1"))
-    assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
+    with pytest.raises(ConflictError, match=f"{SEQUENCE} is superseded by {SEQUENCE + 1}"):
+        service.progress()
+    with pytest.raises(ConflictError, match="is superseded"):
+        orders.order_entries(SEQUENCE, ["/shop/db"])
+
+
+def test_a_missing_entry_of_the_last_publication_is_a_failure(client, orders):
+    publish(client, SEQUENCE)
+    wait = order_wait("/shop/db", orders.awaited_service(SEQUENCE, "/shop/db").progress(), gaining=False)
+    assert wait.failure.startswith("ZooKeeper has lost which hosts deploy /shop/db before this host; publish")
+
+
+def test_orders_of_later_publications_are_kept(client, session):
+    for sequence in (SEQUENCE - 1, SEQUENCE, SEQUENCE + 1):
+        client.create(f"/zkdeployment/order/{sequence}/shop,db/h1", b"", makepath=True)
+    remove_orders_before(session, SEQUENCE)
+    assert sorted(client.get_children("/zkdeployment/order")) == [str(SEQUENCE), str(SEQUENCE + 1)]
+
+
+def test_a_damaged_entry_holds_nobody_back(client, orders, session):
     client.create(PATH, b"\x00damaged", makepath=True)
     assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
     assert unfinished(session) == {}

@@ -183,6 +183,16 @@ def test_config_check_warns_of_a_world_readable_password(tmp_path: Path, mode: i
     assert "me:secret" not in result.output
 
 
+def test_config_check_warns_of_a_minimum_sequence_without_publishers(tmp_path: Path):
+    file = tmp_path / "x.cfg"
+    file.write_text("[zkdeployment]\nhost-id = h1\nminimum-sequence = 7\n")
+    result = CliRunner().invoke(program, ["config", "check", str(file)], catch_exceptions=False)
+    assert (
+        result.stderr
+        == "warning: minimum-sequence has no effect without publishers; set publishers, or remove it\n"
+    )
+
+
 def test_config_check_warns_of_publishers_whose_keys_may_sign_everything(tmp_path: Path):
     file, publishers = tmp_path / "x.cfg", tmp_path / "publishers"
     file.write_text(f"[zkdeployment]\npublishers = {publishers}\n")

@@ -2,6 +2,7 @@
 
 import email
 import json
+import os
 import shutil
 from contextlib import ExitStack
 from unittest import mock
@@ -11,7 +12,7 @@ from structlog.testing import capture_logs
 
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.smtp import MailServer
-from support.waiting import wait_until
+from support.waiting import UNLIMITED, wait_until
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
 from zkdeployment.daemons.backoff import Backoff
@@ -28,7 +29,7 @@ def test_a_new_host_registers_and_reaches_the_initial_version_without_a_change(f
         host.wait_for_version("initial")
         assert host.node["name"] == "h1.example.com"
     assert fleet.get("/hosts/h1") == {}
-    assert [path.name for path in host.root.iterdir()] == []
+    assert [path.name for path in host.root.rglob("*") if path.is_file()] == ["lock"]
 
 
 def test_hosts_of_a_large_fleet_spread_their_reads_after_a_change(fleet, host, monkeypatch):
@@ -325,7 +326,7 @@ def test_a_rollback_after_an_abandoned_deployment_deploys_the_former_version_aga
 def wait_for_lock_until_stopped(fleet, host):
     """Let a host queue for the lock of its service until the fleet is stopped; return the lock that it wanted."""
     other = fleet.client.Lock("/agent-locks/who,myfoo", "other")
-    assert other.acquire(timeout=60)
+    assert other.acquire(timeout=UNLIMITED)
     fleet.set_version("r2")
     wait_until(lambda: "wait for the lock" in host.node.get("step", ""), "h1 queues")
     fleet.set_version(None)
@@ -683,6 +684,22 @@ def test_an_agent_with_the_run_directory_or_the_name_of_another_agent_is_refused
         assert host.node
 
 
+def test_an_agent_with_the_root_of_another_agent_is_refused_and_leaves_everything_as_it_is(fleet, host):
+    other = fleet.host("h2", root=str(host.root))
+    with host.agent():
+        wait_until(lambda: host.node, "registered")
+        for _ in range(2):  # the refused agent gives its run directory back
+            with other.agent() as second:
+                wait_until(lambda: second.ended, "refused")
+            assert isinstance(second.error, RefusedError)
+            assert f"another agent (process {os.getpid()}) uses the root directory {host.root}" in str(
+                second.error
+            )
+        assert other.node == {}
+    with other.agent():
+        other.wait_for_version("initial")
+
+
 def test_the_error_for_an_unwritable_run_directory_gives_advice(fleet):
     host = fleet.host("h1", run_directory=str(fleet.directory / "file" / "run"))
     (fleet.directory / "file").touch()
@@ -792,7 +809,8 @@ def test_a_failure_is_reported_although_the_client_died_before(fleet, host):
     assert fleet.version is None
 
 
-def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(fleet, host):
+def fail_unreported(fleet, host):
+    """Let a host fail at r1 whose agent ends before ZooKeeper has the failure; the script would succeed now."""
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     failing = host.fail("/who/myfoo 0")
     with host.agent() as agent:
@@ -804,7 +822,7 @@ def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(f
             kill_client(agent)
             store.cluster()  # replaces the dead client
             kill_client(agent)
-            stop_fleet(*arguments)
+            return stop_fleet(*arguments)
 
         store.stop_fleet = die
         fleet.set_version("r1")
@@ -812,8 +830,12 @@ def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(f
     assert isinstance(agent.error, RestartError)
     assert host.status == "error"
     assert fleet.version == "r1"
+    failing.unlink()
+
+
+def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(fleet, host):
+    fail_unreported(fleet, host)
     calls = fleet.calls()
-    failing.unlink()  # the failure has to be reported although the script would now succeed
     with host.agent():
         wait_until(lambda: fleet.version is None, "the stop")
         assert "failed with exit status 3" in host.node["error"]
@@ -827,6 +849,28 @@ def test_a_failure_that_cannot_be_reported_is_reported_first_by_the_next_agent(f
     assert fleet.version == "r1"
 
 
+def test_a_failure_that_is_reported_when_the_fleet_has_another_revision_does_not_stop_it(fleet, host):
+    fail_unreported(fleet, host)
+    fleet.set_version("r2")
+    with capture_logs() as logs, host.agent():
+        host.wait_for_version("r2")
+        wait_until(lambda: "error" not in host.node, "the error is cleared")
+    assert fleet.version == "r2"
+    assert fleet.get("/zkdeployment/stops/h1") == {}
+    assert not (host.run / "failure").exists()
+    assert "failure-obsolete" in [line["event"] for line in logs]
+
+
+def test_the_obsolete_failure_of_a_host_that_may_not_start_is_shown_on_it(fleet, host):
+    fail_unreported(fleet, host)
+    fleet.set_version("r2", importing="r3")
+    with host.agent():
+        wait_until(lambda: "failed with exit status 3" in host.node.get("error", ""), "the error is shown")
+        wait_until(lambda: not (host.run / "failure").exists(), "the failure is reported")
+        assert fleet.version == "r2"
+    assert fleet.get("/zkdeployment/stops/h1") == {}
+
+
 def test_a_failure_whose_report_met_a_defect_is_reported_by_the_next_cycle(fleet, host, monkeypatch):
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
@@ -836,7 +880,7 @@ def test_a_failure_whose_report_met_a_defect_is_reported_by_the_next_cycle(fleet
     def defective(*arguments):
         if defects:
             raise defects.pop()
-        stop_fleet(*arguments)
+        return stop_fleet(*arguments)
 
     monkeypatch.setattr(ZooKeeperFleet, "stop_fleet", defective)
     monkeypatch.setattr("zkdeployment.daemons.agent.agent.Backoff", lambda **_: Backoff(first=0.1, most=0.1))

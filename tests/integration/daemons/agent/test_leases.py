@@ -9,6 +9,7 @@ import pytest
 from support.agents import AgentHost, Fleet, called, put_script
 from support.scripted_rollout import ScriptedRollout
 from support.waiting import wait_until
+from zkdeployment.adapters.host_files import authorized_keys
 from zkdeployment.pools.lease import TENANT_MARKER
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGr0wLQxlKkTqcTZyRzFLq1o8dYwqkUQmfBwF0pGb1vF alice@laptop"
@@ -105,6 +106,30 @@ def test_a_failure_of_a_leased_host_concerns_no_other_host_and_is_not_repeated(f
     assert (fleet.version, host.node) == ("r1", {})
 
 
+def test_a_host_that_fails_in_the_same_way_with_each_lease_says_so_and_ends_the_connections_of_the_tenant(
+    fleet, host, monkeypatch
+):
+    ended = []
+    monkeypatch.setattr(authorized_keys, "end_connections", ended.append)
+    with host.agent():
+        fleet.lease("h1", "spare", 1, KEY)
+        wait_for_lease(host, "spare", 1)
+        file = host.root / "root/.ssh/authorized_keys"
+        file.unlink()
+        file.mkdir()  # as a tenant may do
+        fleet.lease("h1", "spare", 2)
+        wait_until(lambda: host.node.get("lease_failed") == 2, "the error of the second lease")
+        error = host.node["error"]
+        wait_until(lambda: ended, "the end of the connections")
+        fleet.lease("h1", "spare", 3)
+        wait_until(lambda: host.node.get("lease_failed") == 3, "the error of the third lease")
+        assert host.node["error"] == error
+        file.rmdir()
+        fleet.lease("h1", "spare", 4)
+        wait_for_lease(host, "spare", 4)
+    assert len(ended) >= 2
+
+
 def test_a_publication_that_fails_on_a_leased_host_does_not_stop_the_fleet(fleet, host):
     with host.agent():
         fleet.lease("h1", "ci", 1)
@@ -114,6 +139,15 @@ def test_a_publication_that_fails_on_a_leased_host_does_not_stop_the_fleet(fleet
         host.wait_for_error()
         assert (fleet.version, host.node["leased"]) == ("r2", {"role": "ci", "number": 1})
         assert host.node["version"] is None
+
+
+def test_a_host_that_cannot_follow_its_lease_blocks_no_other_host_with_a_kept_lock(fleet, host):
+    fleet.lease("h1", "ci", 1, "command=/bin/sh")
+    kept = b'{"host": "h1", "name": "h1.example.com", "step": "deploy /who/myfoo 0", "since": 1, "kept": true}'
+    fleet.client.create("/zkdeployment/busy/who,myfoo", kept, makepath=True)
+    with host.agent():
+        wait_until(lambda: host.node.get("error"), "the host cannot follow the lease")
+        wait_until(lambda: not fleet.client.get_children("/zkdeployment/busy"), "the lock is handed on")
 
 
 def test_a_malformed_lease_or_a_smaller_number_is_refused_until_it_is_corrected(fleet, host):
@@ -134,7 +168,7 @@ def killed(host: AgentHost, *points: str) -> None:
     """Run agents one after the other; each is killed at its point."""
     for point in points:
         with host.process(failpoints=f"{point}=kill") as agent:
-            assert agent.wait(60) == -signal.SIGKILL, point
+            assert agent.wait() == -signal.SIGKILL, point
 
 
 def test_successors_of_killed_agents_complete_a_lease_and_give_the_host_back(fleet, host):

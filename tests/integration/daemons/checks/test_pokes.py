@@ -11,7 +11,7 @@ import pytest
 
 from support.checked_fleet import CheckedFleet, PokedSystem, ScriptedMonitor, check_document, system_document
 from support.service import running_service
-from support.waiting import PATIENCE, wait_until
+from support.waiting import PATIENCE, UNLIMITED, wait_until
 from zkdeployment.adapters import pokes
 from zkdeployment.adapters.pokes import HttpPokeSender
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -130,7 +130,7 @@ def test_a_success_clears_only_the_flag_that_it_was_sent_for(fleet: CheckedFleet
         fleet.publish(documents, web=80)
         fleet.report("web")
         daemon.run_turn()
-        assert arrived.wait(PATIENCE)
+        assert arrived.wait()
         assert monitor.work("/all") == {"h1": "rollout 80"}
         fleet.publish(documents, web=81)
         fleet.report("web")
@@ -178,5 +178,5 @@ def test_a_closed_queue_sends_nothing_more(monkeypatch: pytest.MonkeyPatch):
         wait_until(lambda: system.attempts == 1, "the first attempt")
         assert len(queue) == 2
         queue.close()
-        queue.join(PATIENCE)
+        queue.join(UNLIMITED)
         assert (system.attempts, delivered, len(queue)) == (1, [], 0)

@@ -22,6 +22,7 @@ from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_l
 from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.model.act import Act
 from zkdeployment.model.host import Facts
+from zkdeployment.model.stop import COORDINATOR, Stop
 from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector
 from zkdeployment.rollout.lifecycle import supersede
 from zkdeployment.rollout.permission import Grant, Permission, Phase
@@ -208,6 +209,19 @@ class TestRolloutOfGroups:
         assert fleet.version is None
         (stop,) = read_stops(fleet.session)
         assert "critical group x failed (late hosts: 1 of 2 hosts failed, expected at most 0)" in stop.reason
+
+    @pytest.mark.parametrize(("again", "version", "stops"), [(False, None, 1), (True, "r1", 0)])
+    def test_a_failed_rollout_stops_only_the_publication_that_it_deploys(self, fleet, again, version, stops):
+        fleet.register(plain_hosts("a"))
+        fleet.publish("r1", strategy(group("x")))
+        with fleet.coordinator() as daemon:
+            run_cycles(daemon)
+            if again:
+                fleet.publish("r1", ALL_HOSTS)
+            reason = Stop("?", "?", "r1", "rollout", "critical group x failed", 1.0, by=COORDINATOR)
+            daemon.store.record(fleet.running, reason)
+        assert fleet.version == version
+        assert len(read_stops(fleet.session)) == stops
 
     def test_an_abort_withdraws_the_grants_of_late_hosts(self, fleet):
         fleet.register(plain_hosts("a"))
@@ -586,7 +600,7 @@ class TestLead:
                 wait_until(is_over, "the rollout is over")
             finally:
                 daemon.control.stop()
-                thread.join(60)
+                thread.join()
             assert not thread.is_alive()
             assert read_leader(fleet.session) is None
             assert fleet.running.rollout.result is RolloutResult.SUCCESS

@@ -29,7 +29,7 @@ from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker
 from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.rollout.recovery import RecoveryStage
+from zkdeployment.rollout.state import RecoveryStage
 from zkdeployment.rollout.state_machine import HostProgress, RolloutResult
 
 if TYPE_CHECKING:

@@ -21,14 +21,14 @@ from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.model.act import Act
 from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.rollout.recovery import RecoveryStage
+from zkdeployment.rollout.state import RecoveryStage
 from zkdeployment.rollout.state_machine import RolloutResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from zkdeployment.rollout.recovery import Recovery
+    from zkdeployment.rollout.state import Recovery
 
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /a\n      /b\n"
 
@@ -51,7 +51,7 @@ class Site:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._asked.set()
-        self._syncer.join(60)
+        self._syncer.join()
 
     def _serve(self) -> None:
         with Session(self.fleet.connection) as session:
@@ -72,9 +72,12 @@ class Site:
 
     def publish(self, files: dict[str, str | bytes | None]) -> str:
         revision = self.branch.push(files)
+        self.publish_tip()
+        return revision
+
+    def publish_tip(self) -> None:
         with Session(self.fleet.connection) as session:
             Syncer(self.source, ZooKeeperPublications(session), SystemClock()).sync(SyncOptions(force=True))
-        return revision
 
     def roll_out(self) -> None:
         """Run a coordinator until the rollout of the published revision is complete."""
@@ -172,6 +175,20 @@ def test_a_rollback_that_fails_is_not_rolled_back(site: Site, revisions: tuple[s
     assert "is a rollback itself" in site.recovery.reason
     assert len(site.rollbacks) == 1
     assert site.fleet.version is None
+
+
+def test_a_rollout_that_was_published_again_while_it_was_under_way_is_rolled_back(
+    site: Site, revisions: tuple[str, str]
+) -> None:
+    with site.fleet.coordinator(commits=site.branch.commits()) as daemon:
+        daemon.run_cycle()
+        site.publish_tip()
+        assert site.fleet.running.revision == revisions[1]
+        for _ in range(40):
+            site.turn(daemon.run_cycle)
+            if site.rollbacks:
+                break
+    assert site.branch.files() == site.branch.files(revisions[0])
 
 
 @pytest.mark.usefixtures("revisions")

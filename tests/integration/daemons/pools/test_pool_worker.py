@@ -10,14 +10,14 @@ import pytest
 from support.clocks import ManualClock
 from support.pool_workers import KEY, PoolFleet, TestWorker
 from support.simulated_nodes import SimulatedNodes
-from support.waiting import wait_until
-from support.zookeeper import renew_session
+from support.waiting import UNLIMITED, wait_until
+from support.zookeeper import renew_session, through
 from zkdeployment.acts.pools.sessions import SessionActor, SessionDetails, request_session, retire_session
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.errors import ConflictError, TreeError, UnreachableError
+from zkdeployment.errors import ConflictError, ProgramError, TreeError, UnreachableError
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import pool_adapters
 
@@ -195,20 +195,77 @@ def test_a_worker_that_lost_its_claims_gives_its_work_up_and_begins_again(worker
     assert machines.overlaps == []
 
 
-def test_a_worker_runs_eight_playbooks_at_once_and_leaves_the_others_to_other_workers(worker, fleet, machines):
+def test_a_worker_that_is_cut_off_gives_its_work_up_before_others_may_begin_it(zookeeper, proxy, machines, fleet):
+    fleet.clock = SystemClock()
+    fleet.publish(document(CLOUD))
     machines.working.clear()
-    fleet.publish(document(METAL.replace("fill-level: 2", "fill-level: 10")))
-    fleet.add_nodes(10, kind="metal")
+    with TestWorker(through(proxy, zookeeper), machines, fleet.clock, session_timeout=20) as worker:
+        worker.begin()
+        wait_until(lambda: worker.tasks.busy, "a task that hangs")
+        proxy.freeze()
+        wait_until(lambda: worker.tasks.must_end, "the end of the task")
+        assert fleet.store.read().claimed
+        proxy.heal()
+        machines.working.set()
+        wait_until(lambda: fleet.states("cloud") == ["ready", "ready"], "the work is done again")
+    assert machines.overlaps == []
+
+
+def test_a_worker_runs_four_playbooks_of_a_pool_at_once_and_leaves_the_others_to_other_workers(
+    worker, fleet, machines
+):
+    machines.working.clear()
+    fleet.publish(document(METAL.replace("fill-level: 2", "fill-level: 6")))
+    fleet.add_nodes(6, kind="metal")
     worker.worker.run_cycle()
     worker.worker.run_cycle()
-    assert len(worker.tasks.busy) == len(fleet.store.read().claimed) == 8
+    assert len(worker.tasks.busy) == len(fleet.store.read().claimed) == 4
     with TestWorker(fleet.connection, machines, fleet.clock, name="w2") as other:
         other.worker.run_cycle()
         assert len(other.tasks.busy) == 2
         machines.working.set()
         other.settle()
     worker.settle()
-    assert fleet.states("metal") == ["ready"] * 10
+    assert fleet.states("metal") == ["ready"] * 6
+
+
+def test_playbooks_of_a_pool_that_hang_hold_up_no_key_and_no_other_pool(zookeeper, fleet):
+    class Hanging(SimulatedNodes):
+        """Machines of the pool ``metal`` are never made, and never removed."""
+
+        def provision(self, pool, nodes):
+            return self._stuck(pool) or super().provision(pool, nodes)
+
+        def deprovision(self, pool, nodes):
+            return self._stuck(pool) or super().deprovision(pool, nodes)
+
+        def _stuck(self, pool):
+            if pool.name == "metal" and self.machines.get(99) is not None:
+                self.must_end.wait()
+                raise ProgramError("was ended with this program")
+
+    fleet.clock, machines = SystemClock(), Hanging()
+    fleet.publish(document(METAL.replace("fill-level: 2", "fill-level: 9"), CLOUD, quota=20))
+    fleet.add_nodes(9, kind="metal")
+    with TestWorker(zookeeper, machines, fleet.clock) as worker:
+        worker.settle()
+        held = fleet.request(fleet.add_tenant(1), metal=9, cloud=2)
+        worker.settle()
+        machines.machines[99] = "hangs"
+        fleet.add_nodes(9, kind="metal")
+        worker.begin()
+        wait_until(lambda: len(worker.tasks.busy) == 4, "four playbooks that hang")
+        pools = pool_adapters(worker.session, ZooKeeperUserReader(worker.session))
+        retire_session(held.id, pools, SessionActor("ann"))
+        try:
+            wait_until(
+                lambda: not {*held.nodes} & machines.machines.keys() - {*held.nodes[:9]}, "removed machines"
+            )
+            wait_until(lambda: fleet.states("cloud") == ["ready", "ready"], "a pool that is filled again")
+            assert [machines.machines[number] for number in held.nodes[:9]] == [None] * 9
+            assert len(worker.tasks.busy) == 8
+        finally:
+            machines.must_end.set()
 
 
 def test_claims_whose_transaction_had_no_answer_are_released(zookeeper, machines, clock, fleet):
@@ -249,7 +306,7 @@ def test_a_worker_whose_results_are_always_overtaken_ends_when_it_is_asked_to(zo
         overtaken.worker.run_cycle()
         wait_until(lambda: overtaken.store.attempts > 1, "the result is written again")
         overtaken.control.stop()
-        assert overtaken.tasks.join(60)
+        assert overtaken.tasks.join(UNLIMITED)
     assert fleet.states("cloud") == ["provisioning", "provisioning"]
 
 
@@ -306,7 +363,7 @@ def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, m
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(90)
+            thread.join()
         assert not any(thread.is_alive() for thread in threads)
         taken = [node for details in given for node in details.session.nodes]
         assert len(taken) == len(set(taken)) >= nodes - 1

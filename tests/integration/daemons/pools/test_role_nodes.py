@@ -18,7 +18,7 @@ from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
 from zkdeployment.documents.pools.values import NodePool, RoleMechanism
 from zkdeployment.errors import ProgramError
 from zkdeployment.pools.lease import TENANT_MARKER
-from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.playbook_results import MechanismOutcome
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import retire
@@ -144,7 +144,7 @@ def test_a_host_that_does_not_reach_its_lease_in_time_is_given_back(fleet, host,
         looks = worker.looks
         wait_until(lambda: worker.looks > looks + 1, "the worker has looked since")
         fleet.set_version("r1")
-        thread.join(60)
+        thread.join()
         assert states(worker.results[-1]) == ["ready"]
     worker.leases.give("h1", "ci", ())
     releasing = replace(NODE, state=NodeState.DEPROVISIONING)
@@ -159,7 +159,7 @@ def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_
     thread = worker.run(worker.mechanism.provision, POOL, [NODE])
     wait_until(lambda: worker.leases.observe("h1").lease is not None, "the lease is written")
     worker.stopped.set()
-    thread.join(60)
+    thread.join()
     assert str(worker.results[-1]) == "the worker ends"
     worker.stopped.clear()
     with host.agent():
@@ -168,6 +168,19 @@ def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_
         fleet.remove("/zkdeployment/pools/leases/h1")
         wait_until(lambda: host.node.get("leased") == {"role": "spare", "number": 0}, "idle")
         assert worker.leases.give("h1", "ci", ()).number == 1
+
+
+def test_a_host_whose_undeployment_failed_tries_again_when_its_node_is_forgiven(host, worker):
+    releasing = replace(NODE, state=NodeState.DEPROVISIONING)
+    with host.agent():
+        assert states(worker.mechanism.provision(POOL, [NODE])) == ["ready"]
+        failing = host.fail("-u /who/myfoo 0")
+        failed = worker.mechanism.deprovision(POOL, [releasing])
+        assert states(failed) == ["failed"]
+        assert "failed with exit status 3" in failed.nodes[0].data["error"]["detail"]
+        failing.unlink()
+        forgiven = worker.mechanism.deprovision(POOL, [failed.nodes[0].after(NodeEvent.FORGIVEN, 9)])
+        assert (states(forgiven), host.node["role"], host.markers) == (["unused"], "spare", [])
 
 
 def test_a_malformed_lease_concerns_its_own_host_only(host, worker, client):
@@ -200,5 +213,5 @@ def test_a_malformed_lease_concerns_its_own_host_only(host, worker, client):
 def test_concurrent_changes_of_a_lease_get_different_numbers(worker):
     threads = [worker.run(worker.leases.give, "h1", f"role{number}", ()) for number in range(8)]
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert sorted(lease.number for lease in worker.results) == list(range(1, 9))

@@ -430,8 +430,7 @@ def test_a_document_is_removed_only_after_hosts_have_undeployed_its_last_instanc
     publishing.sync()
     with Session(publishing.zookeeper) as session:
         assert ZooKeeperIntents(session).records() == ()
-    # Without its document, the services are deployed as ever.
-    assert publishing.targets["h1"] == ["/other", "/p1/db", "/p1/front"]
+    assert publishing.targets == {"h1": ["/other"]}
 
 
 def test_the_final_status_is_recorded_once_no_host_has_deployments_any_more(publishing: Publishing):

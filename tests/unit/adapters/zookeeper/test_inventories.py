@@ -27,7 +27,13 @@ markers = st.builds(
     st.lists(names, max_size=2).map(tuple),
     st.none() | numbers,
 )
-markers |= st.builds(replace, markers, properties=names, packages=st.lists(names, max_size=2).map(tuple))
+markers |= st.builds(
+    replace,
+    markers,
+    properties=names,
+    packages=st.lists(names, max_size=2).map(tuple),
+    identity=st.none() | st.builds(Identity, names, names, optional),
+)
 packages = st.dictionaries(names, st.lists(st.tuples(numbers, names, names, names), max_size=2), max_size=3).map(
     lambda packages_by_name: {
         name: tuple(Package(name, *fields) for fields in installed) for name, installed in packages_by_name.items()

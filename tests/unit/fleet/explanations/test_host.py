@@ -41,6 +41,7 @@ def explain(cluster, *hosts, locks=(), name="h1", published="r2", **more):
 
 
 RUNNING = Cluster("r2")
+KEPT = LockedWork("h2", "app2", "deploy /web 0", NOW - 200, kept=True)
 DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7), since=NOW - 30)
 
 
@@ -110,6 +111,11 @@ DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7),
             f"{MINE} waits because app2 (h2) lost the lock of /web in the middle of a script.",
         ),
         (
+            explain(RUNNING, DEPLOYING, locks=[service(contender(1, 40), work=KEPT)]),
+            Cause.LOCK,
+            f"{MINE} waits for the lock of /web, which app2 (h2) has held for 3 min.",
+        ),
+        (
             explain(
                 RUNNING,
                 host(deploying="r2", step="deploy /web 0", steps=(2, 7), since=NOW - 30),
@@ -177,6 +183,10 @@ def test_a_wait_names_the_place_in_the_queue_and_the_step_of_the_holder():
         "the holder is at deploy /web 0",
     )
     assert explanation.advice == ("'zkdeployment why h2' shows what the holder is doing",)
+
+
+def test_the_holder_of_a_lock_does_not_wait_for_the_lock():
+    assert explain(RUNNING, DEPLOYING, locks=[service(contender(1, 40), contender(2, 30))]).cause is Cause.WORKING
 
 
 @pytest.mark.parametrize(
@@ -298,4 +308,32 @@ def test_a_host_that_can_be_leased_waits_for_the_end_of_the_rollout():
     )
     assert explain(Cluster("r2"), waiting).sentence == (
         f"{MINE} can be leased, so it is in no group: it follows when the rollout has ended."
+    )
+
+
+def test_a_wait_for_a_kept_lock_says_whether_its_host_is_there_and_what_to_do():
+    absent = explain(RUNNING, DEPLOYING, locks=[service(contender(1, 40), contender(3, 5), work=KEPT)])
+    present = explain(RUNNING, DEPLOYING, host(2), locks=[service(contender(1, 40), work=KEPT)])
+    assert absent.facts == (
+        "the host is number 1 of 2 in the queue and has waited for 40 s",
+        "the lock is kept for the holder, which has not completed deploy /web 0",
+        "the holder is not registered: the lock stays kept until that host is back",
+    )
+    assert present.facts[1:] == absent.facts[1:2]
+    assert absent.advice == (
+        "'zkdeployment why h2' shows what the holder is doing",
+        (
+            "if the holder never comes back, or is in the way: make sure that its script does not run, then"
+            " zkdeployment locks release /web --reason TEXT"
+        ),
+    )
+
+
+def test_an_absent_host_for_which_a_lock_is_kept_is_explained_with_the_release():
+    explanation = explain(RUNNING, host(), locks=[service(contender(1, 40), work=KEPT)], name="h2")
+    assert explanation.cause is Cause.ABSENT
+    assert "the host has held the lock of /web for 3 min; 1 other host waits for it" in explanation.facts
+    assert explanation.advice[-1] == (
+        "the lock of /web is kept for the host: if the host is gone for good, or its script does not run any more,"
+        " zkdeployment locks release /web --reason TEXT"
     )

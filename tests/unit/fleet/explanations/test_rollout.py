@@ -72,6 +72,22 @@ def test_a_host_waits_for_its_turn_within_its_group():
     assert explanation.facts == ("1 of 3 hosts finished prepare",)
 
 
+def test_a_host_that_waits_for_its_turn_learns_what_the_group_waits_for():
+    state = active_rollout(
+        advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"], done=["ctl2"]
+    )
+    explanation = explain("ctl3", replace(state, waiting="control-nodes waits for its time window"))
+    assert explanation.facts == ("1 of 3 hosts finished prepare", "control-nodes waits for its time window")
+
+
+def test_what_a_rollout_waits_for_without_an_active_phase_is_no_fact_of_its_own():
+    manual = replace(group("web", hosts="x"), pace=Pace(manual=True))
+    state = replace(begun_rollout(strategy(manual), plain_hosts("x")), waiting="web waits to be promoted")
+    explanation = explain("x", state)
+    assert explanation.sentence.endswith("its group web: the group is manual and waits to be promoted.")
+    assert "web waits to be promoted" not in explanation.facts
+
+
 def test_a_host_with_a_grant_is_working():
     state = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"])
     assert explain("ctl1", state).cause is Cause.WORKING

@@ -3,7 +3,6 @@ import pytest
 from zkdeployment.model.logins.login_throttle import (
     FORGOTTEN_AFTER,
     FailureCount,
-    ThrottleKind,
     after_failure,
     after_success,
     is_forgotten,
@@ -14,28 +13,27 @@ from zkdeployment.model.logins.login_throttle import (
 
 
 @pytest.mark.parametrize(
-    ("kind", "failures", "wait"),
+    ("failures", "wait"),
     [
-        (ThrottleKind.NAME, None, 0),
-        (ThrottleKind.NAME, FailureCount(4, 100.0), 0),
-        (ThrottleKind.NAME, FailureCount(5, 100.0), 1),
-        (ThrottleKind.NAME, FailureCount(6, 100.0), 2),
-        (ThrottleKind.NAME, FailureCount(60_000, 100.0), 30),
-        (ThrottleKind.ADDRESS, FailureCount(19, 100.0), 0),
-        (ThrottleKind.ADDRESS, FailureCount(20, 100.0), 1),
-        (ThrottleKind.ADDRESS, FailureCount(60_000, 100.0), 300),
+        (None, 0),
+        (FailureCount(19, 100.0), 0),
+        (FailureCount(20, 100.0), 1),
+        (FailureCount(21, 100.0), 2),
+        (FailureCount(28, 100.0), 256),
+        (FailureCount(29, 100.0), 300),
+        (FailureCount(60_000, 100.0), 300),
     ],
 )
-def test_the_wait_doubles_with_each_failure_up_to_the_longest_wait(kind, failures, wait):
-    assert seconds_to_wait(kind, failures, 100.0) == wait
+def test_the_wait_doubles_with_each_failure_up_to_the_longest_wait(failures, wait):
+    assert seconds_to_wait(failures, 100.0) == wait
 
 
 def test_the_wait_passes_with_time_and_a_clock_that_is_ahead_does_not_prolong_it():
-    failures = FailureCount(8, 100.0)
-    assert seconds_to_wait(ThrottleKind.NAME, failures, 100.0) == 8
-    assert seconds_to_wait(ThrottleKind.NAME, failures, 105.0) == 3
-    assert seconds_to_wait(ThrottleKind.NAME, failures, 108.0) == 0
-    assert seconds_to_wait(ThrottleKind.NAME, failures, 40.0) == 8
+    failures = FailureCount(23, 100.0)
+    assert seconds_to_wait(failures, 100.0) == 8
+    assert seconds_to_wait(failures, 105.0) == 3
+    assert seconds_to_wait(failures, 108.0) == 0
+    assert seconds_to_wait(failures, 40.0) == 8
 
 
 def test_failures_are_counted_and_forgotten_after_some_time():
@@ -45,15 +43,14 @@ def test_failures_are_counted_and_forgotten_after_some_time():
     late = 100.0 + FORGOTTEN_AFTER
     assert is_forgotten(first, late)
     assert after_failure(first, late) == FailureCount(1, late)
-    assert seconds_to_wait(ThrottleKind.NAME, FailureCount(50, 100.0), late) == 0
+    assert seconds_to_wait(FailureCount(50, 100.0), late) == 0
     assert is_forgotten(FailureCount(50, 1e12), 100.0)
 
 
-def test_a_success_clears_the_name_but_only_its_own_claim_on_the_address():
-    failures = FailureCount(7, 100.0)
-    assert after_success(ThrottleKind.NAME, failures) is None
-    assert after_success(ThrottleKind.ADDRESS, failures) == FailureCount(6, 100.0)
-    assert after_success(ThrottleKind.ADDRESS, FailureCount(1, 100.0)) is None
+def test_a_success_withdraws_only_its_own_claim():
+    assert after_success(FailureCount(7, 100.0)) == FailureCount(6, 100.0)
+    assert after_success(FailureCount(1, 100.0)) is None
+    assert after_success(None) is None
 
 
 def test_a_flood_of_new_counts_displaces_no_high_count():

@@ -75,6 +75,8 @@ def test_a_conflict_names_hosts_path_and_the_words_of_the_solver():
         "/a/shop: cannot install shop-1.0-1.noarch on app1 (h1), app2 (h2), app3 (h3), app4 (h4), app5 (h5) and 2"
         " more: it conflicts with old; correct the dependencies, or the versions in the tree"
     )
+    (alone,) = transaction_problems({transaction: [hosts[0].identity]}, {transaction: "it conflicts"}, hosts)
+    assert str(alone).startswith("/a/shop: cannot install shop-1.0-1.noarch on app1 (h1): it conflicts;")
 
 
 def test_only_errors_refuse_a_tip_and_each_has_a_line():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support.simulated_host import SimulatedHost
 from zkdeployment.errors import HostFilesError
 from zkdeployment.model.deployment import Assignment, Rerun
+from zkdeployment.model.host import Identity
 from zkdeployment.model.plan import (
     ChangeController,
     ChangePackages,
@@ -261,6 +262,31 @@ def revisions(draw):
         for assignment in wanted
         for version in [versions[assignment.package]]
     ]
+
+
+HOST = Identity("h1", "h1.example.com", "web")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "reason"),
+    [
+        (HOST, None),
+        (Identity("h2", "h1.example.com", "web"), "the host changed its id from h2 to h1"),
+        (
+            Identity("h1", "old.example.com"),
+            "the host changed its name from old.example.com to h1.example.com, role from none to web",
+        ),
+        (None, "run again, because its marker does not record the id, name and role of the host"),
+    ],
+)
+def test_a_deployment_runs_again_if_it_was_run_with_another_identity_of_the_host(recorded, reason):
+    inventory = host_with(service()).inventory()
+    (marker,) = inventory.markers
+    inventory = replace(inventory, markers=(replace(marker, identity=recorded),))
+    steps = plan([service()], inventory, identity=HOST).steps
+    assert [step.reason for step in steps] == ([] if reason is None else [reason])
+    assert all(step.unrecorded.identity is None for step in steps)
+    assert not plan([service()], inventory).steps, "without an identity none is compared"
 
 
 @given(revisions(), revisions(), revisions(), st.data())

@@ -15,6 +15,7 @@ from zkdeployment.model.host import Identity
 from zkdeployment.model.publishing.tree_change import TreeChange
 from zkdeployment.planning.targets.compilation import Recompilation, compile_tree, withheld_after
 from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.planning.targets.governance import NO_GOVERNANCE, Governance, published_governance
 from zkdeployment.planning.targets.wanted import host_problems, wanted_for, wanted_from_tree
 from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json
 from zkdeployment.tree.diff import diff
@@ -69,7 +70,7 @@ def group(state, *paths):
 
 @given(TREES, INTENTS)
 def test_an_agent_that_walks_the_tree_wants_what_was_compiled(tree, intents):
-    compilation = compile_tree(tree, intents)
+    compilation = compile_tree(tree, Governance(tuple(intents)))
     withheld = withheld_from_json(json.loads(json.dumps(withheld_to_json(compilation.withheld))))
     assert withheld == compilation.withheld
     for host in HOSTS:
@@ -81,9 +82,11 @@ def test_an_agent_that_walks_the_tree_wants_what_was_compiled(tree, intents):
 
 @given(TREES, TREES, INTENTS, INTENTS)
 def test_a_compilation_that_builds_on_the_last_one_has_the_same_result(before, after, old, new):
-    last = compile_tree(before, old)
-    again = compile_tree(after, new, since=Recompilation(before, last, diff(before, after).paths))
-    fresh = compile_tree(after, new)
+    last = compile_tree(before, Governance(tuple(old)))
+    again = compile_tree(
+        after, Governance(tuple(new)), since=Recompilation(before, last, diff(before, after).paths)
+    )
+    fresh = compile_tree(after, Governance(tuple(new)))
     assert (again.whole, again.targets, again.withheld) == (fresh.whole, fresh.targets, fresh.withheld)
     assert set(again.problems) == set(fresh.problems)
 
@@ -92,11 +95,11 @@ def test_a_withheld_service_is_in_conflict_with_no_other_one():
     tree = parse("t.zk", BLUE_AND_GREEN).tree
     host = Identity("1", "app1", "web")
     assert compile_tree(tree).problems
-    compilation = compile_tree(tree, [group(IntentState.APPROVED, "/green")])
+    compilation = compile_tree(tree, Governance((group(IntentState.APPROVED, "/green"),)))
     assert compilation.problems == ()
     wanted = wanted_from_tree(host, tree, compilation.withheld)
     assert [assignment.path for assignment in wanted.assignments] == ["/blue"]
-    assert compile_tree(tree, [group(IntentState.INSTANTIATED, "/green")]).problems
+    assert compile_tree(tree, Governance((group(IntentState.INSTANTIATED, "/green"),))).problems
     with pytest.raises(TreeError):
         wanted_from_tree(host, tree)
 
@@ -104,7 +107,10 @@ def test_a_withheld_service_is_in_conflict_with_no_other_one():
 def test_what_is_withheld_after_a_change_follows_the_published_intents():
     tree = parse("t.zk", BLUE_AND_GREEN).tree
     change = TreeChange(create={"/green/deploy/db": {}})
-    assert withheld_after(tree, change, PublishedDocuments()) is None
+    assert withheld_after(tree, change, NO_GOVERNANCE) is None
     intent = group(IntentState.CREATED, "/green")
     documents = PublishedDocuments({(GROUP.name, intent.subject): intent_document(intent)})
-    assert withheld_after(tree, change, documents) == {("/green", "web"), ("/green", "db")}
+    assert withheld_after(tree, change, published_governance(documents, ())) == {
+        ("/green", "web"),
+        ("/green", "db"),
+    }

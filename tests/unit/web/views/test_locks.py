@@ -48,6 +48,21 @@ def test_work_that_lost_its_lock_and_absent_holders_are_warnings():
     assert found["role"].warning.startswith("The holder is not registered.")
 
 
+def test_a_kept_lock_shows_the_host_that_has_to_complete_its_step():
+    kept = LockedWork("h1", "h1.example.com", "deploy /shop/web 0", 9_900.0, kept=True)
+    absent = replace(kept, host_id="h9", host_name="h9.example.com")
+
+    (row,) = rows(service(contender(2), contender(3), work=kept))
+    (gone,) = rows(service(contender(2), work=absent))
+
+    assert row.holder is not None
+    assert (row.holder.name, row.warning, row.held_for) == ("h1.example.com (h1)", "", "1 min")
+    assert row.work == "deploy /shop/web 0; the lock is kept for this host until the step is complete"
+    assert [host.name for host in row.waiting] == ["h2.example.com (h2)", "h3.example.com (h3)"]
+    assert row.release is not None
+    assert gone.warning.startswith("The holder is not registered. The lock stays held until that host is back")
+
+
 def test_a_syncer_is_no_host_and_viewers_release_nothing():
     syncer = Contender("syncer on adm1", 9_000.0, "/hosts-lock/a")
     lock = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (syncer,))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.fleet.status import fleet_status
 from zkdeployment.model.act import Act
@@ -28,6 +29,13 @@ def problems(cluster=None, hosts=(), locks=(), **fields):
 
 def test_a_fleet_as_wanted_has_no_problems():
     assert problems(hosts=[host(1)]) == ()
+
+
+def test_a_daemon_that_fails_in_each_cycle_is_a_problem_with_its_error():
+    failure = DaemonFailure("syncer", "adm1 (process 7)", "KeyError: 'topdir'", NOW - 60)
+    (problem,) = problems(hosts=[host(1)], failures=(failure,))
+    assert problem.title == "The syncer adm1 (process 7) fails in each cycle"
+    assert (problem.detail, problem.severe, problem.at.age) == ("KeyError: 'topdir'", True, "1 min ago")
 
 
 def test_hosts_that_failed_in_the_same_way_share_a_problem():

@@ -5,11 +5,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.shared_calls import turn
+from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zkdeployment.checks.sources import CheckSnapshot
     from zkdeployment.ports.checks import CheckSources
+
+#: Seconds that a thread waits for the read of another thread.
+_PATIENCE = 5.0
 
 
 class SharedCheckSources:
@@ -20,5 +26,5 @@ class SharedCheckSources:
         self._lock = threading.Lock()
 
     def read(self, awaited: Collection[str] = ()) -> CheckSnapshot:
-        with self._lock:
+        with turn(self._lock, _PATIENCE, late_read):
             return self._sources.read(awaited)

@@ -17,6 +17,7 @@ from zkdeployment.adapters.zookeeper.client.packed import pack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
 from zkdeployment.errors import ConflictError
+from zkdeployment.unknown_keys import unknown_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -46,8 +47,10 @@ class ZooKeeperMonitoringSystems:
         }
 
     def set_callback(self, system: str, callback: str | None) -> None:
-        path, data = paths.check_system_path(system), encode({} if callback is None else {"callback": callback})
+        path = paths.check_system_path(system)
         node = self._session.get(path)
+        others = {} if node is None else unknown_keys(node.properties, {"callback"})
+        data = encode({**others} if callback is None else {**others, "callback": callback})
         if node is None:
             self._session.ensure(path, data)
         elif node.data != data:
@@ -68,7 +71,8 @@ class ZooKeeperMonitoringSystems:
         known = SystemContact() if node is None else SystemContact.from_json(node.properties)
         if not _is_later(contact.fetched, known.fetched) and not _is_later(contact.reported, known.reported):
             return
-        data = encode(known.merged(contact).to_json())
+        others = {} if node is None else node.properties
+        data = encode({**others, **known.merged(contact).to_json()})
         if node is None:
             self._session.ensure(path, data)
             return

@@ -64,6 +64,7 @@ class Connection:
         self.session_timeout = session_timeout
         self.call_timeout, self.close_timeout = call_timeout, close_timeout
         self._hosts, self._chroot = parse(self.connection)
+        self._granted: float | None = None
         encryption(self._access)  # unusable files are reported at once
         self._client = self._make_client()
         self._replacing = threading.Lock()
@@ -75,7 +76,7 @@ class Connection:
         self._link = ConnectionStatus()
         self._last_id: int | None = None
         self._started = self._opened = False
-        self._behind = True
+        self._sessions_lost, self._synced_after = 1, 0  # sessions that were lost before the last sync
         self._closed = False
 
     def _make_client(self) -> Any:
@@ -88,7 +89,20 @@ class Connection:
             **client_options(self._access),
         )
         client.add_listener(lambda state: self._listen(client, state))
+        self._note_granted_time(client)
         return client
+
+    def _note_granted_time(self, client: Any) -> None:
+        """Note the session's time as the server grants it: kazoo only returns two thirds of it, inside."""
+        connection = client._connection  # noqa: SLF001  kazoo has no other way to it
+        connect = connection._connect  # noqa: SLF001
+
+        def connect_and_note(*arguments: Any) -> Any:
+            read_timeout, connect_timeout = connect(*arguments)
+            self._granted = read_timeout * 1.5 / 1000
+            return read_timeout, connect_timeout
+
+        connection._connect = connect_and_note  # noqa: SLF001
 
     def _retry(self) -> KazooRetry:
         return KazooRetry(max_tries=-1, delay=0.05, max_delay=1, deadline=self.call_timeout, ignore_expire=False)
@@ -155,8 +169,8 @@ class Connection:
 
     @property
     def link(self) -> ConnectionStatus:
-        """Whether the client is connected, and how often the connection and the session were replaced."""
-        return replace(self._link, connected=self.connected)
+        """The state of the connection, and how often the connection and the session were replaced."""
+        return replace(self._link, connected=self.connected, silent=self._silence.seconds, granted=self._granted)
 
     def on_change(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when the connection or the session is lost or restored."""
@@ -179,7 +193,7 @@ class Connection:
         if client is not self._client:
             return  # it was replaced
         if state == KazooState.LOST:
-            self._behind = True
+            self._sessions_lost += 1
         if state == KazooState.CONNECTED and not self._closed:
             self._opened = True
             self._count()
@@ -223,7 +237,7 @@ class Connection:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        self._behind = True
+        self._sessions_lost += 1
         self._opened = False  # kazoo counts a client as closed until it is connected
         self._connected.clear()
         discard(self._client)
@@ -241,15 +255,17 @@ class Connection:
 
     def _get_ready(self, deadline: float) -> None:
         self._wait_connected(deadline)
-        if self._behind:
-            # The server of a new session may lag behind the one before.
+        lost = self._sessions_lost
+        if self._synced_after != lost:
+            # The server of a new session may lag behind the one before. Another session may be lost meanwhile.
             self._answer(self._client.sync_async("/"), deadline)
-            self._behind = False
+            self._synced_after = lost
 
     def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
         """Return kazoo's answer; only a missing node and a dropped connection are left to the caller."""
         try:
-            answer = result.get(timeout=max(0.0, deadline - time.monotonic()))
+            with self._silence.waiting():
+                answer = result.get(timeout=max(0.0, deadline - time.monotonic()))
         except (exceptions.NoNodeError, exceptions.ConnectionLoss) as error:
             if isinstance(error, exceptions.NoNodeError):
                 self._silence.end()

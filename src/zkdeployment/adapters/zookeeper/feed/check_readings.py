@@ -6,21 +6,21 @@ Of each instance only the listed part is kept. 100,000 instances with results ne
 from __future__ import annotations
 
 import math
-import threading
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from zkdeployment.adapters.shared_calls import SharedCall
 from zkdeployment.adapters.zookeeper.checks.buckets import decode_instances
 from zkdeployment.adapters.zookeeper.checks.systems import callback_in, results_in
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
 from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
+from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
 from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import listed_part
 from zkdeployment.checks.reading import CheckReading, SystemRecord, check_reading, silent_systems
-from zkdeployment.errors import ZkdeploymentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: Seconds between the end of a reading and the start of the next one.
 PAUSE = 1.0
 
+#: Seconds that a client waits for the reading of another client.
+_PATIENCE = 5.0
+
 
 class CheckReadings:
     """The readings through one session, shared by all clients; any thread may call ``get``."""
@@ -40,9 +43,9 @@ class CheckReadings:
     def __init__(self, session: Session) -> None:
         self._nodes = FollowedNodes(session, lambda: None)  # the next client reads what changed
         self._decoded = DecodedNodes(self._nodes)
-        self._lock = threading.Lock()
-        self._begun, self._free = -math.inf, -math.inf  # when the last reading began, and the next one may
-        self._outcome: CheckReading | ZkdeploymentError = CheckReading()
+        self._shared: SharedCall[CheckReading] = SharedCall(patience=_PATIENCE, late=late_read, failure_age=0.0)
+        self._free = -math.inf  # when the next reading may begin
+        self._reading: CheckReading | None = None  # the last one; ``None`` after a failure
         self._systems: Mapping[str, SystemRecord] = {}
         self._silent: frozenset[str] = frozenset()
 
@@ -51,23 +54,19 @@ class CheckReadings:
 
         Clients that ask meanwhile share a reading, or its failure. ``now`` is in seconds since the epoch.
         """
-        asked = time.monotonic()
-        with self._lock:
-            if self._begun < asked and self._is_outdated(now):
-                time.sleep(max(0.0, self._free - time.monotonic()))
-                self._begun = time.monotonic()
-                try:
-                    self._outcome = self._read(now)
-                except ZkdeploymentError as error:
-                    self._outcome = error
-                self._free = time.monotonic() + PAUSE
-            if isinstance(self._outcome, ZkdeploymentError):
-                raise self._outcome
-            return self._outcome
+        return self._shared.get(lambda: self._current(now))
 
-    def _is_outdated(self, now: float) -> bool:
-        failed = isinstance(self._outcome, ZkdeploymentError)
-        return failed or self._nodes.are_stale or self._silent != silent_systems(self._systems, now)
+    def _current(self, now: float) -> CheckReading:
+        """Return a reading that is not outdated; one thread calls this at a time."""
+        reading = self._reading
+        if reading is None or self._nodes.are_stale or self._silent != silent_systems(self._systems, now):
+            time.sleep(max(0.0, self._free - time.monotonic()))
+            self._reading = None
+            try:
+                reading = self._reading = self._read(now)
+            finally:
+                self._free = time.monotonic() + PAUSE
+        return reading
 
     def _read(self, now: float) -> CheckReading:
         if self._nodes.are_stale:

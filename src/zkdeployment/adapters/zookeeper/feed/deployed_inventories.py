@@ -9,8 +9,10 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.adapters.shared_calls import turn
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
 from zkdeployment.adapters.zookeeper.inventories import decode
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 #: How many inventories are kept.
 _KEPT = 20_000
+
+#: Seconds that a client waits for the read of another client.
+_PATIENCE = 5.0
 
 
 class DeployedInventories:
@@ -36,7 +41,7 @@ class DeployedInventories:
 
     def get(self, host_ids: Collection[str]) -> tuple[KnownHost, ...]:
         """Return the inventories of these hosts, by id; hosts without one are left out."""
-        with self._lock:
+        with turn(self._lock, _PATIENCE, late_read):
             self._drop_outdated()
             missing = sorted(set(host_ids) - self._kept.keys())
             reads = [Read(f"{paths.INVENTORY}/{host_id}") for host_id in missing]

@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.locks.contention import read_locks
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
 from zkdeployment.adapters.zookeeper.publication.compiled import read_targets
 from zkdeployment.adapters.zookeeper.publication.history import read_history, read_publication, read_results
+from zkdeployment.adapters.zookeeper.publication.left_services import read_left
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_providers, read_subtree
 from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
 from zkdeployment.adapters.zookeeper.rollout.records import read_attempts
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.lock import Lock
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.publishing.history import PublicationRecord
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.withheld import ServiceTarget
     from zkdeployment.pools.tenant_session import TenantSession
@@ -189,9 +191,13 @@ class ZooKeeperFeed:
         session = self._ready()
         return self._shared.get("withheld", lambda: read_withheld(session))
 
+    def left(self) -> tuple[LeftService, ...]:
+        session = self._ready()
+        return self._shared.get("left", lambda: read_left(session))
+
     def _ready(self) -> Session:
         session = self._session
-        if session is None or not session.connected:
+        if session is None or not session.link.answers:
             raise UnreachableError("ZooKeeper does not answer; the service tries again by itself")
         return session
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from zkdeployment.adapters.zookeeper.checks.last_changes import decode_changes
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
+from zkdeployment.adapters.zookeeper.daemon_failures import failure_of
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
 from zkdeployment.adapters.zookeeper.feed.pool_assembly import PoolAssembly
 from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
@@ -58,6 +59,7 @@ _LISTS = (
     paths.OUT_OF_SERVICE,
     paths.COORDINATORS,
     paths.INTENTS,
+    paths.FAILURES,
 )
 
 
@@ -76,7 +78,7 @@ class FleetAssembly:
         """Yield everything that has to be followed, as far as the nodes read so far show it."""
         yield from (Read(path) for path in _NODES)
         yield from (Read(path, children=True) for path in _LISTS)
-        for directory in (paths.HOSTS, paths.STOPS, paths.OUT_OF_SERVICE, paths.INTENTS):
+        for directory in (paths.HOSTS, paths.STOPS, paths.OUT_OF_SERVICE, paths.INTENTS, paths.FAILURES):
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
         current = current_id(self._nodes.node(paths.ROLLOUTS))
@@ -110,6 +112,7 @@ class FleetAssembly:
                 governed=last.governs(cluster),
                 rollout=self._rollout(last) if governed else None,
                 coordinator=self._leader() if governed else None,
+                failures=self._all(paths.FAILURES, failure_of),
             ),
             started=started,
             finished=finished,

@@ -6,6 +6,8 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.shared_calls import turn
+from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
 from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 #: How many whole records are kept.
 _KEPT = 64
+
+#: Seconds that a client waits for the read of another client.
+_PATIENCE = 5.0
 
 
 class IntentRecords:
@@ -35,7 +40,7 @@ class IntentRecords:
 
     def all(self, session: Session, summaries: Summaries) -> tuple[IntentRecord, ...]:
         """Return all records, sorted by subject; of former instances only what lists of them show."""
-        with self._lock:
+        with turn(self._lock, _PATIENCE, late_read):
             if self._all is None or self._all[0] is not summaries:
                 self._all = summaries, read_records(session) if summaries else ()
             return self._all[1]
@@ -45,7 +50,7 @@ class IntentRecords:
         summary = summaries.get(subject)
         if summary is None:
             return None
-        with self._lock:
+        with turn(self._lock, _PATIENCE, late_read):
             kept = self._whole.get(subject)
             if kept is None or kept[0] is not summary:
                 kept = self._whole[subject] = summary, read_record(session, subject)

@@ -46,6 +46,11 @@ def contender(path: str, node: Node) -> Contender:
     return Contender(identity, node.created, path, None if host is None else host[1])
 
 
+def _new_prefix() -> str:
+    """Return a unique prefix, by which a contender is found if the answer to its creation was lost."""
+    return uuid.uuid4().hex + _MARK
+
+
 def _identity(node: Node) -> str:
     return node.data.decode("utf-8", errors="replace")
 
@@ -66,8 +71,7 @@ class ContenderLock:
         self._session = session
         self._directory = directory
         self._data = identity.encode("utf-8", errors="replace")
-        # The prefix is unique, so that the contender is found again when the answer to its creation was lost.
-        self._prefix = uuid.uuid4().hex + _MARK
+        self._prefix = _new_prefix()
         self._node: str | None = None
         self._tried = False
         self._session_id: int | None = None
@@ -126,12 +130,14 @@ class ContenderLock:
     def release(self) -> None:
         if not self._tried:
             return
-        node, self._node, self._tried = self._node, None, False
+        node, prefix = self._node, self._prefix
+        # The withdrawal may last beyond this call, and must not find the contender of the next attempt.
+        self._node, self._tried, self._prefix = None, False, _new_prefix()
         try:
-            self._withdraw(node)
+            self._withdraw(node, prefix)
         except (UnreachableError, DeniedError) as error:
             get_logger().warning("lock-not-released", lock=self._directory, reason=str(error))
-            self._session.later(lambda: self._withdraw(node))
+            self._session.later(lambda: self._withdraw(node, prefix))
         except RestartError:
             pass  # the session has ended, and its contender with it
 
@@ -167,7 +173,7 @@ class ContenderLock:
         Return the queue.
         """
         if self._node is None and self._tried:
-            self._node = self._find()
+            self._node = self._find(self._prefix)
         if self._node is not None:
             return self._read_queue()
         self._session_id = self._session.id
@@ -212,17 +218,17 @@ class ContenderLock:
         """Return the names of the directory's children."""
         return self._session.children(self._directory) or ()
 
-    def _find(self) -> str | None:
+    def _find(self, prefix: str) -> str | None:
         names = self._session.children(self._directory) or ()
-        return next((name for name in names if name.startswith(self._prefix)), None)
+        return next((name for name in names if name.startswith(prefix)), None)
 
-    def _withdraw(self, node: str | None) -> None:
-        """Ensure that no contender of this object is left; ``node`` is the name of its node, if known."""
+    def _withdraw(self, node: str | None, prefix: str) -> None:
+        """Ensure that no contender with this prefix is left; ``node`` is the name of its node, if known."""
         if node is not None:
             with contextlib.suppress(TransactionError):
                 self._session.commit(Delete(f"{self._directory}/{node}"))
                 return
-        while (name := self._find()) is not None:
+        while (name := self._find(prefix)) is not None:
             try:
                 self._session.commit(Delete(f"{self._directory}/{name}"))
             except TransactionError:

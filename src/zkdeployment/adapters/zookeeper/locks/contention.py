@@ -39,8 +39,10 @@ class ZooKeeperLocks:
 
 def read_locks(session: Session) -> tuple[Lock, ...]:
     """Return every lock that has contenders or a record of unfinished work; read in pipelined rounds."""
+    works = session.children(paths.BUSY) or ()
+    services = {*(session.children(paths.AGENT_LOCKS) or ()), *works}  # a record outlives the lock's node
     directories = {
-        **{f"{paths.AGENT_LOCKS}/{name}": LockKind.SERVICE for name in session.children(paths.AGENT_LOCKS) or ()},
+        **{f"{paths.AGENT_LOCKS}/{name}": LockKind.SERVICE for name in sorted(services)},
         **{f"{paths.ROLE_LOCKS}/{name}": LockKind.ROLE for name in session.children(paths.ROLE_LOCKS) or ()},
         paths.HOSTS_LOCK: LockKind.SYNCER,
     }
@@ -49,7 +51,7 @@ def read_locks(session: Session) -> tuple[Lock, ...]:
         for read, names in session.pipeline(deque(Read(path, children=True) for path in directories))
     }
     nodes = _read(session, [path for queue in queues.values() for path in queue])
-    records = _read(session, [f"{paths.BUSY}/{name}" for name in session.children(paths.BUSY) or ()])
+    records = _read(session, [f"{paths.BUSY}/{name}" for name in works])
     all_locks = (
         Lock(
             kind=kind,

@@ -2,7 +2,9 @@
 
 A request belongs to a host, not to a session: it outlives crashes and failures of its host, which adopts it when
 it returns. A role that was left half-deployed is therefore locked for other hosts until the same host has
-succeeded or an operator removes the request.
+succeeded, has got another role, or an operator removes the request.
+
+A host knows its requests by its own record (``JoinedRoles``): only a host without a record searches the queues.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Delete, TransactionError
+from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedRoles
 from zkdeployment.adapters.zookeeper.locks.queue_watch import QueueWatch
 from zkdeployment.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -40,6 +43,11 @@ class Request:
 
     def __str__(self) -> str:
         return f"{self.hostname} ({self.requestor})" if self.requestor else f"an unreadable request ({self.path})"
+
+    @property
+    def role(self) -> str:
+        """The role whose lock is requested."""
+        return self.path.split("/")[-2]
 
     @classmethod
     def read(cls, path: str, node: Node) -> Request:
@@ -68,38 +76,86 @@ def queued(names: Iterable[str]) -> list[str]:
     return [name for _, name in sorted(numbered)]
 
 
-def hand_on(session: Session, identity: Identity) -> bool:
-    """Remove a host's requests for the lock of its role; return whether the host held the lock.
+def requests_of(session: Session, host_id: str, roles: Collection[str] | None = None) -> list[Request]:
+    """Search the queues for the locks of these roles (default: all); return a host's requests, in queue order."""
+    roles = session.children(paths.ROLE_LOCKS) or () if roles is None else roles
+    directories = [f"{paths.ROLE_LOCKS}/{role}" for role in roles]
+    queues = session.look([], directories)[1]
+    request_paths = [
+        f"{directory}/{name}"
+        for directory, names in zip(directories, queues, strict=True)
+        for name in queued(names or ())
+    ]
+    return _own(session, host_id, request_paths)
 
-    If it did, the role controller's start script may have run on the host, but not its end script: the host is
-    marked as out of service until it releases the lock itself.
+
+def hand_on(session: Session, identity: Identity, joined: JoinedRoles, *, former: bool = False) -> list[str]:
+    """Remove a host's requests for locks of roles; return the roles whose locks the host held.
+
+    With ``former`` a request for the lock of the host's own role stays. If the host held a lock, the role
+    controller's start script may have run on the host, but not its end script: the host is marked as out of
+    service until it releases the lock itself, or has nothing left to do.
     """
-    role = identity.role
-    queue = () if role is None else requests(session, role)
-    own = [request for request in queue if request.requestor == identity.id]
-    held = own != [] and own[0] == queue[0]
+    known = _known_requests(session, identity.id, joined)
+    leaving = [request for request in known if not (former and request.role == identity.role)]
+    held = _held(session, leaving)
     if held:  # the mark is written before the lock is free: a crash in between must not leave the host unmarked
-        session.ensure(paths.out_of_service_path(identity.id), encode({"role": role}))
-    for request in own:
+        session.ensure(paths.out_of_service_path(identity.id), encode({"role": held[0]}))
+    for request in leaving:
         _delete(session, request.path)
+    joined.keep(identity.id, _paths([request for request in known if request not in leaving]))
     return held
 
 
-def leave(session: Session, identity: Identity) -> bool:
-    """Remove a host's requests for the lock of its role, and its mark as out of service in that role.
+def leave(session: Session, identity: Identity, joined: JoinedRoles) -> list[str]:
+    """Remove a host's requests for locks of roles, and its mark as out of service.
 
-    Return whether there were any requests.
+    Return the roles of the requests: the host may have got another role since it made a request.
     """
-    if identity.role is None:
-        return False
-    own = [request for request in requests(session, identity.role) if request.requestor == identity.id]
-    for request in own:
+    known = _known_requests(session, identity.id, joined)
+    for request in known:
         _delete(session, request.path)
+    joined.keep(identity.id, {})
     mark = paths.out_of_service_path(identity.id)
-    node = session.get(mark)
-    if node is not None and node.properties.get("role") == identity.role:
+    if session.get(mark) is not None:
         _delete(session, mark)
-    return bool(own)
+    return [request.role for request in known]
+
+
+def _known_requests(session: Session, host_id: str, joined: JoinedRoles) -> list[Request]:
+    """Return a host's requests in all queues, as its record names them; without a record, search the queues."""
+    known = joined.requests(host_id)
+    if known is None:
+        return requests_of(session, host_id)
+    recorded = _own(session, host_id, [path for path in known.values() if path is not None])
+    unclear = [role for role, path in known.items() if path is None]
+    return [*recorded, *(requests_of(session, host_id, unclear) if unclear else ())]
+
+
+def _own(session: Session, host_id: str, request_paths: Sequence[str]) -> list[Request]:
+    nodes = session.get_many(request_paths) if request_paths else ()
+    return [
+        request
+        for path, node in zip(request_paths, nodes, strict=True)
+        if node is not None and (request := Request.read(path, node)).requestor == host_id
+    ]
+
+
+def _paths(own: Sequence[Request]) -> dict[str, str | None]:
+    """Return the path of the oldest of a host's requests by role."""
+    return {request.role: request.path for request in reversed(own)}
+
+
+def _held(session: Session, own: Sequence[Request]) -> list[str]:
+    """Return the roles whose locks are held with one of these requests."""
+    directories = sorted({request.path.rpartition("/")[0] for request in own})
+    queues = session.look([], directories)[1] if directories else ()
+    first = {
+        f"{above}/{name}"
+        for above, names in zip(directories, queues, strict=True)
+        for name in queued(names or ())[:1]
+    }
+    return [request.role for request in own if request.path in first]
 
 
 def read_out_of_service(session: Session) -> dict[str, str]:
@@ -119,13 +175,14 @@ def _delete(session: Session, path: str) -> None:
 class RoleRequestLock:
     """The lock of a role, as one host acquires it (a ``RoleLock``). Only one process of a host may use it.
 
-    Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
+    ``joined`` records where the host has requests. Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
     """
 
-    def __init__(self, session: Session, role: str, identity: Identity) -> None:
+    def __init__(self, session: Session, role: str, identity: Identity, joined: JoinedRoles | None = None) -> None:
         self._session = session
         self._role = role
         self._identity = identity
+        self._requests = JoinedRoles() if joined is None else joined
         self._directory = f"{paths.ROLE_LOCKS}/{role}"
         self._watch = QueueWatch(session)
         self._request: str | None = None
@@ -158,11 +215,12 @@ class RoleRequestLock:
 
     def _remove_requests(self) -> None:
         if self._request is None or self._may_be_several:
-            for own in self._own(requests(self._session, self._role)):
+            for own in requests_of(self._session, self._identity.id, [self._role]):
                 _delete(self._session, own.path)
         else:
             _delete(self._session, self._request)
         self._request, self._may_be_several = None, False
+        self._requests.leave(self._identity.id, self._role)
 
     def withdraw(self) -> None:
         if not self._joined:
@@ -199,24 +257,28 @@ class RoleRequestLock:
 
     def _adopt(self) -> str | None:
         """Return this host's oldest request, and remove its newer ones; ``None`` if it has none."""
-        own = self._own(requests(self._session, self._role))
+        known = _known_requests(self._session, self._identity.id, self._requests)
+        own = [request.path for request in known if request.role == self._role]
         for newer in own[1:]:
-            _delete(self._session, newer.path)
-        return own[0].path if own else None
+            _delete(self._session, newer)
+        unclear = {self._role: None} if self._may_be_several else {}
+        self._requests.keep(self._identity.id, {**_paths(known), **unclear})
+        return own[0] if own else None
 
     def _join(self) -> str:
         data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
+        self._requests.join(self._identity.id, self._role)
         self._joined = True  # even if the answer is lost: any request of this host was then made by this object
         try:
-            return self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
+            path = self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
         except UnreachableError:
             self._may_be_several = True  # the server may have created the request, and a retry creates another
             raise
+        if not self._may_be_several:
+            self._requests.join(self._identity.id, self._role, path)
+        return path
 
     def _read_queue(self) -> list[str]:
         queue = [f"{self._directory}/{name}" for name in queued(self._session.children(self._directory) or ())]
         self._first = queue[0] if queue else None
         return queue
-
-    def _own(self, queue: Iterable[Request]) -> list[Request]:
-        return [request for request in queue if request.requestor == self._identity.id]

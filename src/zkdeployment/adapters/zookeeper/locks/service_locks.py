@@ -2,15 +2,20 @@
 
 A host whose session has ended has lost its lock, but its script may still be running. The record outlives the
 session: the next holder of the lock finds the record of another host and waits up to the *lock delay* for it. The
-record is removed when the lock is released, however late, and when the host's agent starts again; a waiting host
-then continues at once.
+record is removed when the lock is released, however late; a waiting host then continues at once.
+
+A record is *kept* when its script was cut off, and when its host has a new session or a new agent while the step
+is not complete. A kept record is a lock of its own: it blocks all other hosts, whatever their place in the queue.
+Its host works under the record, without a contender, until the step is complete.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -18,7 +23,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock, queued
 from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues
-from zkdeployment.errors import ConflictError, LockLostError
+from zkdeployment.errors import ConflictError, DeniedError, LockLostError, RestartError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.work import LockedWork
 
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.model.host import Identity
 
 #: Seconds that a host whose session has ended has to finish a running script.
@@ -79,11 +85,15 @@ class ZooKeeperServiceLock(ContenderLock):
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
         self._own_works: tuple[LockedWork, ...] = ()  # what the record may say, if it is this object's
+        self._is_recorded = False  # whether the record says the last of these, as long as the lock is held
         self._sure_until = 0.0
+        self._resumed = False  # whether this host works under the record that was kept for it
         self._record_changed = threading.Event()
         self._found: Node | None = None  # the record when the queue was last read
 
     def try_acquire(self) -> bool:
+        if self._resume():
+            return True
         if not self._tried and queued(self._session.children(self._directory) or ()):
             return False  # thousands of hosts may try, and read only
         if not super().try_acquire():
@@ -95,6 +105,8 @@ class ZooKeeperServiceLock(ContenderLock):
 
     def acquire(self, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
+        if self._resume():
+            return True
         if not super().acquire(timeout):
             return False
         if self._work_of(self._found) is None:
@@ -116,32 +128,82 @@ class ZooKeeperServiceLock(ContenderLock):
         if blocked is None:
             return holder
         work, left = blocked
+        if work.kept:
+            return f"{work.host_name} ({work.host_id}), which has to complete {work.step}"
         return f"{work} whose session has ended (lock delay: {left:.0f} s)"
 
+    def check(self) -> None:
+        if self._resumed:
+            self._read_kept()
+        else:
+            super().check()
+
     def begin(self, step: str, stamp: int | None = None) -> None:
-        if self._node is None or self._session.id != self._session_id:
+        if not self._resumed and (self._node is None or self._session.id != self._session_id):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
-        # Sequence numbers only grow: the lowest contender stays the lowest for as long as its node exists.
-        held = [Check(f"{self._directory}/{self._node}", 0)]
-        if stamp is not None:
-            held.append(Check(paths.HOSTS, stamp))
-        work = LockedWork(self._identity.id, self._identity.name, step, time.time())
+        work = LockedWork(self._identity.id, self._identity.name, step, time.time(), kept=self._resumed)
         # Until the server has confirmed the new record, the record of the step before may still be there.
-        self._own_works = (*self._own_works, work)
-        data = encode(work.properties())
+        self._own_works, self._is_recorded = (*self._own_works, work), False
         asked = _now()
+        try:
+            self._write_record(encode(work.properties()), () if stamp is None else (Check(paths.HOSTS, stamp),))
+        except TransactionError as error:
+            raise self._not_begun(error) from error
+        self._own_works, self._is_recorded = (work,), True
+        self._sure_until = asked + self._session.session_timeout * _LEASE
+
+    def _write_record(self, data: bytes, checks: Iterable[Operation]) -> None:
+        """Create or replace the record in one transaction that fails if the lock is lost."""
+        if self._resumed:
+            self._session.commit(*checks, Set(self._record, data, self._read_kept().version))
+            return
+        # Sequence numbers only grow: the lowest contender stays the lowest for as long as its node exists.
+        held = [Check(f"{self._directory}/{self._node}", 0), *checks]
         try:
             self._session.commit(*held, Create(self._record, data))
         except TransactionError as error:
             former = self._session.get(self._record) if error.path == self._record else None
             if former is None:
-                raise self._not_begun(error) from error
-            try:
-                self._session.commit(*held, Set(self._record, data, former.version))
-            except TransactionError as lost:
-                raise self._not_begun(lost) from lost
-        self._own_works = (work,)
-        self._sure_until = asked + self._session.session_timeout * _LEASE
+                raise
+            work = LockedWork.from_properties(former.properties)
+            if work.kept and work.host_id != self._identity.id:  # its host came back since this lock was acquired
+                raise LockLostError(f"the lock {self._directory} is kept for {work}") from error
+            self._session.commit(*held, Set(self._record, data, former.version))
+
+    def give_back(self) -> None:
+        if self._resumed or self._name in self._queues.kept:  # kept before, or in a new session during the work
+            self._own_works = ()
+        self.release()
+
+    def keep(self) -> None:
+        own_works, self._own_works = self._own_works, ()
+        try:
+            if own_works:
+                keep_work(self._session, self._name, own_works.__contains__)
+        except (UnreachableError, DeniedError, RestartError) as error:
+            get_logger().warning("work-not-kept", lock=self._directory, reason=str(error))
+        self.release()
+
+    def _resume(self) -> bool:
+        """Return whether the lock is kept for this host, which then needs no contender."""
+        if self._name not in self._queues.kept:
+            return False
+        try:
+            self._read_kept()
+        except LockLostError:
+            self._queues.kept.discard(self._name)
+            return False
+        self._resumed = self._tried = True
+        return True
+
+    def _read_kept(self) -> Node:
+        """Return the record that is kept for this host; raises ``LockLostError`` if there is none."""
+        node = self._session.get(self._record)
+        if node is not None:
+            work = LockedWork.from_properties(node.properties)
+            if work.kept and work.host_id == self._identity.id:
+                return node
+        raise LockLostError(f"the lock {self._directory} is lost: its record is not kept for this host any more")
 
     def _not_begun(self, error: TransactionError) -> ConflictError | LockLostError:
         if error.path == paths.HOSTS:
@@ -174,21 +236,23 @@ class ZooKeeperServiceLock(ContenderLock):
         self._queues.join(self._prefix, self._name)
         return super()._enqueue()
 
-    def _withdraw(self, node: str | None) -> None:
-        self._withdraw_with_work(node)
-        self._queues.leave(self._prefix)
+    def _withdraw(self, node: str | None, prefix: str) -> None:
+        self._withdraw_with_work(node, prefix)
+        self._queues.leave(prefix)
 
-    def _withdraw_with_work(self, node: str | None) -> None:
+    def _withdraw_with_work(self, node: str | None, prefix: str) -> None:
         """Release the lock and remove the work record, in one transaction if possible."""
         if self._own_works:
-            if node is not None:
+            self._queues.kept.discard(self._name)
+            if node is not None and self._is_recorded:
                 with contextlib.suppress(TransactionError):
                     self._session.commit(Delete(f"{self._directory}/{node}"), Delete(self._record))
                     self._own_works = ()
                     return
             remove_work(self._session, self._name, self._own_works.__contains__)
             self._own_works = ()
-        super()._withdraw(node)
+        if not self._resumed:
+            super()._withdraw(node, prefix)
 
 
 def any_free(session: Session, names: Collection[str], identity: Identity, delay: LockDelay) -> bool:
@@ -211,17 +275,37 @@ def any_free(session: Session, names: Collection[str], identity: Identity, delay
 def _blocking_work(
     record: Node | None, name: str, identity: Identity, delay: LockDelay
 ) -> tuple[LockedWork, float] | None:
-    """Return the work of another host that blocks a lock, and for how many more seconds; ``None`` if none does."""
+    """Return the work of another host that blocks a lock, and for how many more seconds; ``None`` if none does.
+
+    Kept work blocks a lock without a limit of time.
+    """
     if record is None:
         return None
     work = LockedWork.from_properties(record.properties)
-    left = 0.0 if work.host_id == identity.id else delay.left(name, work)
+    if work.host_id == identity.id:
+        return None
+    left = math.inf if work.kept else delay.left(name, work)
     return (work, left) if left else None
 
 
 def _now() -> float:
     """Return seconds of a clock that also advances while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def keep_work(session: Session, name: str, is_own: Callable[[LockedWork], bool]) -> bool:
+    """Keep the work record of a lock for its host if ``is_own`` accepts it; return whether it is kept now."""
+    record = f"{paths.BUSY}/{name}"
+    node = session.get(record)
+    work = None if node is None else LockedWork.from_properties(node.properties)
+    if node is None or work is None or not is_own(work):
+        return False
+    if not work.kept:
+        try:
+            session.commit(Set(record, encode(replace(work, kept=True).properties()), node.version))
+        except ConflictError:
+            return False  # the next holder has replaced the record, or an operator has removed it
+    return True
 
 
 def remove_work(session: Session, name: str, is_own: Callable[[LockedWork], bool]) -> bool:

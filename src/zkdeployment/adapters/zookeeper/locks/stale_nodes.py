@@ -1,4 +1,7 @@
-"""Removing the nodes of a killed agent, except its host's node, which the registration replaces."""
+"""What a lost session or a killed agent left in ZooKeeper: contenders are removed, records of work are kept.
+
+The host's node is not here: the registration replaces it.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,19 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.locks.service_locks import remove_work
+from zkdeployment.adapters.zookeeper.locks.service_locks import keep_work
 from zkdeployment.errors import ConflictError
 from zkdeployment.log import get_logger
 from zkdeployment.model.work import LockedWork
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 
-def remove_stale_nodes(
-    session: Session, host_id: str, previous: int | None, queues: Mapping[str, str] | None
-) -> None:
-    """Remove the contenders of the session ``previous`` and the work records of the host.
+def remove_stale_contenders(session: Session, previous: int | None, queues: Mapping[str, str] | None) -> None:
+    """Remove the contenders of the session ``previous``.
 
     Other hosts then need not wait until that session expires. Nothing that the killed agent started may still be
     running. ``queues`` (``JoinedQueues``) are the queues that the agent may have been in. They are unknown if the
@@ -34,9 +35,18 @@ def remove_stale_nodes(
             with contextlib.suppress(ConflictError):  # the session has ended, and the contender with it
                 session.commit(Delete(path))
                 get_logger().info("contender-of-killed-agent-removed", contender=path)
-    for name in _works_of(session, host_id) if queues is None else sorted({*queues.values()}):
-        if remove_work(session, name, lambda work: work.host_id == host_id):
-            get_logger().info("work-of-killed-agent-removed", lock=name)
+
+
+def keep_works(session: Session, host_id: str, locks: Collection[str] | None) -> list[str]:
+    """Keep all records of work that this host left unfinished, and return the names of their locks.
+
+    ``locks`` are those under which the host may have worked; ``None``: unknown, so all records are searched.
+    """
+    names = works_of(session, host_id) if locks is None else locks
+    kept = [name for name in names if keep_work(session, name, lambda work: work.host_id == host_id)]
+    for name in kept:
+        get_logger().warning("work-kept", lock=name)
+    return kept
 
 
 def _contenders_in(session: Session, queues: Mapping[str, str]) -> list[str]:
@@ -62,7 +72,8 @@ def _contenders_of(session: Session, owner: int) -> list[str]:
     return [path for path, node in zip(waiting, nodes, strict=True) if node is not None and node.owner == owner]
 
 
-def _works_of(session: Session, host_id: str) -> list[str]:
+def works_of(session: Session, host_id: str) -> list[str]:
+    """Return the names of the locks whose work records name this host; reads all records."""
     names = session.children(paths.BUSY) or []
     nodes = session.get_many(f"{paths.BUSY}/{name}" for name in names)
     return [

@@ -13,6 +13,7 @@ from zkdeployment.model.act import Act
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.tree import Value
 
 #: The largest number of acts, and of bytes, that are kept.
 ACTS_LIMIT = 500
@@ -41,22 +42,19 @@ class ZooKeeperActLog:
 
 def read_acts(session: Session) -> tuple[Act, ...]:
     """Return the recorded acts, oldest first."""
-    return _acts(session.get(paths.AUDIT))
+    return tuple(map(Act.from_json, _recorded(session.get(paths.AUDIT))))
 
 
 def recording(session: Session, act: Act) -> Operation:
     """Return the operation that records an act; the oldest acts are dropped when a limit is exceeded."""
     node = session.get(paths.AUDIT)
-    acts = [*_acts(node), act][-ACTS_LIMIT:]
-    while len(data := _encode(acts)) > BYTES_LIMIT:
+    acts = [*_recorded(node), act.to_json()][-ACTS_LIMIT:]
+    while len(data := encode({"acts": [*acts]})) > BYTES_LIMIT:
         acts = acts[len(acts) // 10 + 1 :]
     return Create(paths.AUDIT, data) if node is None else Set(paths.AUDIT, data, node.version)
 
 
-def _acts(node: Node | None) -> tuple[Act, ...]:
+def _recorded(node: Node | None) -> list[dict[str, Value]]:
+    """Return the acts as they are recorded, with keys that only other versions know."""
     listed = None if node is None else node.properties.get("acts")
-    return tuple(Act.from_json(act) for act in listed if isinstance(act, dict)) if isinstance(listed, list) else ()
-
-
-def _encode(acts: list[Act]) -> bytes:
-    return encode({"acts": [act.to_json() for act in acts]})
+    return [act for act in listed if isinstance(act, dict)] if isinstance(listed, list) else []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.daemon_failures import read_failures
 from zkdeployment.adapters.zookeeper.failure_outputs import read_output
 from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
@@ -24,7 +25,8 @@ from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader, read_rollout
 from zkdeployment.fleet.snapshot import FleetSnapshot
 from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import KnownHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.act import Act
-    from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import Published, Targets
     from zkdeployment.model.publishing.history import PublicationRecord, Refusal
     from zkdeployment.model.publishing.request import SyncerReport
@@ -79,6 +80,7 @@ class ZooKeeperFleetReader:
             governed=last.governs(cluster),
             rollout=None if last.strategy is None else read_rollout(self._session, last.effective_since),
             coordinator=None if last.strategy is None else read_leader(self._session),
+            failures=read_failures(self._session),
         )
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
@@ -112,7 +114,7 @@ class ZooKeeperFleetReader:
         ids_of_name = [host_id for host_id, entry in known.items() if entry.identity.name == host]
         host_id = ids_of_name[0] if host not in known and len(ids_of_name) == 1 else host
         forget_host(self._session, host_id)
-        return known[host_id]
+        return known.get(host_id, KnownHost(Identity(host_id, host_id)))
 
     def acts(self) -> tuple[Act, ...]:
         return read_acts(self._session)

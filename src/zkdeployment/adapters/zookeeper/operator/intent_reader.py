@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records
+from zkdeployment.adapters.zookeeper.publication.left_services import read_left
 from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.planning.targets.withheld import ServiceTarget
 
 
@@ -28,3 +30,6 @@ class ZooKeeperIntents:
 
     def withheld(self) -> frozenset[ServiceTarget]:
         return read_withheld(self._session)
+
+    def left(self) -> tuple[LeftService, ...]:
+        return read_left(self._session)

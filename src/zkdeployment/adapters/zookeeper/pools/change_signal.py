@@ -6,13 +6,18 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.shared_calls import turn
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
 
 #: Seconds for which a waiting thread stays after a change.
 _TOGETHER = 0.1
+
+#: Seconds that a thread waits for the read of another thread.
+_PATIENCE = 5.0
 
 
 class ChangeSignal:
@@ -44,7 +49,7 @@ class ChangeSignal:
 
     def _watched(self) -> tuple[int, int]:
         """Return how often the watch has fired, and a version of the node whose next change fires it."""
-        with self._arming:
+        with turn(self._arming, _PATIENCE, late_read):
             with self._condition:
                 fired, version = self._fired, self._version
             if version is not None:

@@ -17,6 +17,7 @@ from zkdeployment.model.host import Host
 from zkdeployment.pools.lease import Lease
 from zkdeployment.pools.lease_progress import LeaseObservation
 from zkdeployment.pools.signed_lease import SignedLease
+from zkdeployment.unknown_keys import unknown_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
+
+_PROPERTIES = frozenset({"role", "number", "keys", "signature"})
 
 #: Attempts at a lease while other programs write it.
 _ATTEMPTS = 20
@@ -79,17 +82,17 @@ class ZooKeeperLeases:
         signed = _decode_unverified(path, node)
         if signed is not None and keys.made(host_id, signed):
             return True
-        lease = None
+        lease = kept = None
         if signed is not None and keys.accepts(host_id, signed):
             keys.next_number(signed.lease)  # raises an error for an implausible number
-            lease = signed.lease
+            lease, kept = signed.lease, node
         elif record is not None:
             lease = Lease(record[0], keys.next_number(None), tuple(record[1]))
         if lease is None:
             get_logger().warning("lease-not-signed", host=host_id, reason="no worker signed it, no pool has it")
             return True
         try:
-            self._session.commit(Set(path, self._encode(host_id, lease), node.version))
+            self._session.commit(Set(path, self._encode(host_id, lease, kept), node.version))
         except TransactionError:
             return False
         event = "lease-signed" if signed is not None and lease == signed.lease else "lease-replaced"
@@ -107,11 +110,12 @@ class ZooKeeperLeases:
                 self._has_renewed = self._keys is None
                 expected = path if self._keys is None else f"{path} with the signature of a worker"
                 raise ProgramError(f"the host {host_id} has no lease: expected {expected}; deprovision the node")
-            if present is not None and (present.role, present.keys) == (wanted, tuple(keys)):
+            is_equal = present is not None and (present.role, present.keys) == (wanted, tuple(keys))
+            if present is not None and is_equal and not _has_failed(present, node, host):
                 return present
             number = _next_number(present, host) if self._keys is None else self._keys.next_number(present)
             lease = Lease(wanted, number, tuple(keys))
-            data = self._encode(host_id, lease)
+            data = self._encode(host_id, lease, None if present is None else node)
             try:
                 self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
             except TransactionError:
@@ -126,9 +130,11 @@ class ZooKeeperLeases:
         signed = _decode_unverified(path, node)
         return signed.lease if signed is not None and self._keys.accepts(host_id, signed) else None
 
-    def _encode(self, host_id: str, lease: Lease) -> bytes:
+    def _encode(self, host_id: str, lease: Lease, before: Node | None) -> bytes:
+        """Return the data of a lease, with the properties of the one ``before`` that only other versions know."""
         signature = {} if self._keys is None else {"signature": self._keys.sign(host_id, lease)}
-        return encode(lease.properties() | signature)
+        unknown = {} if before is None else unknown_keys(before.properties, _PROPERTIES)
+        return encode({**unknown, **lease.properties(), **signature})
 
     def observe(self, host_id: str) -> LeaseObservation:
         path = paths.lease_path(host_id)
@@ -161,6 +167,15 @@ def _decode_unverified(path: str, node: Node | None) -> SignedLease | None:
         return _decode_signed(path, node)
     except TreeError:
         return None
+
+
+def _has_failed(present: Lease, node: Node | None, host: Node | None) -> bool:
+    """Whether a host shows an error since it got its present lease: it does not try the same lease again."""
+    if node is None or host is None:
+        return False
+    shown = Host.from_properties("", host.properties)
+    has_acted = host.changed > node.changed or shown.lease_failed == present.number
+    return shown.error is not None and has_acted and shown.leased != present.reached
 
 
 def _next_number(present: Lease | None, host: Node | None) -> int:

@@ -145,8 +145,9 @@ class ZooKeeperPools:
                 raise TreeError(
                     f"{paths.POOLS} has no valid last_id; set it to the largest id of a node or a session"
                 )
+            data = encode({**counter.properties, "last_id": last + count})
             try:
-                self._session.commit(Set(paths.POOLS, encode({"last_id": last + count}), counter.version))
+                self._session.commit(Set(paths.POOLS, data, counter.version))
             except TransactionError:
                 continue
             return range(last + 1, last + 1 + count)

@@ -62,7 +62,8 @@ class StoredPublication:
     ``compiled`` maps the paths of targets to their nodes, ``documents`` those of documents. ``document_kinds`` are
     the kinds of documents that have a node. ``recorded`` are the sequences of the publications in
     the history, sorted. ``strategy`` is ``None`` if no strategy was ever published, ``order`` is ``None`` if no
-    publication ever had an order between services. ``request`` is the operation
+    publication ever had an order between services. ``lacks_order``: the nodes of the last publication's order are
+    missing. ``request`` is the operation
     that removes the request that this publication carries out, ``intents`` write the records of intents.
     ``signed`` is the node of the signed statement, ``None`` if nothing was ever signed; ``signing`` writes it and
     its buckets. ``buckets`` are the nodes of the buckets that were asked for, by name. ``encoded`` are the data of
@@ -80,6 +81,7 @@ class StoredPublication:
     recorded: tuple[int, ...]
     strategy: Node | None = None
     order: Node | None = None
+    lacks_order: bool = False
     request: Operation | None = None
     intents: IntentOperations = IntentOperations()  # noqa: RUF009  it cannot be changed
     signed: Node | None = None
@@ -97,7 +99,8 @@ def read_stored(session: Session, publication: Publication, buckets: Collection[
     known = [] if touched is None else node_paths(touched)
     of_documents = [] if documents is None else [document_path(key) for key in sorted(documents)]
     of_buckets = {name: paths.bucket_path(name) for name in buckets}
-    single = [paths.STRATEGY, paths.SIGNED, paths.ORDER]
+    standing = paths.order_path(0 if publication.published is None else publication.published.effective_since)
+    single = [paths.STRATEGY, paths.SIGNED, paths.ORDER, standing]
     wanted = [*paths.SKELETON, *single, *known, *of_documents, *of_buckets.values()]
     listed = [paths.ROLE_LOCKS, paths.HISTORY, paths.DOCUMENTS, paths.STOPS]
     nodes, (role_locks, history, kinds, stops) = session.look(wanted, listed)
@@ -130,6 +133,7 @@ def read_stored(session: Session, publication: Publication, buckets: Collection[
         strategy=nodes_by_path[paths.STRATEGY],
         signed=nodes_by_path[paths.SIGNED],
         order=nodes_by_path[paths.ORDER],
+        lacks_order=bool(publication.order) and nodes_by_path[standing] is None,
         buckets={name: nodes_by_path[path] for name, path in of_buckets.items()},
     )
 
@@ -278,8 +282,9 @@ def _operations_for_hosts(publication: Publication, snapshot: StoredPublication)
 
 
 def _repeats(publication: Publication, snapshot: StoredPublication, for_hosts: Iterable[Operation]) -> bool:
-    """Whether a publication has nothing new for hosts."""
-    return publication.repeats and all(_is_same_work(operation, snapshot) for operation in for_hosts)
+    """Whether a publication has nothing new for hosts; an order that was lost is written again for them."""
+    is_whole = publication.repeats and not snapshot.lacks_order
+    return is_whole and all(_is_same_work(operation, snapshot) for operation in for_hosts)
 
 
 def _is_same_work(operation: Operation, snapshot: StoredPublication) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.tree import Value
 
 #: How many publications are kept.
 LIMIT = 500
@@ -131,16 +132,22 @@ def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
 
 def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
     """Encode a record with its results; if it is too large, hosts that finished are only counted."""
-    data = pack(record.to_json())
+    data = pack(_stored(record))
     if len(data) <= room:
         return data
     failed = {host_id: result for host_id, result in record.results.items() if result.error is not None}
     counted = replace(record, results=failed, left_out=record.left_out + len(record.results) - len(failed))
-    data = pack(counted.to_json())
+    data = pack(_stored(counted))
     if len(data) <= room:
         return data
     brief = {host_id: replace(result, error=(result.error or "")[:20]) for host_id, result in failed.items()}
-    return pack(replace(counted, results=brief).to_json())
+    return pack(_stored(replace(counted, results=brief)))
+
+
+def _stored(record: PublicationRecord) -> dict[str, Value]:
+    """Return a record as it is stored, with the keys that only other versions know."""
+    results = [{**result.unknown, **result.to_json()} for _, result in sorted(record.results.items())]
+    return {**record.unknown, **record.to_json(), "results": [*results]}
 
 
 def _sequences(session: Session) -> list[int]:

@@ -16,11 +16,11 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.packed import encode_content, pack, unpack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.adapters.zookeeper.publication.documents import subject_name
+from zkdeployment.adapters.zookeeper.publication.left_services import left_operations, read_left
 from zkdeployment.adapters.zookeeper.publication.withheld import withheld_operations
 from zkdeployment.documents.intents.kinds import intent_document, intent_of_document
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import ConflictError, TreeError
-from zkdeployment.intents.content import content_from_json, content_to_json
 from zkdeployment.intents.instances import (
     IntentInstance,
     IntentRecord,
@@ -28,13 +28,16 @@ from zkdeployment.intents.instances import (
     services_to_json,
 )
 from zkdeployment.log import get_logger
+from zkdeployment.planning.targets.content import content_from_json, content_to_json
+from zkdeployment.planning.targets.governance import Governance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.planning.targets.withheld import ServiceTarget
 
 #: Bytes of one part: two of them, with what else a transaction has, fit into one.
@@ -54,11 +57,13 @@ _ATTEMPTS = 5
 class IntentNodes:
     """The nodes that a change of records may concern: indexes by name, and the names of the parts of each.
 
-    ``exists`` is whether the node above the indexes exists. ``withheld`` is the node of the withheld services.
+    ``exists`` is whether the node above the indexes exists. ``withheld`` is the node of the withheld services,
+    ``left`` of those that left governance.
     """
 
     exists: bool
     withheld: Node | None
+    left: Node | None
     indexes: Mapping[str, Node]
     parts: Mapping[str, frozenset[str]]
 
@@ -110,6 +115,29 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
     except (KeyError, TypeError, ValueError) as error:
         get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
         return None
+
+
+def read_governance(session: Session) -> Governance:
+    """Return the intents that were published last, and the services that left governance before.
+
+    The last transaction of a publication wrote both. Raises ``TreeError`` if an index is damaged: without it, the
+    services of its intent would be deployed.
+    """
+    names = session.children(paths.INTENTS) or []
+    nodes = zip(names, session.get_many(map(_path, names)), strict=True)
+    return Governance(
+        tuple(_governing(name, node) for name, node in nodes if node is not None and node.data), read_left(session)
+    )
+
+
+def _governing(name: str, node: Node) -> Intent:
+    try:
+        return intent_of_document((_index(name, node) or {})["document"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise TreeError(
+            f"{_path(name)} is damaged, so what its intent governs is not known; restore the node, or remove it to"
+            " have its services deployed"
+        ) from error
 
 
 def read_awaiting_records(session: Session) -> tuple[IntentRecord, ...]:
@@ -249,26 +277,32 @@ def read_intent_nodes(
     session: Session, changed: Collection[IntentSubject], kept: Collection[IntentSubject]
 ) -> IntentNodes:
     """Return the nodes that a change concerns: of the ``changed`` intents, and of all that are not ``kept``."""
-    (withheld,), (listed,) = session.look([paths.WITHHELD], [paths.INTENTS])
+    (withheld, left), (listed,) = session.look([paths.WITHHELD, paths.LEFT], [paths.INTENTS])
     names = {subject_name(subject) for subject in changed}
     names |= set(listed or ()) - {subject_name(subject) for subject in kept}
     found = [_path(name) for name in sorted(names)]
     nodes, children = session.look(found, found) if found else ([], [])
     existing = {name: node for name, node in zip(sorted(names), nodes, strict=True) if node is not None}
     parts = {name: frozenset(below or ()) for name, below in zip(sorted(names), children, strict=True)}
-    return IntentNodes(listed is not None, withheld, existing, parts)
+    return IntentNodes(listed is not None, withheld, left, existing, parts)
 
 
 def intent_operations(
-    records: Mapping[IntentSubject, IntentRecord], nodes: IntentNodes, withheld: Collection[ServiceTarget] | None
+    records: Mapping[IntentSubject, IntentRecord],
+    nodes: IntentNodes,
+    withheld: Collection[ServiceTarget] | None,
+    left: Collection[LeftService] = (),
 ) -> IntentOperations:
     """Return the operations that write these records, and remove the intents of all other nodes.
 
-    ``withheld`` are the services that are not deployed; ``None`` leaves them as they are. Raises ``ConflictError``
+    ``withheld`` are the services that are not deployed, and ``left`` those that left governance; ``withheld`` is
+    ``None`` if both stay. Raises ``ConflictError``
     if a record changed since it was read.
     """
     parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
-    indexes: list[Operation] = [] if withheld is None else list(withheld_operations(withheld, nodes.withheld))
+    indexes: list[Operation] = []
+    if withheld is not None:
+        indexes += (*withheld_operations(withheld, nodes.withheld), *left_operations(left, nodes.left))
     wanted = {subject_name(subject): record for subject, record in records.items()}
     for name, record in sorted(wanted.items()):
         path, node = _path(name), nodes.indexes.get(name)
@@ -299,7 +333,7 @@ def record_operations(session: Session, record: IntentRecord) -> IntentOperation
     if node is None:
         raise ConflictError(f"{path} was removed")
     name = subject_name(subject)
-    nodes = IntentNodes(True, None, {name: node}, {name: frozenset(parts or ())})
+    nodes = IntentNodes(True, None, None, {name: node}, {name: frozenset(parts or ())})
     return intent_operations({subject: record}, nodes, None)
 
 

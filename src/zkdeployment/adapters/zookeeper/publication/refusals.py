@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.tree import Value
 
 #: The largest number of refusals, and of bytes, that are kept.
 REFUSALS_LIMIT = 100
@@ -48,35 +49,39 @@ def write_refusal(session: Session, refusal: Refusal | None) -> None:
     time, nothing is recorded: the next cycle of a syncer records it again.
     """
     node = session.get(paths.REFUSALS)
-    refusals = [*_refusals(node)]
+    refusals = _recorded(node)
     if refusal is None:
         if refused_revision(node) is None:
             return
     else:
-        known = next((other for other in refusals if other.revision == refusal.revision), None)
-        if known is not None and known.problems == refusal.problems:
+        new = refusal.to_json()
+        known = next((other for other in refusals if other.get("revision") == refusal.revision), None)
+        if known is not None and known.get("problems") == new["problems"]:
             if refused_revision(node) == refusal.revision:
                 return
-            refusal = known
-        refusals = [other for other in refusals if other.revision != refusal.revision] + [refusal]
+            new = known
+        refusals = [other for other in refusals if other.get("revision") != refusal.revision] + [new]
     data = _encode(None if refusal is None else refusal.revision, refusals)
     session.ensure(paths.OURS)
     with contextlib.suppress(ConflictError):
         session.commit(Create(paths.REFUSALS, data) if node is None else Set(paths.REFUSALS, data, node.version))
 
 
-def _encode(current: Revision | None, refusals: Sequence[Refusal]) -> bytes:
+def _encode(current: Revision | None, refusals: Sequence[dict[str, Value]]) -> bytes:
     """Encode the node, without the oldest refusals if a limit is exceeded."""
     kept = refusals[-REFUSALS_LIMIT:]
     while True:
-        data = encode({"current": current, "refusals": [refusal.to_json() for refusal in kept]})
+        data = encode({"current": current, "refusals": [*kept]})
         if len(data) <= BYTES_LIMIT:
             return data
         kept = kept[len(kept) // 10 + 1 :]
 
 
 def _refusals(node: Node | None) -> tuple[Refusal, ...]:
+    return tuple(map(Refusal.from_json, _recorded(node)))
+
+
+def _recorded(node: Node | None) -> list[dict[str, Value]]:
+    """Return the refusals as they are recorded, with keys that only other versions know."""
     listed = None if node is None else node.properties.get("refusals")
-    if not isinstance(listed, list):
-        return ()
-    return tuple(Refusal.from_json(refusal) for refusal in listed if isinstance(refusal, dict))
+    return [refusal for refusal in listed if isinstance(refusal, dict)] if isinstance(listed, list) else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client import paths
@@ -42,7 +41,7 @@ def answer_request(session: Session, request: PublicationRequest, error: str | N
         return False
     answer: Operation = Delete(paths.REQUEST, node.version)
     if error is not None:
-        answer = Set(paths.REQUEST, encode(_properties(replace(request, error=error))), node.version)
+        answer = Set(paths.REQUEST, encode({**node.properties, "error": error}), node.version)
     try:
         session.commit(answer)
     except ConflictError:

@@ -1,7 +1,8 @@
 """The order between services in a publication: a node for each awaited service, a child for each finished host.
 
-The publication creates the nodes, and removes those of earlier publications. Agents read and write them with
-``adapters.zookeeper.service_orders``.
+The publication creates the nodes, and then removes those of earlier publications. A missing node therefore means
+that another publication is the last one; it never means that all hosts have finished. Agents read and write the
+nodes with ``adapters.zookeeper.service_orders``.
 """
 
 from __future__ import annotations
@@ -77,14 +78,15 @@ def read_unfinished(session: Session, sequence: int, names: Collection[str]) -> 
     return unfinished
 
 
-def remove_old_orders(session: Session, current: int) -> None:
-    """Remove the nodes of all publications but one; errors are logged, and the next call tries again."""
-    kept = paths.order_path(current)
+def remove_orders_before(session: Session, sequence: int) -> None:
+    """Remove the nodes of earlier publications; errors are logged, and the next call tries again.
+
+    Later publications keep theirs: another syncer may have published since this one released its lock.
+    """
     try:
-        for name in session.children(paths.ORDER) or ():
-            directory = f"{paths.ORDER}/{name}"
-            if directory != kept:
-                _remove(session, directory)
+        for earlier in paths.sequences(session.children(paths.ORDER) or ()):
+            if earlier < sequence:
+                _remove(session, paths.order_path(earlier))
     except ZkdeploymentError as error:
         get_logger().warning("order-not-tidied", reason=str(error))
 

@@ -31,11 +31,13 @@ from zkdeployment.adapters.zookeeper.publication.history import LIMIT, recent_pu
 from zkdeployment.adapters.zookeeper.publication.intents import (
     intent_operations,
     read_awaiting_records,
+    read_governance,
     read_intent_nodes,
     read_records,
     record_operations,
 )
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
+from zkdeployment.adapters.zookeeper.publication.left_services import read_left
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.adapters.zookeeper.publication.refusals import refused_revision, write_refusal
 from zkdeployment.adapters.zookeeper.publication.reports import write_report
@@ -45,7 +47,7 @@ from zkdeployment.adapters.zookeeper.publication.requests import (
     read_request,
     server_time,
 )
-from zkdeployment.adapters.zookeeper.publication.service_order import read_unfinished, remove_old_orders
+from zkdeployment.adapters.zookeeper.publication.service_order import read_unfinished, remove_orders_before
 from zkdeployment.adapters.zookeeper.publication.signing import (
     PublicationSigning,
     SignedOperations,
@@ -76,10 +78,12 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publishing.history import Refusal
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.model.publishing.tree_change import LiveNode, LiveTree
     from zkdeployment.model.strategy import Strategy
+    from zkdeployment.planning.targets.governance import Governance
     from zkdeployment.ports.publication import PublicationSigner
     from zkdeployment.rollout.state import RolloutState
     from zkdeployment.signing.standing import StandingPublication
@@ -166,6 +170,12 @@ class ZooKeeperPublications:
     def intents(self) -> tuple[IntentRecord, ...]:
         return read_records(self._session)
 
+    def governance(self) -> Governance:
+        return read_governance(self._session)
+
+    def left(self) -> tuple[LeftService, ...]:
+        return read_left(self._session)
+
     def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
         return read_awaiting_records(self._session)
 
@@ -220,7 +230,7 @@ class ZooKeeperPublications:
         *results, outputs, locks = leftovers
         tidy(self._session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
         if publication.order or snapshot.order is not None:
-            remove_old_orders(self._session, decode_published(self._session.get(paths.TARGETS)).effective_since)
+            remove_orders_before(self._session, sequences_of(publication, snapshot)[1])
         remove_outputs(self._session, outputs or ())
         if locks:
             targets = publication.targets.values()
@@ -343,7 +353,7 @@ def _intent_operations(
     author = "" if record is None or record.origin is None else record.origin.author
     records = intents.records(InstanceChange(sequence_of(publication, snapshot), time, author))
     nodes = read_intent_nodes(session, records.keys(), intents.after.keys())
-    return intent_operations(records, nodes, publication.withheld)
+    return intent_operations(records, nodes, publication.withheld, publication.left)
 
 
 def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:

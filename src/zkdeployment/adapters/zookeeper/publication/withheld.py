@@ -38,9 +38,13 @@ def decode_withheld(node: Node | None) -> frozenset[ServiceTarget]:
 
 def withheld_operations(withheld: Collection[ServiceTarget], node: Node | None) -> Iterator[Operation]:
     """Yield the operation that writes the withheld services, if they changed."""
-    data = encode_content(withheld_to_json(withheld)) if withheld else b""
+    yield from writing(paths.WITHHELD, encode_content(withheld_to_json(withheld)) if withheld else b"", node)
+
+
+def writing(path: str, data: bytes, node: Node | None) -> Iterator[Operation]:
+    """Yield the operation that gives a node these data, if they changed; a node without data need not exist."""
     if node is None:
         if data:
-            yield Create(paths.WITHHELD, data)
+            yield Create(path, data)
     elif node.data != data:
-        yield Set(paths.WITHHELD, data, node.version)
+        yield Set(path, data, node.version)

@@ -227,8 +227,7 @@ class ZooKeeperRollouts:
         if node is None:
             return
         cluster, published = Cluster.from_properties(node.properties), decode_published(targets)
-        is_repeated = published.effective_since == state.sequence  # later publications changed only documents
-        if cluster.version in {state.revision, published.ordered if is_repeated else None, False, None}:
+        if published.is_wanted(cluster, state.revision, state.sequence):
             yield changing_cluster(node, ClusterEvent.STOP)
             yield from recording_stop(self._session, stop)
 

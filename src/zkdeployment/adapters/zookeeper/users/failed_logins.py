@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.servers import AclEntry
+    from zkdeployment.model.tree import Value
 
 #: Failed logins that are kept.
 _KEPT = 200
@@ -26,15 +27,14 @@ _ATTEMPTS = 3
 
 def read_failed_logins(session: Session) -> tuple[FailedLogin, ...]:
     """Return the latest failed logins, oldest first."""
-    return _decode(session.get(paths.FAILED_LOGINS))
+    return tuple(map(FailedLogin.from_json, _recorded(session.get(paths.FAILED_LOGINS))))
 
 
 def record_failed_login(session: Session, acl: tuple[AclEntry, ...], failed: FailedLogin) -> None:
     """Record a failed login; the oldest ones are dropped."""
     for _ in range(_ATTEMPTS):
         node = session.get(paths.FAILED_LOGINS)
-        kept = [*_decode(node), failed][-_KEPT:]
-        data = encode({"failed": [login.to_json() for login in kept]})
+        data = encode({"failed": [*[*_recorded(node), failed.to_json()][-_KEPT:]]})
         try:
             if node is None:
                 make_parents(session, acl, paths.FAILED_LOGINS)
@@ -46,8 +46,7 @@ def record_failed_login(session: Session, acl: tuple[AclEntry, ...], failed: Fai
     get_logger().warning("failed-login-not-recorded", attempts=_ATTEMPTS)
 
 
-def _decode(node: Node | None) -> tuple[FailedLogin, ...]:
+def _recorded(node: Node | None) -> list[dict[str, Value]]:
+    """Return the failed logins as they are recorded, with keys that only other versions know."""
     listed = None if node is None else node.properties.get("failed")
-    if not isinstance(listed, list):
-        return ()
-    return tuple(FailedLogin.from_json(login) for login in listed if isinstance(login, dict))
+    return [login for login in listed if isinstance(login, dict)] if isinstance(listed, list) else []

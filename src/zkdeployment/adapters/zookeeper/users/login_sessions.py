@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
-import threading
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.shared_calls import SharedCall
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete
@@ -26,6 +26,9 @@ _TOKEN_BYTES = 32
 #: Characters; no token is longer.
 _LONGEST_TOKEN = 100
 
+#: Seconds that a request waits for ZooKeeper's answer to another one.
+_PATIENCE = 2.0
+
 
 class LoginSessions:
     """The login sessions below ``/zkdeployment/logins/sessions``."""
@@ -33,7 +36,7 @@ class LoginSessions:
     def __init__(self, session: Session, acl: tuple[AclEntry, ...]) -> None:
         self._session, self._acl = session, acl
         self._nodes = WatchedNodes(session)
-        self._syncing = threading.Lock()
+        self._synced: SharedCall[None] = SharedCall(patience=_PATIENCE, late=_late)
 
     def begin(self, user: User, now: float) -> str:
         """Create a login session and return its token; remove expired ones and the oldest of too many."""
@@ -59,8 +62,7 @@ class LoginSessions:
         login = _decode(self._nodes.get(_path(token)))
         if login is not None:
             return login
-        with self._syncing:
-            self._session.sync()
+        self._synced.get(self._session.sync)
         return _decode(self._nodes.get(_path(token)))
 
     def end(self, token: str) -> None:
@@ -79,6 +81,10 @@ class LoginSessions:
         with contextlib.suppress(ConflictError):  # another service removed it
             self._session.commit(Delete(path))
         self._nodes.forget(path)
+
+
+def _late(seconds: float) -> UnreachableError:
+    return UnreachableError(f"ZooKeeper has not answered for {seconds:g} s; try again")
 
 
 def _path(token: str) -> str:

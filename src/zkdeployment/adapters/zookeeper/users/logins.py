@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.key_hashes import VerifiedKeys
@@ -15,8 +15,6 @@ from zkdeployment.model.logins.login import FailedLogin
 from zkdeployment.model.user import LoginProblem, LoginRefusal, User
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zkdeployment.adapters.key_hashes import KeyHasher
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
@@ -24,11 +22,28 @@ if TYPE_CHECKING:
     from zkdeployment.model.servers import AclEntry
     from zkdeployment.ports.process import Clock
 
-#: Keys that are hashed at the same time: each takes 19 MiB.
-_AT_ONCE = 4
+#: Seconds between two keys from addresses that have to wait, and for which a key waits for its turn at most.
+_GAP = 0.1
+_PATIENCE = 1.0
 
-#: Seconds that a login waits for its turn to be hashed.
-_PATIENCE = 5.0
+
+class _Pace:
+    """Gives turns, one every ``_GAP`` seconds, in the order in which threads ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = 0.0
+
+    def wait(self) -> bool:
+        """Return at the caller's turn; return ``False`` at once if the turn would come too late."""
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            if turn - now > _PATIENCE:
+                return False
+            self._next = turn + _GAP
+        time.sleep(turn - now)
+        return True
 
 
 class ZooKeeperLogins:
@@ -40,19 +55,23 @@ class ZooKeeperLogins:
         self._session, self._acl, self._users, self._hasher, self._clock = session, acl, users, hasher, clock
         self._throttle = LoginThrottle(session, acl)
         self._sessions = LoginSessions(session, acl)
-        self._verified = VerifiedKeys()
-        self._turns = [threading.Lock() for _ in range(_AT_ONCE)]
+        self._verified, self._pace = VerifiedKeys(), _Pace()
+
+    def verify_again(self, name: str, key: str) -> User | LoginRefusal | None:
+        if name not in self._verified:
+            return None
+        record = self._users.record(name)
+        if record is None or not self._verified.matches(name, key, record.key_hash):
+            return None
+        return self._judge(record.user)
 
     def verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
-        known = self._verified_before(name, key)
+        known = self.verify_again(name, key)
         if known is not None:
-            return self._judge(known)
-        with self._turn(name) as in_time:
-            if not in_time:
-                return LoginRefusal(LoginProblem.THROTTLED, _PATIENCE)
-            # Requests of a client that started at the same time: the first one has verified the key.
-            known = self._verified_before(name, key)
-            return self._judge(known) if known is not None else self._verify(name, key, address)
+            return known
+        now = self._clock.now()
+        wait = self._throttle.known_wait(address, now)
+        return self._verify_throttled(name, key, wait) if wait > 0 else self._verify(name, key, address, now)
 
     def admit(self, external: ExternalUser, address: str) -> User | LoginRefusal:
         outcome = self._users.admit(external)
@@ -81,31 +100,34 @@ class ZooKeeperLogins:
     def failed_logins(self) -> tuple[FailedLogin, ...]:
         return read_failed_logins(self._session)
 
-    def _verified_before(self, name: str, key: str) -> User | None:
-        """Return the user if this process verified its present key before."""
-        if name not in self._verified:
-            return None
-        record = self._users.record(name)
-        if record is None or not self._verified.matches(name, key, record.key_hash):
-            return None
-        return record.user
-
-    def _verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
-        now = self._clock.now()
-        wait = self._throttle.claim(name, address, now)
+    def _verify(self, name: str, key: str, address: str, now: float) -> User | LoginRefusal:
+        wait = self._throttle.claim(address, now)
         if wait > 0:
             get_logger().warning("login-throttled", address=address, seconds=wait)
-            return LoginRefusal(LoginProblem.THROTTLED, wait)
+            return self._verify_throttled(name, key, wait)
         # The node is read in any case, so that a name that does not exist takes as long.
         record = self._users.record(name, cached=False)
         if not self._hasher.matches(key, None if record is None else record.key_hash or None) or record is None:
             return self._failed(record.user.name if record is not None else None, address, LoginProblem.WRONG)
-        self._throttle.release(name, address, now)
+        self._throttle.release(address, now)
         self._verified.remember(name, key, record.key_hash)
         verdict = self._judge(record.user)
         if isinstance(verdict, LoginRefusal):
             return self._failed(record.user.name, address, verdict.problem)
         return verdict
+
+    def _verify_throttled(self, name: str, key: str, wait: float) -> User | LoginRefusal:
+        """Accept the right key also from an address that has to wait: somebody else may guess there.
+
+        Few keys a second are compared for all these addresses together; keys whose turn is far off are refused.
+        """
+        if not self._pace.wait():
+            return LoginRefusal(LoginProblem.THROTTLED, wait)
+        record = self._users.record(name, cached=False)
+        if not self._hasher.matches(key, None if record is None else record.key_hash or None) or record is None:
+            return LoginRefusal(LoginProblem.THROTTLED, wait)
+        self._verified.remember(name, key, record.key_hash)
+        return self._judge(record.user)
 
     def _failed(self, user: str | None, address: str, problem: LoginProblem) -> LoginRefusal:
         get_logger().warning("login-failed", user=user, address=address, problem=problem.value)
@@ -119,14 +141,3 @@ class ZooKeeperLogins:
         if user.key_has_expired(self._clock.now()):
             return LoginRefusal(LoginProblem.EXPIRED)
         return user
-
-    @contextlib.contextmanager
-    def _turn(self, name: str) -> Iterator[bool]:
-        """Wait for the turn of a name, and yield whether it came in time."""
-        lock = self._turns[hash(name) % _AT_ONCE]
-        in_time = lock.acquire(timeout=_PATIENCE)
-        try:
-            yield in_time
-        finally:
-            if in_time:
-                lock.release()

@@ -71,7 +71,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
                     f"the user {name} has no key: it logs in elsewhere; retire it if it is to be logged out"
                 )
             user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=expires_at)
-            return UserRecord(user, key_hash)
+            return replace(record, user=user, key_hash=key_hash)
 
         return IssuedKey(self._change(name, reset, act), key)
 
@@ -152,11 +152,10 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         return last + 1
 
     def _counting(self, counter: Node | None, number: int) -> Operation:
-        data = encode({_LAST_ID: number})
         if counter is not None:
-            return Set(paths.USERS, data, counter.version)
+            return Set(paths.USERS, encode({**counter.properties, _LAST_ID: number}), counter.version)
         self._session.ensure(paths.OURS)
-        return Create(paths.USERS, data, acl=self._acl)
+        return Create(paths.USERS, encode({_LAST_ID: number}), acl=self._acl)
 
     def _change(self, name: str, change: Callable[[UserRecord], UserRecord], act: Act) -> User:
         path = paths.user_path(name)

@@ -14,7 +14,6 @@ from zkdeployment.errors import ConflictError
 from zkdeployment.model.logins.login_throttle import (
     LONGEST_WAIT,
     FailureCount,
-    ThrottleKind,
     after_failure,
     after_success,
     kept_counts,
@@ -46,80 +45,63 @@ _BUSY = 1.0
 
 
 class LoginThrottle:
-    """The counts of failed logins below ``/zkdeployment/logins/throttle``, by digests of names and addresses."""
+    """The counts of failed logins below ``/zkdeployment/logins/throttle``, by digests of clients' addresses."""
 
     def __init__(self, session: Session, acl: tuple[AclEntry, ...]) -> None:
         self._session, self._acl = session, acl
         self._waits: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 
-    def claim(self, name: str, address: str, now: float) -> float:
-        """Count an attempt as failed, in advance; return 0, or the seconds to wait if it is not accepted.
-
-        Attempts at the same time at any services are counted one after the other. A client that does not wait is
-        refused without a request to ZooKeeper.
-        """
-        wait = self._remembered_wait(name, address, now)
-        if wait > 0:
-            return wait
-
-        def count(counts: dict[str, FailureCount], keys: dict[str, ThrottleKind]) -> bool:
-            nonlocal wait
-            wait = max(seconds_to_wait(kind, counts.get(key), now) for key, kind in keys.items())
-            if wait == 0:
-                counts.update({key: after_failure(counts.get(key), now) for key in keys})
-            return wait == 0
-
-        if not self._change(name, address, now, count):
-            return _BUSY
-        if wait > 0:
-            self._remember_wait(name, address, now + wait)
-        return wait
-
-    def release(self, name: str, address: str, now: float) -> None:
-        """Withdraw the claim of an attempt that succeeded."""
-
-        def discount(counts: dict[str, FailureCount], keys: dict[str, ThrottleKind]) -> bool:
-            for key, kind in keys.items():
-                left = after_success(kind, counts.pop(key, None))
-                if left is not None:
-                    counts[key] = left
-            return True
-
-        self._change(name, address, now, discount)
-
-    def _remembered_wait(self, name: str, address: str, now: float) -> float:
+    def known_wait(self, address: str, now: float) -> float:
+        """Return the seconds that a client still has to wait, as far as this service knows; sends no request."""
         with self._lock:
-            wait = self._waits.get(_attempt_key(name, address), 0.0) - now
+            wait = self._waits.get(throttled_address(address), 0.0) - now
         return wait if 0 < wait <= LONGEST_WAIT else 0.0  # more: the clock was set back
 
-    def _remember_wait(self, name: str, address: str, until: float) -> None:
+    def claim(self, address: str, now: float) -> float:
+        """Count an attempt as failed, in advance; return 0, or the seconds to wait if it is not accepted.
+
+        Attempts at the same time at any services are counted one after the other.
+        """
+        wait = 0.0
+
+        def count(failures: FailureCount | None) -> FailureCount | None:
+            nonlocal wait
+            wait = seconds_to_wait(failures, now)
+            return failures if wait > 0 else after_failure(failures, now)
+
+        if not self._change(address, now, count):
+            return _BUSY
+        if wait > 0:
+            self._remember_wait(address, now + wait)
+        return wait
+
+    def release(self, address: str, now: float) -> None:
+        """Withdraw the claim of an attempt that succeeded."""
+        self._change(address, now, after_success)
+
+    def _remember_wait(self, address: str, until: float) -> None:
         with self._lock:
-            self._waits[_attempt_key(name, address)] = until
+            self._waits[throttled_address(address)] = until
             if len(self._waits) > _REMEMBERED:
                 self._waits.popitem(last=False)
 
     def _change(
-        self,
-        name: str,
-        address: str,
-        now: float,
-        change: Callable[[dict[str, FailureCount], dict[str, ThrottleKind]], bool],
+        self, address: str, now: float, change: Callable[[FailureCount | None], FailureCount | None]
     ) -> bool:
-        """Apply ``change``, which returns whether to write; return whether it was applied in time."""
-        keys = {
-            _digest(ThrottleKind.NAME, name): ThrottleKind.NAME,
-            _digest(ThrottleKind.ADDRESS, throttled_address(address)): ThrottleKind.ADDRESS,
-        }
-        names = sorted({key[:_NODE_DIGITS] for key in keys})
+        """Apply ``change`` to the count of an address; return whether it was applied in time."""
+        key = _digest(throttled_address(address))
+        path = f"{paths.LOGIN_THROTTLE}/{key[:_NODE_DIGITS]}"
         for _ in range(_ATTEMPTS):
-            nodes = dict(zip(names, self._session.get_many(map(_path, names)), strict=True))
-            counts = {key: count for node in nodes.values() for key, count in _decode(node).items()}
-            if not change(counts, keys):
+            node = self._session.get(path)
+            counts = _decode(node)
+            before = counts.pop(key, None)
+            after = change(before)
+            if after == before:
                 return True
             try:
                 self._session.commit(
-                    *(self._writing(node_name, nodes[node_name], counts, now) for node_name in names)
+                    self._writing(path, node, counts if after is None else {**counts, key: after}, now)
                 )
             except ConflictError:
                 make_parents(self._session, self._acl, paths.LOGIN_THROTTLE)
@@ -127,11 +109,10 @@ class LoginThrottle:
             return True
         return False
 
-    def _writing(self, name: str, node: Node | None, counts: dict[str, FailureCount], now: float) -> Operation:
-        own = {key: count for key, count in counts.items() if key.startswith(name)}
-        kept = kept_counts(own, now, _COUNTS)
+    def _writing(self, path: str, node: Node | None, counts: dict[str, FailureCount], now: float) -> Operation:
+        kept = kept_counts(counts, now, _COUNTS)
         data = encode({key: [count.count, count.last] for key, count in kept.items()})
-        return Create(_path(name), data, acl=self._acl) if node is None else Set(_path(name), data, node.version)
+        return Create(path, data, acl=self._acl) if node is None else Set(path, data, node.version)
 
 
 def make_parents(session: Session, acl: tuple[AclEntry, ...], path: str) -> None:
@@ -148,16 +129,8 @@ def _missing(session: Session, wanted: list[str]) -> Iterable[str]:
     return [path for path, node in zip(wanted, session.get_many(wanted), strict=True) if node is None]
 
 
-def _attempt_key(name: str, address: str) -> str:
-    return _digest(ThrottleKind.NAME, f"{throttled_address(address)} {name}")
-
-
-def _path(name: str) -> str:
-    return f"{paths.LOGIN_THROTTLE}/{name}"
-
-
-def _digest(kind: ThrottleKind, text: str) -> str:
-    return hashlib.sha256(f"{kind.value}:{text}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+def _digest(address: str) -> str:
+    return hashlib.sha256(f"address:{address}".encode()).hexdigest()[:_DIGITS]
 
 
 def _decode(node: Node | None) -> dict[str, FailureCount]:

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.log import get_logger
 from zkdeployment.model.user import Role, User
+from zkdeployment.unknown_keys import no_keys, unknown_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.model.tree import Properties, Value
 
 
 @dataclass(frozen=True, slots=True)
 class UserRecord:
-    """A user and the hash of its key, which is empty for users that log in elsewhere."""
+    """A user and the hash of its key, which is empty for users that log in elsewhere.
+
+    ``unknown`` are the properties that this version does not know.
+    """
 
     user: User
     key_hash: str = field(repr=False)
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, repr=False)
 
 
 def encode_user(record: UserRecord) -> bytes:
     """Encode the data of a user's node."""
-    user = record.user
-    properties: dict[str, Value] = {
+    properties = _properties(record.user, record.key_hash)
+    return encode({**record.unknown, **{name: value for name, value in properties.items() if value is not None}})
+
+
+def _properties(user: User, key_hash: str) -> dict[str, Value]:
+    return {
         "id": user.id,
         "role": user.role.value,
         "created_at": user.created_at,
         "retired_at": user.retired_at,
-        "key_hash": record.key_hash,
+        "key_hash": key_hash,
         "key_number": user.key_number,
         "key_expires_at": user.key_expires_at,
         "identity": user.identity,
@@ -40,7 +51,6 @@ def encode_user(record: UserRecord) -> bytes:
         "session_lifetime": user.session_lifetime,
         "session_lifetime_max": user.session_lifetime_max,
     }
-    return encode({name: value for name, value in properties.items() if value is not None})
 
 
 def decode_user(name: str, node: Node | None) -> UserRecord | None:
@@ -67,7 +77,8 @@ def decode_user(name: str, node: Node | None) -> UserRecord | None:
     except ValueError as error:
         get_logger().warning("user-unreadable", user=name, error=str(error))
         return None
-    return UserRecord(user, _text_or_none(properties, "key_hash") or "")
+    unknown = unknown_keys(properties, _properties(user, ""))
+    return UserRecord(user, _text_or_none(properties, "key_hash") or "", unknown)
 
 
 def _number(properties: Properties, name: str) -> float:

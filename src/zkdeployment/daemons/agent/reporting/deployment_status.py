@@ -5,13 +5,17 @@ Failures belong to ``failure_reporter``.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError
+from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import DeploymentResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
@@ -46,6 +50,21 @@ class DeploymentStatus:
         self._local.set_error(None)
         self._local.host = replace(self._local.host, deploying=str(revision), step=None, steps=None)
         self._registration.refresh()
+
+    @contextlib.contextmanager
+    def awaiting_script(self, revision: str | None, name: str) -> Iterator[None]:
+        """Show, during the block, that the host waits for a script that the previous agent began."""
+        shown = revision or str(self._local.host.former or self._local.host.version)
+        self._local.host = replace(self._local.host, deploying=shown, step=None, steps=None)
+        try:
+            self.show(shown, f"wait for {name}, which the previous agent began", 0, 0)
+        except HostFilesError as error:
+            get_logger().error("status-not-written", reason=str(error))
+        self._registration.refresh()
+        try:
+            yield
+        finally:
+            self._local.end_deployment()
 
     def restart_timer(self) -> None:
         """Measure the deployment's duration from now on, after a wait that does not count."""

@@ -1,5 +1,7 @@
 """Reports failed deployments: stops the fleet or reports to the rollout, and informs operators.
 
+A failure of a publication that the fleet does not have any more is only shown on the host, and in its mail.
+
 A failure is kept on disk until ZooKeeper has it, so that the next agent reports it if this agent could not. While
 it can be written neither to ZooKeeper nor to the disk, the agent tries both, and does not restart.
 """
@@ -88,9 +90,9 @@ class FailureReporter:
     ) -> None:
         """Stop the fleet because of ``error``; return when ZooKeeper has the failure.
 
-        With ``part``, a rollout and its phase, the failure is reported to that rollout and no other host stops.
-        Raises ``ShutdownError`` or ``RestartError`` if this process has to end before that; then the next agent
-        reports the failure.
+        The fleet is not stopped if it has another publication by now. With ``part``, a rollout and its phase, the
+        failure is reported to that rollout and no other host stops. Raises ``ShutdownError`` or ``RestartError``
+        if this process has to end before that; then the next agent reports the failure.
         """
         stop = self._show(revision, failed, error)
         log = get_logger().bind(reason=stop.reason)
@@ -99,17 +101,18 @@ class FailureReporter:
         problem = self._keep(failure)
         if problem is not None:
             log.error("failure-not-kept", error=str(problem))
-        reported = False
+        reported = obsolete = False
         try:
             with contextlib.suppress(UnreachableError, DeniedError):
-                self._attempt(failure)
+                obsolete = not self._attempt(failure)
                 reported = True
         finally:  # operators are informed although ZooKeeper does not answer
-            self._adapters.mailer.send(*failure_mail(failure, getattr(error, "tail", ""), reported=reported))
+            tail = getattr(error, "tail", "")
+            self._adapters.mailer.send(*failure_mail(failure, tail, reported=reported, obsolete=obsolete))
         if not reported:
             self._retry.retry_until_overdue(lambda: self._attempt(failure))
         self._forget()
-        self._publish_output(stop, getattr(error, "tail", ""))
+        self._publish_output(stop, tail)
         log.critical("deployment-failed")
 
     def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
@@ -151,14 +154,15 @@ class FailureReporter:
         identity = self._local.host.identity
         return Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
 
-    def _attempt(self, failure: Failure) -> None:
+    def _attempt(self, failure: Failure) -> bool:
         """Write a failure to ZooKeeper; raises ``UnreachableError`` or ``DeniedError`` if that is to be repeated.
 
-        A failure that is not on disk yet is written there, too. As long as there is no room for it, each error is
-        to be repeated: the failure would be lost with this process.
+        Returns ``False`` if the failure is obsolete, and only shown on the host. A failure that is not on disk yet
+        is written there, too. As long as there is no room for it, each error is to be repeated: the failure would
+        be lost with this process.
         """
         try:
-            self._record(failure)
+            return self._record(failure)
         except (UnreachableError, DeniedError):
             self._keep(failure)
             raise
@@ -185,16 +189,24 @@ class FailureReporter:
         except HostFilesError as error:
             get_logger().error("failure-not-forgotten", reason=str(error))
 
-    def _record(self, failure: Failure) -> None:
-        """Write a failure to ZooKeeper; raises ``UnreachableError`` if that has to be repeated."""
+    def _record(self, failure: Failure) -> bool:
+        """Write a failure to ZooKeeper and return whether the fleet has it.
+
+        Raises ``UnreachableError`` if that has to be repeated.
+        """
         if failure.part is not None:
             self._phases.send(*failure.part, PhaseReport(failure.stop.time, failure.stop.reason))
-            return
+            return True
         try:
-            self._adapters.fleet.stop_fleet(self._local.host, failure.stop)
+            stopped = self._adapters.fleet.stop_fleet(self._local.host, failure.stop)
         except ConflictError as error:
             raise UnreachableError(str(error)) from error  # no host may start anything before the stop is written
-        self._registration.note_written()
+        if stopped:
+            self._registration.note_written()
+        else:
+            get_logger().warning("failure-obsolete", failed=failure.stop.revision)
+            self._registration.refresh()
+        return stopped
 
 
 def reason(error: Exception) -> str:

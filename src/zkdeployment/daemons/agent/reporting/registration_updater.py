@@ -9,10 +9,13 @@ from zkdeployment.errors import HostFilesError, ZkdeploymentError
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.reporting.local_host import LocalHost
     from zkdeployment.daemons.agent.reporting.zookeeper_retry import ZooKeeperRetry
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.host import Host
 
 _PACE = 1.0  # seconds between two updates of the node with progress
@@ -34,11 +37,12 @@ class RegistrationUpdater:
     def register(self) -> None:
         """Connect and create the host's node; adopt the version of a persistent node of an old release's agent.
 
-        No version is adopted from such a node if a deployment was interrupted on this host.
+        No version is adopted from such a node if a deployment was interrupted on this host, or if the host has
+        publishers: nobody signed that the host has the content of that version.
         """
         self._retry.retry_until_reachable(self._adapters.connect)
         self._update_address()
-        adopt = not self._adapters.files.is_changing()
+        adopt = self._adapters.adopts_versions and not self._adapters.files.is_changing()
         adopted = self._retry.retry_until_reachable(
             lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
         )
@@ -77,6 +81,15 @@ class RegistrationUpdater:
                 self._write(patient=False)
             except ZkdeploymentError as error:
                 get_logger().debug("progress-not-shown", reason=str(error))
+
+    def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
+        """Hand on the locks that are kept for this host, except those of the services of ``pending``.
+
+        Call this when the host has nothing left to do under these locks, or has to wait for another host.
+        """
+        fleet, identity = self._adapters.fleet, self._local.host.identity
+        if self._retry.retry_until_reachable(lambda: fleet.hand_on_work(identity, pending)):
+            get_logger().warning("work-handed-on")
 
     def note_written(self) -> None:
         """Note that a transaction of another kind has just written the host's node, too."""

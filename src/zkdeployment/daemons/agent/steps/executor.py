@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
+    from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
     from zkdeployment.model.publication import DeploymentBasis
@@ -55,7 +56,7 @@ class Executor:
         self._identity = identity
         self._supervisor = supervisor
         self._plan = plan.plan
-        self._effects = StepEffects(adapters, basis, self._plan.unrecorded)
+        self._effects = StepEffects(adapters, basis, identity, self._plan.unrecorded)
         self._runner = StepRunner(self._effects, supervisor, len(self._plan.steps))
         self._order = OrderedSteps(adapters.fleet, adapters.clock, identity, supervisor, self._runner, plan=plan)
         self._locked = LockedSteps(
@@ -70,6 +71,7 @@ class Executor:
         changes are also prepared here, as one transaction that is discarded: an impossible change fails early.
         """
         controller = self._plan.controller
+        self._supervisor.hand_on_work(self._under_service_locks())
         if controller is not None:
             self._role_lock_hold = self._make_role_lock_hold(controller.role)
         for step in self._plan.steps:
@@ -99,6 +101,11 @@ class Executor:
             self._run_under_service_locks(steps[first:])
         else:
             self._run_under_role_lock(steps[first:], self._role_lock_hold)
+
+    def _under_service_locks(self) -> list[Deployment]:
+        """Return the deployments of the plan under locks of services, before which no other lock is awaited."""
+        steps = [] if self._plan.controller is not None else self._plan.steps
+        return [step.deployment for step in steps if isinstance(step, Deploy | Undeploy) and needs_lock(step)]
 
     def _make_role_lock_hold(self, role: str) -> RoleLockHold:
         with self._supervisor.reporting("role lock"):

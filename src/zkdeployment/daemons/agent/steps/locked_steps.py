@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.daemons.agent.steps.known_holder import KnownHolder
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.daemons.queue_pace import TURN, asks_for_others
-from zkdeployment.errors import LockLostError, UnreachableError
+from zkdeployment.errors import ConflictError, LockLostError, ShutdownError, UnreachableError
 from zkdeployment.log import get_logger
 from zkdeployment.model.plan import Deploy, Undeploy
 
@@ -77,17 +77,28 @@ class LockedSteps:
         return steps[done:]
 
     def _run_under(self, lock: ServiceLock, steps: Sequence[Step]) -> int:
-        """Run steps until the lock is lost, release the lock, and return how many steps ran."""
-        done = 0
+        """Run steps until the lock is lost, release the lock, and return how many steps ran.
+
+        The lock is kept for this host if the agent has to end before the steps are complete, and stays kept if
+        it was kept before.
+        """
+        done, release = 0, lock.release
         try:
             for step in steps:
                 self._runner.run(step, lock=lock)
                 done += 1
         except (LockLostError, UnreachableError) as error:
             get_logger().warning("lock-lost", step=steps[done].title, reason=str(error))
+            release = lock.give_back
+        except ConflictError:
+            release = lock.give_back
+            raise
+        except ShutdownError:
+            release = lock.keep
+            raise
         finally:
             with failpoints("release"):
-                lock.release()
+                release()
         return done
 
     def _lock_any(self, pending: Sequence[Undeploy | Deploy]) -> tuple[Undeploy | Deploy, ServiceLock]:
@@ -155,5 +166,5 @@ class LockedSteps:
 
     def _show_waiting(self, step: Undeploy | Deploy, holder: KnownHolder) -> None:
         waiting = f"wait for the lock of {step.deployment.path}, {holder}"
-        if self._runner.show(waiting):
+        if self._runner.show_waiting(waiting):
             get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)

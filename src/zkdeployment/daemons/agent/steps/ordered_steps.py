@@ -113,7 +113,7 @@ class OrderedSteps:
                 with self._supervisor.reporting(step.title, deployment=step.deployment):
                     raise AwaitedServiceError(wait.failure)
         step, wait = waits[0]
-        if self._runner.show(wait.step):
+        if self._runner.show_waiting(wait.step):
             get_logger().info("waiting-for-service", deployment=str(step.deployment), step=wait.step)
         reach("at:order")
         self._readings[wait.path].service.wait(TURN)

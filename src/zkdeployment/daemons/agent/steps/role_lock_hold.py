@@ -78,7 +78,7 @@ class RoleLockHold:
                 return True
             self._holder.read(turn)
             waiting = f"wait for the lock of role {self._role}, {self._holder}"
-            if self._runner.show(waiting):
+            if self._runner.show_waiting(waiting):
                 get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
             return self._lock.acquire(TURN)
         except UnreachableError as error:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange, Step
     from zkdeployment.model.publication import DeploymentBasis
@@ -45,13 +46,21 @@ _COMMITS = 4  # attempts at one package change, each prepared anew
 class StepEffects:
     """Applies steps to this host for the publication of ``basis``; raises the errors of the adapters.
 
+    ``identity`` is that of the host, which scripts get and markers record.
     ``unrecorded`` are the markers of deployments that run again or end, without their records, which end before
     their scripts or software change.
     """
 
-    def __init__(self, adapters: AgentAdapters, basis: DeploymentBasis, unrecorded: Iterable[Marker] = ()) -> None:
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        basis: DeploymentBasis,
+        identity: Identity,
+        unrecorded: Iterable[Marker] = (),
+    ) -> None:
         self._adapters = adapters
         self._basis = basis
+        self._identity = identity
         self._unrecorded = list(unrecorded)
         self._installed: Packages | None = None
         self._prepared: deque[Transaction] = deque()
@@ -118,11 +127,9 @@ class StepEffects:
                 self._adapters.files.record_end()
 
     def _undeploy(self, step: Undeploy, lock: ServiceLock | None) -> None:
-        script = self._adapters.files.script(step.package) if step.script is None else step.script
-        if lock is not None:
-            lock.check_lease()
+        script = self._adapters.files.script(step.package)
         self._end_records_of(step.deployment)
-        self._run(step, script)
+        self._run(step, script, lock)
         with failpoints("unmark"):
             self._adapters.files.remove_marker(step.application, step.deployment, step.files)
 
@@ -172,10 +179,8 @@ class StepEffects:
         script = self._adapters.files.script(assignment.package)
         is_recorded = assignment.rerun is Rerun.CHANGED
         packages = installed_packages(assignment, self._packages()) if is_recorded else ()
-        if lock is not None:
-            lock.check_lease()
         self._end_records_of(step.deployment)
-        self._run(step, script)
+        self._run(step, script, lock)
         is_recorded = is_recorded and self._has_read_what_was_planned()
         marker = Marker(
             deployment=step.deployment,
@@ -188,6 +193,7 @@ class StepEffects:
             sequence=self._basis.sequence or None,
             properties=assignment.properties if is_recorded else None,
             packages=packages if is_recorded else (),
+            identity=self._identity if is_recorded else None,
         )
         with failpoints("marker"):
             self._adapters.files.write_marker(marker)
@@ -234,7 +240,13 @@ class StepEffects:
             with failpoints("drop"):
                 self._adapters.files.drop_managed(step.packages)
 
-    def _run(self, step: Undeploy | Deploy | StartDeployments | EndDeployments, script: str) -> None:
+    def _run(
+        self,
+        step: Undeploy | Deploy | StartDeployments | EndDeployments,
+        script: str,
+        lock: ServiceLock | None = None,
+    ) -> None:
+        """Run a script; the lease of ``lock`` is checked last, because everything before takes time."""
         if isinstance(step, Undeploy | Deploy):
             path, facts = step.deployment.path, {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)}
         else:
@@ -242,5 +254,13 @@ class StepEffects:
         if self._adapters.trusted is not None:
             facts["ZKDEPLOYMENT_PROPERTIES"] = self._adapters.trusted.properties_file(path)
         self._adapters.scripts.run(
-            [script, *step.arguments], name=step.title, revision=self._basis.revision, facts=facts
+            [script, *step.arguments],
+            name=step.title,
+            revision=self._basis.revision,
+            facts=facts,
+            last_check=_nothing if lock is None else lock.check_lease,
         )
+
+
+def _nothing() -> None:
+    """Check nothing: the step has no lock whose lease may be over."""

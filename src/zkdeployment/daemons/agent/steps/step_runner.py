@@ -71,8 +71,18 @@ class StepRunner:
         self._done += 1
 
     def show(self, step: str) -> bool:
-        """Show the current step or wait of the host; return whether it differs from the last one shown."""
+        """Show the current step of the host; return whether it differs from the last one shown."""
         return self._supervisor.show(step, self._done, self._total)
+
+    def show_waiting(self, step: str) -> bool:
+        """Show that the host waits for other hosts, and do as ``show`` does.
+
+        What is kept for this host is handed on, so that no two hosts wait for each other.
+        """
+        changed = self.show(step)
+        if changed:
+            self._supervisor.hand_on_work()
+        return changed
 
     def _authorize(self, step: Step, lock: ServiceLock | None, check: Callable[[], None]) -> None:
         if lock is not None:

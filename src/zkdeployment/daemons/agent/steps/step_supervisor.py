@@ -34,6 +34,9 @@ class StepSupervisor(Protocol):
         The step is recorded only if the cluster version is still the one that was checked.
         """
 
+    def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
+        """Hand on the locks that are kept for this host, except those of the services of ``pending``."""
+
     def begin_changes(self) -> bool:
         """Record that the host has no version any more, before the first change of the deployment.
 

@@ -60,8 +60,7 @@ def _require_act(name: str, values: dict[str, str], adapters: ServerAdapters, us
     prepared = prepare_act(name, values, adapters)
     if prepared is None:
         raise HTTPException(404, f"there is no act {name}")
-    for path in prepared.paths:
-        check_right(user, prepared.kind, path)
+    check_right(user, prepared.kind, *prepared.paths)
     return prepared
 
 

@@ -37,14 +37,14 @@ _DIGITS = 17
 class PreparedAct:
     """An act: its form, the function that performs it, and what rights it takes.
 
-    ``paths`` are the services that the act concerns, ``None`` for the whole fleet. ``shows_job`` is whether the
-    page that is shown afterwards says what became of the act's commit.
+    ``paths`` are the services that the act concerns; an act without paths concerns the whole fleet. ``shows_job``
+    is whether the page that is shown afterwards says what became of the act's commit.
     """
 
     form: ActForm
     perform: Performer
     kind: ActKind
-    paths: tuple[str | None, ...] = (None,)
+    paths: tuple[str, ...] = ()
     shows_job: bool = False
 
 
@@ -115,8 +115,7 @@ def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedA
             raise ConflictError(f"{outcome.commit} is committed, but not published: {'; '.join(obstacles)}")
         return outcome
 
-    form = rollback_form(revision, "" if record.origin is None else record.origin.subject)
-    return PreparedAct(form, perform, ActKind.ROLL_BACK)
+    return PreparedAct(rollback_form(record), perform, ActKind.ROLL_BACK)
 
 
 def _act_on_intent(act: IntentAct, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
@@ -139,4 +138,4 @@ def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct
     def perform(user: User, reason: str) -> object:
         return acts.release_lock(adapters, user, name, reason, force=force)
 
-    return PreparedAct(form, perform, ActKind.RELEASE_LOCK, (lock.service,))
+    return PreparedAct(form, perform, ActKind.RELEASE_LOCK, lock.services)

@@ -9,7 +9,7 @@ from zkdeployment.acts.pools.nodes import find_node
 from zkdeployment.acts.pools.sessions import extend_session, find_session, retire_session
 from zkdeployment.errors import ForbiddenError, NotFoundError, RefusedError
 from zkdeployment.model.user import Right
-from zkdeployment.pools.node_changes import NewPoolNode, node_of_host
+from zkdeployment.pools.node_changes import NewPoolNode, node_data, node_of_host, split_values
 from zkdeployment.pools.overview import find_pool, pool_overviews
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.web import node_acts, pool_acts
@@ -135,7 +135,7 @@ def _act_on_node(
 def _new_node(values: Mapping[str, str], adapters: ServerAdapters) -> NewPoolNode:
     """Return the node that a form describes."""
     name, comment = values.get("hostname", "").strip(), values.get("comment", "").strip() or None
-    data = node_acts.node_values(values.get("values", ""))
+    data = node_data(split_values(values.get("values", "")))
     if values.get("host"):
         hosts = adapters.feed.snapshot().status.hosts
         known = adapters.feed.known_hosts([host.id for host in hosts if name in {host.id, host.name}])

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import ClusterIntents, subject_text
-from zkdeployment.intents.approvals import signature_hint
-from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, perform
+from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, perform, signature_hint
 from zkdeployment.model.user import ActKind, act_refusal
 from zkdeployment.web.views.acts import ActForm
 from zkdeployment.web.views.links import act_page
@@ -70,8 +69,7 @@ def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -
     ``signed`` is whether approvals need a signature.
     """
     acts = _CLUSTER_ACTS if isinstance(record.intent, ClusterIntents) else _GROUP_ACTS
-    refusals = (act_refusal(user, ActKind.ACT_ON_INTENT, path) for path in intent_paths(record.intent))
-    forbidden = next(filter(None, refusals), "")
+    forbidden = act_refusal(user, ActKind.ACT_ON_INTENT, *intent_paths(record.intent))
     subject = subject_text(record.intent.subject)
     return tuple(
         OfferedAct(

@@ -155,7 +155,12 @@ def add_node_form() -> ActForm:
         inputs=(
             ActInput("hostname", "Host name", "Of a host of this fleet: its name or id.", most=255, required=True),
             ActInput("ipaddr", "IP address", "Required for machines that are no hosts of this fleet.", most=64),
-            ActInput("values", "Values", "For reuse-nodes, for example architecture=x86_64 cores=8.", most=2000),
+            ActInput(
+                "values",
+                "Values",
+                'For reuse-nodes: architecture=x86_64 cores=8. "8" in quotes is text.',
+                most=2000,
+            ),
             ActInput("comment", "Comment", most=500),
         ),
         options=(

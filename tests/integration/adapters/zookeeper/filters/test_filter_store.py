@@ -139,7 +139,7 @@ def test_a_filter_is_woken_by_instances_by_their_properties_and_by_changes_of_it
         wait_until(lambda: update(store) is None, "the list is as wanted")
         woken.clear()
         change()
-        assert woken.wait(60)
+        assert woken.wait()
 
 
 @pytest.mark.usefixtures("service")

@@ -77,7 +77,7 @@ def test_the_deadline_does_not_start_over_with_each_predecessor(session, other, 
     wait_until(lambda: len(contenders(other, PATH)) == 3, "the last contender queues")
     now[0] = 101
     second.release()
-    waiting.join(60)
+    waiting.join()
     assert got == [False]
 
 
@@ -203,7 +203,7 @@ def test_a_waiting_contender_queues_again_after_its_session_expired(session, oth
     renew_session(session)
     wait_until(lambda: len(other.children(PATH)) == 2 and other.children(PATH) != first, "a new contender")
     theirs.release()
-    waiting.join(60)
+    waiting.join()
     assert got == [True]
     mine.check()
 
@@ -317,7 +317,7 @@ def test_racing_sessions_never_hold_the_lock_at_the_same_time(zookeeper):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
     assert set(most) == {1}
     assert len(turns) >= 6 * 12
     with Session(zookeeper) as session:
@@ -338,6 +338,25 @@ def test_a_lock_whose_session_ends_during_the_acquisition_is_not_acquired(sessio
     with pytest.raises(UnreachableError, match=r"session was lost while the lock .* was acquired"):
         mine.try_acquire()
     assert session.children(PATH) == []
+
+
+def test_a_release_that_ends_late_leaves_the_contender_of_the_next_attempt(session, monkeypatch):
+    mine = lock(session)
+    assert mine.try_acquire()
+
+    def not_now(*_operations):
+        raise UnreachableError("no answer")
+
+    late = []
+    monkeypatch.setattr(session, "commit", not_now)
+    monkeypatch.setattr(session, "later", late.append)
+    mine.release()
+    monkeypatch.undo()
+    session.commit(Delete(f"{PATH}/{session.children(PATH)[0]}"))  # the answer was lost, or the session ended
+    assert mine.try_acquire()
+    (withdraw,) = late
+    withdraw()
+    mine.check()
 
 
 def test_a_release_after_the_session_was_closed_raises_no_error(zookeeper):

@@ -12,13 +12,15 @@ from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Delete
+from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedRoles
 from zkdeployment.adapters.zookeeper.locks.role_locks import (
     RoleRequestLock,
     hand_on,
+    leave,
     read_out_of_service,
     requests,
 )
-from zkdeployment.errors import LockLostError, TreeError, UnreachableError
+from zkdeployment.errors import HostFilesError, LockLostError, TreeError, UnreachableError
 from zkdeployment.model.host import Identity
 
 PLACE = "/role-locks/web"
@@ -29,8 +31,31 @@ def place(session):
     session.ensure(PLACE)
 
 
-def lock(session, number=1):
-    return RoleRequestLock(session, "web", Identity(str(number), f"web{number}", "web"))
+class MemoryOfRequests:
+    """The part of a ``QueueMemory`` for the requests of host 1; ``full`` like a disk without room."""
+
+    def __init__(self, requests=None) -> None:
+        self.requests = requests
+        self.full = False
+
+    def read_requests(self, host_id):
+        return self.requests if host_id == "1" else None
+
+    def write_requests(self, host_id, requests):
+        if self.full or host_id != "1":
+            raise HostFilesError("no space left")
+        self.requests = dict(requests)
+
+
+def lock(session, number=1, joined=None):
+    return RoleRequestLock(session, "web", Identity(str(number), f"web{number}", "web"), joined)
+
+
+def request(session, number, role="web"):
+    """Leave a request as an agent of an earlier release does."""
+    session.ensure(f"/role-locks/{role}")
+    data = json.dumps({"requestor": str(number), "hostname": f"web{number}"}).encode()
+    return session.enqueue(f"/role-locks/{role}/lr-", data, ephemeral=False)
 
 
 def test_the_error_names_the_missing_lock_node_of_a_role(session):
@@ -129,7 +154,7 @@ def test_a_waiting_host_acquires_the_lock_as_soon_as_it_is_released(session, oth
     waiting.start()
     wait_until(lambda: len(session.children(PLACE)) == 2, "the second request")
     first.release()
-    waiting.join(60)
+    waiting.join()
     assert got.is_set()
 
 
@@ -220,7 +245,7 @@ def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_releases_the_l
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
-    assert hand_on(session, Identity("1", "web1", "web"))
+    assert hand_on(session, Identity("1", "web1", "web"), JoinedRoles()) == ["web"]
     assert theirs.acquire(60)
     assert read_out_of_service(other) == {"1": "web"}
     again = lock(session)
@@ -240,8 +265,8 @@ def test_a_host_without_the_lock_hands_nothing_on_and_leaves_the_queue(session, 
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
-    assert not hand_on(other, identity)
-    expected = ["1"] if identity.role == "web" else ["1", "2"]
+    assert not hand_on(other, identity, JoinedRoles())
+    expected = ["1", "2"] if identity.id == "3" else ["1"]
     assert [request.requestor for request in requests(session, "web")] == expected
     assert read_out_of_service(session) == {}
 
@@ -279,7 +304,93 @@ def test_many_hosts_never_hold_the_lock_at_the_same_time(zookeeper):
         for host in hosts:
             host.start()
         for host in hosts:
-            host.join(60)
+            host.join()
         assert not any(host.is_alive() for host in hosts)
     assert len(most) == 100
     assert set(most) == {1}
+
+
+@pytest.mark.parametrize("waiting", [3, 60])
+def test_joining_a_queue_takes_three_requests_whatever_its_length(session, monkeypatch, waiting):
+    for number in range(2, waiting):
+        request(session, number)
+    mine = lock(session, joined=JoinedRoles(MemoryOfRequests({})))
+    sent = sent_requests(session, monkeypatch)
+    assert not mine.acquire(0)
+    assert len(sent) == 3  # the request, the queue and the predecessor
+
+
+@pytest.mark.parametrize("waiting", [3, 60])
+def test_a_restarted_host_finds_its_request_with_one_read_whatever_the_length_of_the_queue(
+    session, monkeypatch, waiting
+):
+    memory = MemoryOfRequests({})
+    assert lock(session, joined=JoinedRoles(memory)).acquire(0)
+    for number in range(2, waiting):
+        request(session, number)
+    again = lock(session, joined=JoinedRoles(memory))
+    sent = sent_requests(session, monkeypatch)
+    assert again.acquire(0)
+    assert len(sent) == 2  # the request and the queue
+    again.release()
+    assert memory.requests == {}
+
+
+def test_a_host_that_was_killed_before_it_knew_its_request_searches_the_queue_of_that_role(session):
+    request(session, 2)
+    own = request(session, 1)
+    memory = MemoryOfRequests({"web": None})
+    assert not lock(session, joined=JoinedRoles(memory)).acquire(0)
+    assert memory.requests == {"web": own}
+    assert len(session.children(PLACE)) == 2
+
+
+def test_a_host_without_a_record_searches_all_queues(session):
+    paths = {"web": request(session, 1), "db": request(session, 1, "db")}
+    memory = MemoryOfRequests(None)
+    assert lock(session, joined=JoinedRoles(memory)).acquire(0)
+    assert memory.requests == paths
+
+
+def test_a_host_joins_no_queue_that_it_cannot_record(session):
+    memory = MemoryOfRequests({})
+    mine = lock(session, joined=JoinedRoles(memory))
+    memory.full = True
+    with pytest.raises(HostFilesError):
+        mine.acquire(0)
+    assert session.children(PLACE) == []
+    memory.full = False
+    assert mine.acquire(0)
+    memory.full = True
+    mine.release()
+    assert session.children(PLACE) == []
+    assert [*memory.requests] == ["web"], "the record names more than there is"
+    again = lock(session, joined=JoinedRoles(memory))
+    memory.full = False
+    assert again.acquire(0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_host_with_another_role_leaves_the_queue_of_its_former_role_and_is_in_service(session, other, known):
+    memory = MemoryOfRequests({} if known else None)
+    mine, theirs = lock(session, joined=JoinedRoles(memory)), lock(other, 2)
+    assert mine.acquire(0)
+    assert not theirs.acquire(0)
+    now = Identity("1", "web1", "db")
+    joined = JoinedRoles(memory if known else MemoryOfRequests())
+    assert hand_on(session, now, joined, former=True) == ["web"]
+    assert theirs.acquire(60)
+    assert read_out_of_service(other) == {"1": "web"}
+    assert leave(session, now, joined) == []
+    assert read_out_of_service(other) == {}
+
+
+def test_a_host_keeps_the_lock_of_its_role_when_it_hands_on_those_of_former_roles(session):
+    memory = MemoryOfRequests({"web": request(session, 1), "db": request(session, 1, "db")})
+    joined = JoinedRoles(memory)
+    assert hand_on(session, Identity("1", "web1", "web"), joined, former=True) == ["db"]
+    assert [*memory.requests] == ["web"]
+    assert session.children("/role-locks/db") == []
+    assert len(session.children(PLACE)) == 1
+    assert leave(session, Identity("1", "web1"), joined) == ["web"]
+    assert (memory.requests, session.children(PLACE)) == ({}, [])

@@ -42,7 +42,7 @@ def store(session: Session) -> ZooKeeperPublications:
 def fail(session: Session, number: int, reason: str = "it fell") -> None:
     """Record a stop of the fleet by a failed host."""
     host = Host(Identity(f"h{number}", f"app{number}"), version="r1")
-    stop = Stop(host.identity.id, host.identity.name, "r2", "deploy", reason, 40.0 + number)
+    stop = Stop(host.identity.id, host.identity.name, "r1", "deploy", reason, 40.0 + number)
     ZooKeeperFleet(session).stop_fleet(host, stop)
 
 

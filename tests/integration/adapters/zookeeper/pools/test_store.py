@@ -296,7 +296,7 @@ def test_fifty_tenants_who_request_at_once_share_no_node_and_exceed_no_quota(sto
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(100)
+        thread.join()
     read = store.read()
     taken = [node for session in read.sessions.values() for node in session.nodes]
     assert len(taken) == len(set(taken)) <= 30

@@ -17,9 +17,9 @@ from zkdeployment.documents.intents.values import (
     IntentState,
 )
 from zkdeployment.errors import ConflictError
-from zkdeployment.intents.content import IntentContent
 from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.model.deployment import Assignment
+from zkdeployment.planning.targets.content import IntentContent
 
 CONTENT = IntentContent({"apps": {"front": ["/front"]}}, {"/front": {"version": "1"}}, {("/d", "v"): "1"})
 SHOP = DeploymentIntentGroup(

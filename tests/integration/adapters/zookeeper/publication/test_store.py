@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from support.strategies import example
+from support.waiting import UNLIMITED
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -654,9 +655,9 @@ def test_a_request_for_the_latest_revision_is_served(session, other):
     serving = threading.Thread(target=serve)
     serving.start()
     revision = ZooKeeperClusterControl(session).resume_latest(
-        Act("me", "resume --latest", "fixed", 7.0), timeout=60
+        Act("me", "resume --latest", "fixed", 7.0), timeout=UNLIMITED
     )
-    serving.join(60)
+    serving.join()
     assert revision == "r7"
     assert (requests[0].by, requests[0].reason, requests[0].time) == ("me", "fixed", 7.0)
     assert syncer.request() is None
@@ -679,8 +680,8 @@ def test_the_error_has_the_reason_of_a_syncer_that_cannot_publish(session, other
     serving = threading.Thread(target=serve)
     serving.start()
     with pytest.raises(ZkdeploymentError, match="could not publish: the tree does not parse"):
-        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
-    serving.join(60)
+        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=UNLIMITED)
+    serving.join()
     assert session.get("/zkdeployment/request") is None
 
 
@@ -748,7 +749,7 @@ def test_a_request_that_is_replaced_raises_a_conflict(session, client, newer_req
     client.create("/zkdeployment")
     send, session.commit = session.commit, replace_request
     with pytest.raises(ConflictError, match=message):
-        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=60)
+        ZooKeeperClusterControl(session).resume_latest(Act("me", "resume --latest", "", 0.0), timeout=UNLIMITED)
 
 
 def test_a_publication_deletes_the_lock_nodes_of_removed_services_unless_they_are_held(session, store):

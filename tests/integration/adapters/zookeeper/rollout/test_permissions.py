@@ -68,7 +68,7 @@ def test_a_reader_of_a_permission_is_notified_of_its_change(fleet, session, chan
             session.commit(Delete(GRANT))
         case _:
             session.commit(Set("/zkdeployment/rollouts", b'{"current": "7-2"}'))
-    assert notified.wait(60)
+    assert notified.wait()
 
 
 @pytest.mark.usefixtures("rollout")

@@ -30,6 +30,7 @@ def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id
             fleet=ZooKeeperFleet(session, patience=300),
             files=SimpleNamespace(is_changing=lambda: False),
             clock=clock,
+            adopts_versions=True,
         )
         retry = SimpleNamespace(retry_until_reachable=lambda call: call())
         registration = RegistrationUpdater(local, adapters, retry)

@@ -24,3 +24,9 @@ def test_the_mail_of_a_failure_that_is_not_recorded_in_zookeeper_reports_no_stop
     _, text = failure_mail(Failure(STOP), "", reported=False)
     assert "ZooKeeper does not answer." in text
     assert "is stopped" not in text
+
+
+def test_the_mail_of_an_obsolete_failure_reports_that_the_fleet_continues_with_another_publication():
+    _, text = failure_mail(Failure(STOP), "", reported=True, obsolete=True)
+    assert "The fleet continues: it does not deploy that publication any more." in text
+    assert "is stopped" not in text

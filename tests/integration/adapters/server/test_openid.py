@@ -8,7 +8,7 @@ import pytest
 
 from support.clocks import ManualClock
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
-from zkdeployment.adapters.openid import OpenIdProvider
+from zkdeployment.adapters.server.openid import OpenIdProvider
 from zkdeployment.errors import IdentityProviderError
 from zkdeployment.model.logins.external import ExternalUser, OpenIdClient, RoleRule, attempt_of
 from zkdeployment.model.user import Role

@@ -52,6 +52,13 @@ def intent_content(intent: Intent, tree: Tree) -> IntentContent:
     return IntentContent(intent.description, reader.nodes, reader.sources)
 
 
+def service_content(path: str, target: str | None, tree: Tree) -> IntentContent:
+    """Return the content of one service, for a target or for all targets, which no document describes."""
+    reader = _ContentReader(tree, target)
+    reader.add(path)
+    return IntentContent({}, reader.nodes, reader.sources)
+
+
 def changed_paths(old: IntentContent, new: IntentContent) -> tuple[str, ...]:
     """Return the paths of all nodes that differ, sorted: also those elsewhere that links lead to."""
     sources = old.sources.keys() | new.sources.keys()

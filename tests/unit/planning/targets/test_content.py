@@ -7,7 +7,7 @@ from hypothesis import given
 
 from support.generated_trees import trees
 from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup
-from zkdeployment.intents.content import changed_keys, changed_paths, intent_content
+from zkdeployment.planning.targets.content import changed_keys, changed_paths, intent_content
 from zkdeployment.tree.parse import parse
 
 TREE = """\

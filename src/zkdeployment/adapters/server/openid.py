@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -15,6 +14,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from zkdeployment.adapters.shared_calls import SharedCall
 from zkdeployment.errors import IdentityProviderError
 from zkdeployment.model.logins.external import claim_values, openid_user
 
@@ -32,6 +32,7 @@ _TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
 _CLOCK_SKEW = 60
 _KEPT = 3600.0  # the provider's configuration and keys
 _KEPT_AT_LEAST = 30.0  # before unknown keys make us read them again
+_PATIENCE = 5.0  # for the configuration that another thread reads
 
 _MAX_BYTES = 1 << 20
 
@@ -50,9 +51,9 @@ class OpenIdProvider:
         self._http = urllib3.PoolManager(
             timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca), maxsize=4
         )
-        self._lock = threading.Lock()
-        self._known: tuple[dict[str, Any], KeySet] | None = None
-        self._read_at = 0.0
+        self._shared: SharedCall[tuple[dict[str, Any], KeySet]] = SharedCall(
+            patience=_PATIENCE, late=self._late, now=clock.monotonic
+        )
 
     def login_url(self, attempt: OpenIdAttempt, callback: str) -> str:
         metadata, _ = self._configuration(_KEPT)
@@ -148,12 +149,11 @@ class OpenIdProvider:
 
     def _configuration(self, kept: float) -> tuple[dict[str, Any], KeySet]:
         """Return the provider's metadata and keys, read again if they are older than ``kept`` seconds."""
-        with self._lock:
-            if self._known is None or self._clock.monotonic() - self._read_at >= kept:
-                metadata = self._read_metadata()
-                self._known = metadata, self._read_keys(metadata["jwks_uri"])
-                self._read_at = self._clock.monotonic()
-            return self._known
+        return self._shared.get(self._read_configuration, kept)
+
+    def _read_configuration(self) -> tuple[dict[str, Any], KeySet]:
+        metadata = self._read_metadata()
+        return metadata, self._read_keys(metadata["jwks_uri"])
 
     def _read_keys(self, address: str) -> KeySet:
         keys: Any = self._request("GET", address)
@@ -193,10 +193,7 @@ class OpenIdProvider:
             finally:
                 response.release_conn()
         except (urllib3.exceptions.HTTPError, ValueError) as error:
-            raise IdentityProviderError(
-                f"the OpenID provider {self._client.issuer} cannot be reached: {type(error).__name__}; try again,"
-                " or log in with a key"
-            ) from error
+            raise self._unreachable(type(error).__name__) from error
         if response.status != 200:
             raise self._unacceptable(f"expected status 200, found {response.status}")
         try:
@@ -206,6 +203,15 @@ class OpenIdProvider:
         if not isinstance(answer, dict):
             raise self._unacceptable("expected a JSON object, found another value")
         return answer
+
+    def _late(self, seconds: float) -> IdentityProviderError:
+        return self._unreachable(f"it has not answered for {seconds:g} s")
+
+    def _unreachable(self, problem: str) -> IdentityProviderError:
+        return IdentityProviderError(
+            f"the OpenID provider {self._client.issuer} cannot be reached: {problem}; try again, or log in with a"
+            " key"
+        )
 
     def _unacceptable(self, problem: str) -> IdentityProviderError:
         return IdentityProviderError(

@@ -1,0 +1,63 @@
+"""The bounds of JSON that is kept: each value has to be readable for every program that reads it later.
+
+Parsers, encoders and databases differ in what they accept beyond these bounds. One value that some reader refuses
+would break every list that contains the value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+#: The most levels of lists and objects in each other. Documents need about ten.
+DEEPEST = 32
+
+#: Whole numbers have at most 64 bits, with the sign.
+_LARGEST = 2**63
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+TOO_DEEP = f"expected at most {DEEPEST} levels of lists and objects in each other, found more"
+
+
+def json_problem(value: object) -> str | None:
+    """Return why a value from JSON is beyond the bounds; ``None`` if it is within them."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += [*each, *each.values()]
+            elif isinstance(each, list):
+                inner += each
+            elif (problem := _problem_of_single(each)) is not None:
+                return problem
+        if not inner:
+            return None
+        level = inner
+    return TOO_DEEP
+
+
+def _problem_of_single(value: object) -> str | None:
+    if isinstance(value, str) and _SURROGATE.search(value):
+        return "expected Unicode text, found half of a surrogate pair"
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return "expected whole numbers of at most 64 bits, found a larger one"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "expected finite numbers, found infinity or NaN"
+    return None
+
+
+def readable(value: Any, levels: int = DEEPEST) -> Any:
+    """Return a value that was kept without these bounds, so that everybody can read it.
+
+    Question marks stand for what is no Unicode text, and ``null`` for what is nested too deeply.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8") if _SURROGATE.search(value) else value
+    if isinstance(value, dict):
+        return {readable(key): readable(each, levels - 1) for key, each in value.items()} if levels else None
+    if isinstance(value, list):
+        return [readable(each, levels - 1) for each in value] if levels else None
+    return value

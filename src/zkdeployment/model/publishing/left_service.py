@@ -1,0 +1,78 @@
+"""Services that left the governance of their intent, and stay as they are published.
+
+A service leaves governance when the document of its intent is removed, or does not name the path of the service
+any more, while the service stays in the tree. A left service stays as published until a release or another intent
+covers it, or until the service leaves the tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class LeftService:
+    """A service that left the governance of the intent ``former`` with the publication of ``revision``.
+
+    ``target`` is the only target for which the service left governance; ``None`` stands for all targets.
+    ``content`` is the digest of the content that is deployed; ``None``: the service is not deployed.
+    """
+
+    path: str
+    target: str | None
+    former: tuple[str, ...]
+    revision: str
+    content: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """The path of the service node and the target."""
+        return self.path, self.target
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether the service is not deployed until it is released."""
+        return self.content is None
+
+    def covers(self, path: str, target: str) -> bool:
+        """Whether this is the service at a path for a target."""
+        return path == self.path and self.target in {None, target}
+
+    def __str__(self) -> str:
+        return self.path if self.target is None else f"{self.path} for {self.target}"
+
+    @property
+    def sentence(self) -> str:
+        """Where the service was governed, and how its governance ends for good."""
+        return (
+            f"it left the governance of {'/'.join(self.former)} with {self.revision}, and stays"
+            f" {'withheld' if self.is_withheld else 'as deployed'} until 'zkdeployment intent release {self.path}'"
+        )
+
+
+def left_to_json(left: Iterable[LeftService]) -> list[dict[str, Any]]:
+    """Return left services in the form that publications write."""
+    return [
+        {
+            "path": one.path,
+            "target": one.target,
+            "former": "/".join(one.former),
+            "revision": one.revision,
+            "content": one.content,
+        }
+        for one in left
+    ]
+
+
+def left_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[LeftService, ...]:
+    """Return the left services that ``left_to_json`` encoded; raises ``KeyError`` and ``TypeError`` for others."""
+    return tuple(_left_service(entry) for entry in value)
+
+
+def _left_service(entry: Mapping[str, Any]) -> LeftService:
+    former = tuple(entry["former"].split("/"))
+    return LeftService(entry["path"], entry["target"], former, entry["revision"], entry["content"])

@@ -1,0 +1,86 @@
+"""A daemon whose cycles end with an unexpected error: operators see it until a cycle succeeds."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from functools import partial
+
+import pytest
+
+from support.repository import Repository
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord, read_failures
+from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.config.load import load
+from zkdeployment.daemons.checks.check_job import CheckJob
+from zkdeployment.daemons.coordinator.coordinator import Coordinator
+from zkdeployment.daemons.pools.pool_worker import PoolWorker
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.wiring.coordinator import build_coordinator
+from zkdeployment.wiring.pools import build_pool_worker
+from zkdeployment.wiring.provider_filter import build_filter
+from zkdeployment.wiring.syncer import build_follower
+
+
+@pytest.fixture
+def settings(zookeeper, tmp_path):
+    repository = Repository(tmp_path / "repository")
+    repository.commit({"shop.zk": "/shop\n  /web\n"})
+    file = tmp_path / "tools.cfg"
+    file.write_text(
+        f"[zkdeployment]\nzookeeper = {zookeeper}\n"
+        f"[sync]\nurl = {repository.directory}\ntree-directory = {tmp_path}/tree\n"
+        "[checks]\ninterval = 1\n"
+    )
+    return load(file, host=False)
+
+
+def _filter(settings):
+    return build_filter(settings.servers, "/shop/providers", "/shop/filtered", Fraction(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("build", "owner", "method", "daemon"),
+    [
+        (build_follower, Syncer, "sync", "syncer"),
+        (build_coordinator, Coordinator, "_coordinate", "coordinator"),
+        (build_coordinator, CheckJob, "run", "job of the checks"),
+        (build_pool_worker, PoolWorker, "_work", "worker of the pools"),
+        (_filter, ZooKeeperFilter, "registered", "filter of providers"),
+    ],
+)
+def test_a_daemon_with_a_defect_is_in_the_status_until_a_cycle_succeeds(
+    build, owner, method, daemon, settings, zookeeper, monkeypatch
+):
+    def fail(*_args):
+        raise KeyError("topdir")
+
+    with Session(zookeeper) as session, build(settings) as (running, control):
+        session.ensure("/shop/providers")
+        fleet = ZooKeeperFleetReader(session)
+        run = partial(running.run, 0.5) if build is build_follower else running.run
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, method, fail)
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            wait_until(lambda: fleet.snapshot().failures, "the failure in the snapshot")
+            (failure,) = fleet.snapshot().failures
+            assert (failure.daemon, failure.message) == (daemon, "unexpected KeyError: 'topdir'; see the log")
+        wait_until(lambda: not fleet.snapshot().failures, "a snapshot without a failure")
+        control.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_the_failure_of_a_daemon_ends_with_the_daemon(zookeeper):
+    with Session(zookeeper) as session:
+        with Session(zookeeper) as ending:
+            record = FailureRecord(ending, "syncer", identity="adm1 (process 7)")
+            record.write("KeyError: 'a'")
+            record.write("KeyError: 'b'")
+            (failure,) = read_failures(session)
+            assert (failure.by, failure.message) == ("adm1 (process 7)", "KeyError: 'b'")
+        assert read_failures(session) == ()

@@ -1,0 +1,399 @@
+"""Every act on every page: its form is opened from the page, and submitted with exactly the fields that it has."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.forms import follow, form_of, submit
+from support.intents import CLUSTER, GROUP, begun, recorded
+from support.leasing import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing
+from support.metrics import probe_of
+from support.service import running_service
+from support.strategies import group, plain_hosts, strategy
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.inventories import encode as encode_host
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.control import Control
+from zkdeployment.daemons.syncer.follower import Follower
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import Approval, IntentState
+from zkdeployment.errors import UnreachableError
+from zkdeployment.intents.instances import IntentRecord
+from zkdeployment.model.act import Act
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.model.strategy import Pace
+from zkdeployment.model.user import Role
+from zkdeployment.planning.targets.content import intent_content
+from zkdeployment.pools.node import NodeState, PoolNode, fail
+from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.rollout.lifecycle import start
+from zkdeployment.rollout.state import RolloutObservation
+from zkdeployment.tree.lint import lint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from httpx import Client, Response
+    from kazoo.client import KazooClient
+
+    from support.publishing import Publishing
+    from support.service import RunningService
+    from zkdeployment.documents.intents.values import Intent
+
+TREE = """\
+/p1
+  /shop
+    /front : shop-front
+      version = '{}'
+      /deploy
+        /web
+          n = 2
+    /db : shop-db
+      version = '1'
+      /deploy
+        /db
+/net
+  /vlan12 : net-vlan
+    version = '1'
+    /deploy
+      /web
+"""
+
+
+@dataclass
+class Stage:
+    """A fleet of one host with two publications, and an operator's browser without JavaScript."""
+
+    zookeeper: str
+    service: RunningService
+    fleet: WrittenFleet
+    branch: Branch
+    revisions: tuple[str, str]
+    browser: Client
+
+    def open(self, page: str, label: str, *, of: str = "/acts/") -> Response:
+        """Return the form behind the link with a label on a page."""
+        return follow(self.browser, self.browser.get(page), label, of=of)
+
+    def submit(
+        self, form: Response, button: str, texts: dict[str, str] | None = None, *ticks: str, back: str
+    ) -> None:
+        """Submit a form, which leads back to a page."""
+        answer = submit(self.browser, form, button, texts, *ticks)
+        assert (answer.status_code, answer.headers.get("location")) == (303, back), answer.text
+
+    def acts(self) -> list[tuple[str, str]]:
+        """Return the acts of the operator on the fleet."""
+        acts = self.service.adapters.operator.fleet.acts()
+        return [(act.what, act.reason) for act in acts if act.by == "ann"]
+
+
+@pytest.fixture
+def stage(zookeeper: str, tmp_path: Path) -> Iterator[Stage]:
+    branch = Branch(tmp_path)
+    revisions = tuple(branch.push({"a.zk": TREE.format(version)}) for version in ("1.2", "1.3"))
+    with WrittenFleet(zookeeper) as fleet, running_service(zookeeper, commits=branch.commits()) as service:
+        for version, revision in zip(("1.2", "1.3"), revisions, strict=True):
+            fleet.publish(revision, TREE.format(version))
+        host = Host(Identity("w0", "w0.example.com", "web"), revisions[1])
+        fleet.register(host)
+        wait_until(lambda: len(_history(service)) == len(revisions), "the service has read the fleet")
+        with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
+            yield Stage(zookeeper, service, fleet, branch, revisions, browser)
+
+
+def _history(service: RunningService) -> list[int]:
+    try:
+        assert service.adapters.feed.snapshot().fleet.hosts
+        return [record.sequence for record in service.adapters.feed.history(9)]
+    except (UnreachableError, AssertionError):
+        return []
+
+
+@contextmanager
+def syncer(stage: Stage, directory: Path) -> Iterator[None]:
+    """Run a syncer that publishes when an operator requests it."""
+    with Session(stage.zookeeper) as session:
+        store, control = ZooKeeperPublications(session), Control(SystemClock())
+        worker = Syncer(GitSource(str(stage.branch.bare), directory, gap=0), store, SystemClock())
+        follower = Follower(
+            worker, store, control, connect=session.open, notifier=SystemdNotifier({}), probe=probe_of(session)
+        )
+        thread = threading.Thread(target=follower.run, args=(3600.0,))
+        thread.start()
+        try:
+            yield
+        finally:
+            control.stop()
+            thread.join()
+
+
+def test_a_fleet_is_stopped_resumed_and_held(stage: Stage):
+    back = "/?state=converged"
+    stage.submit(stage.open(back, "Stop"), "Stop the fleet", {"reason": "web loses sessions"}, back=back)
+    stage.submit(stage.open("/", "Resume"), "Resume the fleet", {"reason": ""}, back="/")
+    stage.submit(stage.open("/", "Hold"), "Hold the fleet", {"reason": "rack 7"}, back="/")
+    assert stage.acts() == [("stop", "web loses sessions"), ("resume", ""), ("hold", "rack 7")]
+
+
+def test_a_fleet_is_resumed_at_the_tip_of_the_branch(stage: Stage, tmp_path: Path):
+    stage.submit(stage.open("/", "Stop"), "Stop the fleet", {"reason": "broken"}, back="/")
+    fix = stage.branch.push({"a.zk": TREE.format("1.4")})
+    with syncer(stage, tmp_path / "tree"):
+        stage.submit(stage.open("/", "Resume"), "Resume the fleet", {"reason": "a fix"}, "latest", back="/")
+    assert stage.service.adapters.operator.fleet.snapshot().cluster.revision == fix
+    assert stage.acts()[-1] == ("resume --latest", "a fix")
+
+
+def test_the_fleet_is_rolled_back_to_an_earlier_publication(stage: Stage):
+    page = f"/history/{_history(stage.service)[-1]}"
+    stage.submit(stage.open(page, "Roll back to this"), "Roll back", {"reason": "back"}, "quarantine", back=page)
+    assert stage.branch.files()["a.zk"] == TREE.format("1.2")
+    assert "quarantine-shop-front-1.3.yaml" in stage.branch.files()
+    assert stage.branch.ask("log", "-1", "--format=%an|%s", "main").startswith("ann|Roll back to")
+
+
+def test_a_rollback_is_published_at_once(stage: Stage, tmp_path: Path):
+    page = f"/history/{_history(stage.service)[-1]}"
+    with syncer(stage, tmp_path / "tree"):
+        stage.submit(stage.open(page, "Roll back to this"), "Roll back", {"reason": "back"}, "now", back=page)
+    assert stage.service.adapters.operator.fleet.snapshot().cluster.revision == stage.branch.tip()
+
+
+def test_a_form_that_is_shown_again_after_a_mistake_can_be_corrected(stage: Stage):
+    page = f"/history/{_history(stage.service)[-1]}"
+    form = stage.open(page, "Roll back to this")
+    again = submit(stage.browser, form, "Roll back", {"reason": " "}, "quarantine")
+    assert (again.status_code, "The reason is missing" in again.text) == (422, True)
+    stage.submit(again, "Roll back", {"reason": "back"}, back=page)
+    assert "quarantine-shop-front-1.3.yaml" in stage.branch.files()
+
+
+@pytest.mark.parametrize(
+    ("label", "button", "what", "paused"),
+    [
+        ("Pause the rollout", "Pause the rollout", "rollout pause", None),
+        (
+            "Resume the rollout",
+            "Resume the rollout",
+            "rollout resume",
+            Act("bob", "rollout pause", "latency", 1.0),
+        ),
+        ("Promote", "Promote the group", "rollout promote rest", None),
+        ("Abort the rollout", "Abort the rollout", "rollout abort", None),
+    ],
+)
+def test_a_rollout_is_directed(stage: Stage, label: str, button: str, what: str, paused: Act | None):
+    plan = strategy(group("first", hosts="w0"), replace(group("rest", "first"), pace=Pace(manual=True)))
+    revision = stage.revisions[0]
+    sequence = stage.fleet.publish(revision, TREE.format("1.2"), strategy=plan)
+    observation = RolloutObservation(now=1.0, active=True, present=plain_hosts(["w0"]))
+    begun = start(plan, observation, sequence=sequence, attempt=1, revision=revision)
+    stage.fleet.begin_rollout(replace(begun, paused=paused))
+    wait_until(lambda: stage.service.adapters.feed.snapshot().fleet.rollout is not None, "the rollout is read")
+    stage.submit(stage.open("/rollout", label), button, {"reason": "latency"}, back="/rollout")
+    assert stage.acts() == [(what, "latency")]
+
+
+def test_the_locks_of_services_and_of_roles_are_released(stage: Stage, client: KazooClient):
+    stage.fleet.hold_lock("/p1/shop/front", Identity("w0", "w0.example.com"), step="deploy /p1/shop/front 0")
+    client.create("/role-locks/web/lr-0000000001", b'{"requestor": "h9", "hostname": "h9"}', makepath=True)
+    service = stage.open("/locks", "Release", of="shop%2Cfront")
+    refused = submit(stage.browser, service, "Release the lock", {"reason": "stuck"})
+    assert (refused.status_code, "has worked under the lock" in refused.text) == (409, True)
+    stage.submit(refused, "Release the lock", {"reason": "stuck"}, "force", back="/locks")
+    role = stage.open("/locks", "Release", of="role-locks")
+    stage.submit(role, "Release the lock", {"reason": "burnt"}, back="/locks")
+    assert client.get_children("/role-locks/web") == []
+    assert client.get_children("/agent-locks/p1,shop,front") == []
+    assert [reason for _, reason in stage.acts()] == ["stuck", "burnt"]
+
+
+CONTENT = intent_content(GROUP, lint([SourceFile("a.zk", TREE.format("1.3").encode())]).tree)
+APPROVED = replace(GROUP, approval=Approval(CONTENT.digest, "jane@example.com", "reviewed"))
+
+
+@pytest.mark.parametrize(
+    ("intent", "state", "label", "after"),
+    [
+        (GROUP, IntentState.CREATED, "Approve", "Approved"),
+        (APPROVED, IntentState.APPROVED, "Instantiate", "Instantiated"),
+        (APPROVED, IntentState.INSTANTIATED, "Terminate", "Terminated"),
+        (CLUSTER, IntentState.CREATED, "Apply", "Applied"),
+        (CLUSTER, IntentState.APPLIED, "Terminate", "Terminated"),
+    ],
+)
+def test_an_intent_goes_through_its_life_cycle(
+    stage: Stage, intent: Intent, state: IntentState, label: str, after: str
+):
+    written = replace(intent, state=state)
+    stage.branch.push({"intent.yaml": render_document(intent_document(written))})
+    stage.fleet.record(IntentRecord(written, state, content=CONTENT))
+    wait_until(stage.service.adapters.feed.intents, "the service has read the intent")
+    page = f"/intents/{'/'.join(intent.subject)}"
+    answer = submit(stage.browser, stage.open(page, label), label, {"reason": "reviewed"})
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"] == f"{page}?job={stage.branch.tip()}"
+    assert f"state: {after}" in stage.branch.files()["intent.yaml"]
+
+
+@dataclass
+class PoolStage:
+    """Host pools, an admin's browser and a tenant's."""
+
+    service: RunningService
+    admin: Client
+    tenant: Client
+
+    def add(self, state: NodeState, name: str) -> int:
+        """Add a node in a state, and wait until the service has read it."""
+        store = self.service.adapters.pools.store
+        (number,) = store.take_ids(1)
+        node = PoolNode(id=number, state=state, created_at=1, changed=1, pool="web", hostname=name, reusable=True)
+        if state is NodeState.FAILED:
+            node = fail(replace(node, state=NodeState.DEPROVISIONING), "no route", 1)
+        store.commit(PoolChange(nodes=(node,)), store.read())
+        wait_until(
+            lambda: number in self.service.adapters.feed.snapshot().reading.pools.snapshot.nodes, "the node"
+        )
+        return number
+
+    def acts(self) -> list[str]:
+        """Return the acts of the admin."""
+        return [act.what for act in self.service.adapters.operator.fleet.acts() if act.by == "boss"]
+
+
+@pytest.fixture
+def pools(zookeeper: str, publishing: Publishing) -> Iterator[PoolStage]:
+    publishing.push(TREE.format("1"), pools_yaml=POOLS_DOCUMENT)
+    publishing.sync()
+    with running_service(zookeeper) as service:
+        users = service.adapters.users
+        admin, tenant = (
+            add_tenant(users, name, role) for name, role in (("boss", Role.ADMIN), ("ci", Role.TENANT))
+        )
+        with service.browser(("boss", admin.key)) as first, service.browser(("ci", tenant.key)) as second:
+            yield PoolStage(service, first, second)
+
+
+def test_a_tenant_requests_extends_and_retires_a_session(pools: PoolStage):
+    store, browser = pools.service.adapters.pools.store, pools.tenant
+    add_ready_nodes(store, 1)
+    wait_until(lambda: "pool=web" in browser.get("/pools").text, "the service has read the node")
+    with contextualizing(store):
+        form = follow(browser, browser.get("/pools"), "Request", of="pool=web")
+        asked = submit(browser, form, "Request", {"nodes-web": "1"})
+        assert asked.status_code == 303, asked.text
+        (number,) = store.read().sessions
+        wait_until(
+            lambda: f"Session {number} has begun" in browser.get(asked.headers["location"]).text, "it began"
+        )
+    ends = store.read().sessions[number].expires_at
+    form = follow(browser, browser.get("/pools"), "Extend", of="/pools/acts/")
+    assert submit(browser, form, "Extend the session", {"hours": "2"}).status_code == 303
+    assert store.read().sessions[number].expires_at == ends + 7200.0
+    form = follow(browser, browser.get("/pools"), "Retire", of="/pools/acts/")
+    assert submit(browser, form, "Retire the session").status_code == 303
+    assert not store.session(number).is_active
+
+
+@pytest.mark.parametrize(
+    ("state", "label", "button", "after"),
+    [
+        (NodeState.UNUSED, "Retire", "Retire the node", NodeState.DONE),
+        (NodeState.READY, "Drain", "Drain the node", NodeState.DEPROVISIONING),
+        (NodeState.FAILED, "Forgive", "Forgive the node", NodeState.DEPROVISIONING),
+        (NodeState.FAILED, "Retire", "Retire the node", NodeState.DONE),
+    ],
+)
+def test_an_admin_acts_on_a_node(pools: PoolStage, state: NodeState, label: str, button: str, after: NodeState):
+    number = pools.add(state, "n1.example.com")
+    form = follow(pools.admin, pools.admin.get("/pools"), label, of="/pools/acts/")
+    assert submit(pools.admin, form, button, {"reason": "the switch"}).status_code == 303
+    assert pools.service.adapters.pools.store.node(number).state is after
+    assert pools.acts() == [f"{label.lower()} node {number}"]
+
+
+def test_an_admin_adds_a_machine_and_a_host_of_the_fleet(pools: PoolStage, publishing: Publishing):
+    host = KnownHost(Identity("h1", "h1.example.com"), Inventory(), address="192.0.2.1", idle_role="spare")
+    publishing.client.create("/zkdeployment/inventory/h1", encode_host(host), makepath=True)
+    publishing.register("h1", "r1", "h1.example.com")
+    wait_until(lambda: pools.service.adapters.feed.snapshot().status.hosts, "the service has read the host")
+    page = pools.admin.get("/pools")
+    machine = {"hostname": "m1.example.com", "ipaddr": "192.0.2.9", "values": 'cores=8 slots="8" rack="a b"'}
+    form = follow(pools.admin, page, "Add a node")
+    assert submit(pools.admin, form, "Add the node", machine, "once").status_code == 303
+    form = follow(pools.admin, page, "Add a node")
+    added = submit(pools.admin, form, "Add the node", {"hostname": "h1", "comment": "spare"}, "host")
+    assert added.status_code == 303, added.text
+    first, second = pools.service.adapters.pools.store.read().nodes.values()
+    assert (first.hostname, first.reusable, first.data) == (
+        "m1.example.com",
+        False,
+        {"cores": 8, "slots": "8", "rack": "a b"},
+    )
+    assert (second.host, second.comment) == ("h1", "spare")
+
+
+def test_an_admin_fills_a_pool(pools: PoolStage):
+    pools.service.adapters.pools.store.announce("worker on adm1")
+    pools.add(NodeState.FAILED, "n1.example.com")
+    form = follow(pools.admin, pools.admin.get("/pools"), "Fill now", of="pool=web")
+    assert submit(pools.admin, form, "Fill the pool", {"reason": "a demonstration"}).status_code == 303
+    assert pools.acts() == ["fill pool web"]
+
+
+def test_a_person_logs_in_and_out(stage: Stage):
+    browser = stage.browser
+    out = submit(browser, browser.get("/locks"), "Log out")
+    assert (out.status_code, out.headers["location"]) == (303, "/login")
+    name, key = stage.service.add_user(Role.VIEWER, "victor")
+    entry = browser.get(browser.get("/locks").headers["location"])
+    entered = submit(browser, entry, "Log in", {"name": name, "key": key})
+    assert (entered.status_code, entered.headers["location"]) == (303, "/locks")
+
+
+@pytest.mark.parametrize(
+    ("path", "button", "field"),
+    [
+        ("/?state=converged", "Find", "text"),
+        ("/services", "Find", "text"),
+        ("/intents?state=Created", "Find", "text"),
+        ("/intents/p1/store/v1/shop", "Find", "text"),
+        ("/checks", "Find", "text"),
+        ("/pools", "Find", "text"),
+        ("/audit", "Find", "who"),
+        ("/plan", "Show the plan", "revision"),
+    ],
+)
+def test_a_page_shows_what_its_search_form_asked_for(stage: Stage, path: str, button: str, field: str):
+    stage.fleet.record(recorded(replace(GROUP, state=IntentState.INSTANTIATED), IntentState.INSTANTIATED, begun()))
+    pools = stage.service.adapters.pools.store
+    pools.commit(
+        PoolChange(nodes=(PoolNode(id=1, state=NodeState.UNUSED, created_at=1, changed=1),)), pools.read()
+    )
+    wait_until(stage.service.adapters.feed.intents, "the service has read the intent")
+    admin = stage.service.add_user(Role.ADMIN, "boss")
+    with stage.service.browser(admin) as browser:
+        wait_until(lambda: button in browser.get(path).text, "the page has its form")
+        before = browser.get(path)
+        found = submit(browser, before, button, {field: "w0"})
+        form = form_of(found, button)
+    assert form.texts == {field: "w0"}
+    assert form.hidden == form_of(before, button).hidden

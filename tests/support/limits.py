@@ -1,0 +1,130 @@
+"""Time limits of tests, which grow on a busy machine, and the end of programs and fixtures that tests leave."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+import pytest_timeout
+
+from support.marks import RUN, TEST, outliving_all_tests
+from zkdeployment.sandbox.deadline import Deadline
+from zkdeployment.sandbox.process_cleanup import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+#: Seconds between two checks of a time limit.
+_INTERVAL = 5.0
+
+#: Waits until the tests have ended, also if they were killed, and kills the programs that they left.
+_GUARD = """\
+read -r _
+for round in 1 2 3 4 5 6 7 8 9; do
+    left=$(grep -lzxF "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3)
+    [ -n "$left" ] || exit 0
+    kill -KILL $left
+done
+"""
+
+_settings = pytest.StashKey[Any]()
+_failed = pytest.StashKey[bool]()
+
+
+# Time limits
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
+    """Keep the time limit of a test; its phases set the timer."""
+    item.stash[_settings] = settings
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Limit the time of a test and of its fixtures, also when the test is repeated."""
+    item.stash[_failed] = False
+    _limit(item)
+
+
+def _limit(item: pytest.Item) -> None:
+    """Fail the test at its time limit, and again if its fixtures hang after that."""
+    if (settings := item.stash.get(_settings, None)) is None:
+        return
+    deadline = Deadline(settings.timeout)
+
+    def check(*_: object) -> None:
+        nonlocal deadline
+        if deadline.passed and not pytest_timeout.is_debugging():
+            late, deadline = deadline, Deadline(settings.timeout)
+            pytest_timeout.dump_stacks(item.config.get_terminal_writer())
+            pytest.fail(f"the test did not end within its time limit, {late}")
+
+    def cancel() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]  # pytest-timeout calls it
+    signal.signal(signal.SIGALRM, check)
+    interval = min(settings.timeout, _INTERVAL)
+    signal.setitimer(signal.ITIMER_REAL, interval, interval)
+
+
+# Programs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _programs_end_with_the_tests() -> Iterator[None]:
+    """Kill all programs that the tests leave, whatever ends the tests."""
+    value = uuid.uuid4().hex
+    words = ["/bin/sh", "-c", _GUARD, "sh", f"{RUN}={value}"]
+    with (
+        subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, env=outliving_all_tests()),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv(RUN, value)
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether the test failed."""
+    report = yield
+    item.stash[_failed] = item.stash.get(_failed, False) or report.failed
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Limit the time of the end of a test; if the test failed, clean up what it may have left.
+
+    If the test is to be repeated, fixtures for its whole module end, too: the next test gets new ones. Programs
+    that the test started are killed, except members of sandboxes, which end with their sandbox.
+    """
+    _limit(item)
+    has_failed = item.stash.get(_failed, False)
+    try:
+        if has_failed and item.get_closest_marker("flaky"):
+            # As if a test of another module were next: pytest takes any part of its tree that stays in use.
+            item.session._setupstate.teardown_exact(item.session)  # type: ignore[arg-type]
+    finally:
+        yield
+        if has_failed:
+            left = [program for program in psutil.process_iter() if _belongs(program, f"{item.nodeid} (call)")]
+            for program in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    program.kill()
+            psutil.wait_procs(left, timeout=_INTERVAL)
+
+
+def _belongs(program: psutil.Process, test: str) -> bool:
+    try:
+        environment = program.environ()
+    except psutil.Error:
+        return False  # it has ended, or belongs to another user
+    return environment.get(TEST) == test and VARIABLE not in environment
