@@ -130,6 +130,25 @@ def test_a_check_is_previewed_created_listed_and_deleted(site: Site) -> None:
     assert "no check is published" in site.run("list").stderr
 
 
+def test_an_act_waits_until_its_commit_is_published(site: Site) -> None:
+    site.publish()
+    unpublished = site.run("create", site.file(SYSTEM), "--wait", "--timeout", "0.1")
+    assert (unpublished.returncode, unpublished.stdout.strip()) == (5, site.branch.tip())
+    assert "waiting for the publication of" in unpublished.stderr
+    assert "'zkdeployment status' shows the progress" in unpublished.stderr
+    unknown = site.run("preview", site.file(CHECK))
+    assert unknown.returncode == 1
+    assert "there is no monitoring system nagios1" in unknown.stderr
+    assert "compared with the published documents and tree; a commit counts when a syncer has" in unknown.stderr
+    site.publish()
+    published = site.run("create", site.file(SYSTEM), "--wait", "--timeout", "60")
+    assert published.returncode == 0
+    assert published.stderr.splitlines()[-1].startswith("published as ")
+    assert site.run("preview", site.file(CHECK)).returncode == 0
+    assert site.run("delete", "front-http", "--wait", "--dry-run").returncode == 2
+    assert site.run("delete", "front-http", "--timeout", "1").returncode == 2
+
+
 def test_documents_with_errors_are_neither_previewed_nor_created(site: Site) -> None:
     site.publish()
     for words in (("preview",), ("create",)):

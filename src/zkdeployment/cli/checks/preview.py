@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.checks.basis import checked_hosts
-from zkdeployment.checks.preview import PreviewBasis, preview_checks
+from zkdeployment.checks.preview import CheckPreview, PreviewBasis, preview_checks
 from zkdeployment.checks.views import check_errors, preview_to_json
 from zkdeployment.cli.checks.files import read_check_documents
 from zkdeployment.cli.shared.console import console_for, styled
@@ -17,6 +17,7 @@ from zkdeployment.cli.shared.options import configured_revision, emit, output_op
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.documents.checks.kinds import SYSTEM
+from zkdeployment.errors import TreeError
 from zkdeployment.planning.review import review
 from zkdeployment.wiring.operator import open_operator
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.basis import CheckedHost
     from zkdeployment.checks.spawning import WantedInstance
+    from zkdeployment.documents.collection import Documents
     from zkdeployment.model.servers import Servers
     from zkdeployment.ports.operator import OperatorAdapters
 
@@ -56,7 +58,7 @@ def command(*, connection: Servers, file: Path, revision: str | None, output: st
     with open_operator(connection) as operator:
         hosts = checked_hosts(operator.fleet.snapshot().hosts, operator.fleet.known_hosts())
         basis = _published(operator, hosts) if revision is None else _of_revision(revision, hosts)
-    found = preview_checks(documents, basis)
+    found = _preview(documents, basis, revision)
     for warning in found.warnings:
         echo(warning, err=True)
     if output != "table":
@@ -69,6 +71,19 @@ def command(*, connection: Servers, file: Path, revision: str | None, output: st
     for error in check_errors(found.instances):
         echo(f"{error.path}: {error.message}", err=True)
     echo_lines("1 instance" if len(found.instances) == 1 else f"{len(found.instances)} instances", err=True)
+
+
+def _preview(documents: Documents, basis: PreviewBasis, revision: str | None) -> CheckPreview:
+    """Return the preview; an error names the revision that the documents were compared with."""
+    try:
+        return preview_checks(documents, basis)
+    except TreeError as error:
+        if revision is not None:
+            raise
+        raise TreeError(
+            f"{error}\ncompared with the published documents and tree; a commit counts when a syncer has published"
+            " it, or with --revision BRANCH"
+        ) from error
 
 
 def _published(operator: OperatorAdapters, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:

@@ -8,7 +8,7 @@ import click
 
 from zkdeployment.acts.intents import IntentOrder, change_state
 from zkdeployment.cli.intent.reading import subject_argument
-from zkdeployment.cli.intent.waiting import WaitOptions, report, wait_options
+from zkdeployment.cli.intent.waiting import intent_wait_options, report
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
 from zkdeployment.intents.life_cycle import IntentAct
@@ -16,6 +16,7 @@ from zkdeployment.wiring.commits import open_commits, terminal_author
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
+    from zkdeployment.cli.shared.publication_wait import WaitOptions
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.model.servers import Servers
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.command(name="instantiate")
 @subject_argument
 @reason_option(required=False)
-@wait_options
+@intent_wait_options
 @zookeeper_options
 def instantiate(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
     """Deploy the services of a group, as a new instance.
@@ -43,7 +44,7 @@ def instantiate(connection: Servers, subject: IntentSubject, reason: str, waits:
 @click.command(name="apply")
 @subject_argument
 @reason_option(required=False)
-@wait_options
+@intent_wait_options
 @zookeeper_options
 def apply(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
     """Deploy the network intents of a cluster, as a new instance.
@@ -63,7 +64,7 @@ def apply(connection: Servers, subject: IntentSubject, reason: str, waits: WaitO
 @click.command(name="terminate")
 @subject_argument
 @reason_option(required=False)
-@wait_options
+@intent_wait_options
 @zookeeper_options
 def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
     """Undeploy the services of a group or of a cluster.

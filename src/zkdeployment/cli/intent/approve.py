@@ -10,7 +10,7 @@ import click
 
 from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent
 from zkdeployment.cli.intent.reading import subject_argument
-from zkdeployment.cli.intent.waiting import WaitOptions, report, wait_options
+from zkdeployment.cli.intent.waiting import intent_wait_options, report
 from zkdeployment.cli.plan import short_lines
 from zkdeployment.cli.shared.files import read_files
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
+    from zkdeployment.cli.shared.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.edits import PlacedIntent
@@ -58,7 +59,7 @@ key_option = click.option(
 @click.command(name="approve")
 @subject_argument
 @reason_option(required=False)
-@wait_options
+@intent_wait_options
 @click.option(
     "--work-tree",
     metavar="DIRECTORY",

@@ -11,7 +11,7 @@ from zkdeployment.acts.governance import ReleaseOrder, release_services
 from zkdeployment.acts.intents import IntentOrder, adopt_files, adopt_intent
 from zkdeployment.cli.intent.approve import approval_key, key_option
 from zkdeployment.cli.intent.reading import subject_argument
-from zkdeployment.cli.intent.waiting import WaitOptions, report, wait_options
+from zkdeployment.cli.intent.waiting import intent_wait_options, report
 from zkdeployment.cli.shared.files import read_files
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
@@ -22,6 +22,7 @@ from zkdeployment.wiring.commits import open_commits, terminal_author
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
+    from zkdeployment.cli.shared.publication_wait import WaitOptions
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.model.servers import Servers
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @click.command(name="adopt")
 @subject_argument
 @reason_option(required=False)
-@wait_options
+@intent_wait_options
 @click.option(
     "--work-tree",
     metavar="DIRECTORY",
