@@ -71,6 +71,7 @@ def test_a_plan_has_the_same_effects_on_a_simulated_host_as_on_a_host_with_an_ag
     fleet.set_version("r0")
     former = {}
     with Session(fleet.connection) as session, host.agent():
+        host.wait_for_version("r0")  # the agent has created the nodes that it creates
         for number, services in enumerate(REVISIONS, 1):
             revision = f"r{number}"
             publish(fleet, services, former)
