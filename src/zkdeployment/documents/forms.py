@@ -7,6 +7,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from zkdeployment.model.names import NameKind, expected_name, is_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -18,18 +20,20 @@ Fault: TypeAlias = "tuple[Way, str]"
 #: The most characters of a value in a message.
 _LONGEST = 100
 
-#: The form of a name that is not blank.
-NAME: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "a name, as text"}
+#: The key of a form that holds the kind of a name.
+_NAME_KIND = "nameKind"
 
 #: The form of text that is not blank.
 TEXT: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "text that is not blank"}
 
-#: The form of a name that is part of URLs, of file names and of ``PROJECT/APP/VERSION/NAME``.
-PLAIN_NAME: dict[str, Any] = {
-    "type": "string",
-    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9_.~][A-Za-z0-9_.~@:+-]{0,127}$",
-    "description": "a name of at most 128 letters from a to z, digits and . _ ~ - @ : +, without a - at the start",
-}
+
+def name_form(kind: NameKind) -> dict[str, Any]:
+    """Return the form of a name; ``model/names`` has the rule for each kind."""
+    return {"type": "string", _NAME_KIND: kind.name, "description": f"a {kind.value} of {expected_name(kind)}"}
+
+
+#: The form of a name that may contain blanks.
+NAME = name_form(NameKind.TEXT)
 
 
 def mapping_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,9 +49,12 @@ def mapping_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> di
     }
 
 
-def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
-    """Return all deviations of a value from a form, each with what was expected and found."""
-    faults = _validator_class()(schema).iter_errors(value)
+def form_faults(value: object, schema: dict[str, Any], *, checks_names: bool = True) -> Iterator[Fault]:
+    """Return all deviations of a value from a form, each with what was expected and found.
+
+    Published documents keep names that an older version accepted: ``checks_names`` is false for them.
+    """
+    faults = _validator_class(checks_names=checks_names)(schema).iter_errors(value)
     for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
         way, form = tuple(fault.absolute_path), fault.schema
         if fault.validator == "additionalProperties":
@@ -82,8 +89,8 @@ def _shown(value: object) -> str:
 
 
 @functools.cache
-def _validator_class() -> Any:
-    """Return a validator of JSON schemas that does not accept NaN and infinity as numbers.
+def _validator_class(*, checks_names: bool) -> Any:
+    """Return a validator of forms that does not accept NaN and infinity as numbers.
 
     In its patterns, ``$`` is the end of the text, as in JSON Schema. In Python, ``$`` also matches before a line
     break at the end.
@@ -94,10 +101,14 @@ def _validator_class() -> Any:
         if isinstance(value, str) and _compiled(wanted).search(value) is None:
             yield jsonschema.ValidationError(f"{_shown(value)} does not match {wanted!r}")
 
+    def name(_validator: Any, kind: str, value: object, _schema: object) -> Iterator[Any]:
+        if checks_names and isinstance(value, str) and not is_name(NameKind[kind], value):
+            yield jsonschema.ValidationError(f"{_shown(value)} is not a {NameKind[kind].value}")
+
     standard = jsonschema.Draft202012Validator
     finite = standard.TYPE_CHECKER.redefine("number", lambda _, value: _is_finite_number(value))
     return jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-        standard, {"pattern": pattern}, type_checker=finite
+        standard, {"pattern": pattern, _NAME_KIND: name}, type_checker=finite
     )
 
 

@@ -36,6 +36,10 @@ class NameKind(Enum):
     SUBTYPE = "subtype"
     PROPERTY = "property name"
     USER = "user name"
+    PLAIN = "name"
+    TEXT = "name as text"
+    POOL = "pool name"
+    TARGET = "target"
 
 
 class _Rule(NamedTuple):
@@ -96,6 +100,23 @@ _RULES = {
         r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}",
         "at most 64 letters from a to z, digits and . _ @ + -, beginning with a letter or a digit",
     ),
+    # The names of documents are parts of URLs, of file names and of PROJECT/APP/VERSION/NAME.
+    NameKind.PLAIN: _Rule(
+        r"(?!\.{1,2}$)[A-Za-z0-9_.~][A-Za-z0-9_.~@:+-]{0,127}",
+        "at most 128 letters from a to z, digits and . _ ~ - @ : +, without a - at the start",
+    ),
+    NameKind.TEXT: _Rule(
+        r"\S(.{0,998}\S)?", "at most 1000 characters that can be seen, with blanks only between them"
+    ),
+    NameKind.POOL: _Rule(
+        r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}",
+        "at most 128 letters from a to z, digits and . _ + -, beginning with a letter or a digit",
+    ),
+    # A role, a host name or a host id, as part of PROVIDER/CLUSTER.
+    NameKind.TARGET: _Rule(
+        r"[A-Za-z0-9_][A-Za-z0-9._+:@~-]{0,252}",
+        f"at most 253 letters from a to z, digits and . _ + : @ ~ -, {_BEGINNING}",
+    ),
 }
 
 
@@ -108,6 +129,11 @@ def _compiled(kind: NameKind) -> re.Pattern[str]:
 def is_name(kind: NameKind, text: str) -> bool:
     """Whether ``text`` is a valid name of this kind."""
     return _compiled(kind).fullmatch(text) is not None and printable(text) == text
+
+
+def expected_name(kind: NameKind) -> str:
+    """Return the characters and the length that names of a kind have, for messages."""
+    return _RULES[kind].expected
 
 
 def name_problem(kind: NameKind, text: str) -> str | None:

@@ -6,7 +6,13 @@ import pytest
 
 from zkdeployment.documents.edits import change_document, render_document
 from zkdeployment.documents.file_names import document_file_name
-from zkdeployment.documents.intents.kinds import CLUSTER, GROUP, approval_value, intent_document
+from zkdeployment.documents.intents.kinds import (
+    CLUSTER,
+    GROUP,
+    approval_value,
+    intent_document,
+    intent_of_document,
+)
 from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
@@ -16,6 +22,7 @@ from zkdeployment.documents.intents.values import (
     parse_subject,
     subject_text,
 )
+from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.source_files import SourceFile
@@ -115,6 +122,28 @@ def test_a_faulty_document_is_an_error_with_its_place(before, after, expected):
     assert any(expected in message for message in messages), messages
 
 
+@pytest.mark.parametrize("name", ['"shop\\n"', "h3/x", "-x", "x" * 400, "'.'", "'a b'", "'a\\tb'", "é"])
+@pytest.mark.parametrize("place", ["project: p1", "name: shop", "provider: ams", "name: web-server", "{front: ["])
+def test_an_invalid_name_of_a_document_is_refused_everywhere(name, place):
+    key, _, old = place.rpartition(": ")
+    if place == "{front: [":
+        changed = TEXT.replace("{front: ", f"{{{name}: ", 1)
+    else:
+        changed = TEXT.replace(place, f"{key}: {name}", 1)
+    messages = [str(problem) for problem in read(changed).problems]
+    assert any("expected a name of at most" in text or "expected a target of at" in text for text in messages), old
+
+
+def test_a_published_document_keeps_a_name_that_an_older_version_accepted():
+    for intent in (replace(SHOP, project="my shop\n"), replace(WEB, name="h 3")):
+        published = intent_document(intent)
+        assert intent_of_document(published, is_published=True) == intent
+        with pytest.raises(ValueError, match="of at most"):
+            intent_of_document(published)
+    contents = {("cluster", ("ams", "h 3")): intent_document(replace(WEB, name="h 3"))}
+    assert list(PublishedDocuments(contents).of(CLUSTER)) == [("ams", "h 3")]
+
+
 def test_two_documents_of_one_subject_are_an_error():
     messages = [str(problem) for problem in read(f"{TEXT}---\n{TEXT}").problems]
     assert any("there is another intent p1 store v1 shop in i.yaml, line 1" in message for message in messages)
@@ -127,4 +156,13 @@ def test_a_subject_has_the_four_names_of_a_group_or_the_two_of_a_cluster():
 @pytest.mark.parametrize("text", ["", "ams", "ams/web/db", "p1/store/v1/shop/front", "ams/", "/web"])
 def test_other_texts_are_no_subject(text):
     with pytest.raises(ConfigurationError, match="expected PROJECT/APP/VERSION/NAME"):
+        parse_subject(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["p1/store/v1/shop\n", "p1/store/v1/-x", "ams/web\n", "ams/é", f"p1/store/v1/{'x' * 400}", "../store/v1/x"],
+)
+def test_a_subject_with_an_invalid_name_is_refused_as_in_documents(text):
+    with pytest.raises(ConfigurationError, match=r"SUBJECT: .* is not a (name|target) \(expected at most"):
         parse_subject(text)

@@ -145,7 +145,21 @@ COMPLETE = "mechanism: {type: role, role: {idle: a, leased: b}}"
             "data.nodepools.concrete.a",
             "there is an abstract pool 'a', too",
         ),
-        (f'{{concrete: {{"a/b": {{{COMPLETE}}}}}}}', "data.nodepools.concrete", "expected a name of letters"),
+        (
+            f'{{concrete: {{"a/b": {{{COMPLETE}}}}}}}',
+            "data.nodepools.concrete",
+            "expected a pool name of at most 128 letters",
+        ),
+        (
+            '{concrete: {"a\\n": {mechanism: {type: role, role: {idle: x, leased: y}}}}}',
+            "data.nodepools.concrete",
+            "expected a pool name of at most 128 letters",
+        ),
+        (
+            '{concrete: {a: {mechanism: {type: role, role: {idle: "x\\n", leased: y}}}}}',
+            "data.nodepools.concrete.a.mechanism.role.idle",
+            "expected a role of at most 128 letters",
+        ),
         ("{concrete: {a: {reuse-nodes: true}}}", "data.nodepools.concrete.a.reuse-nodes", "expected false, or"),
         (
             "{concrete: {a: {reuse-nodes: {x: [1]}}}}",

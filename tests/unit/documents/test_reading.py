@@ -172,7 +172,8 @@ def test_the_pace_of_a_group():
     [
         (group_line(critical="maybe"), "data.groups[0].critical: 'maybe' is not of type 'boolean'"),
         ("    - {name: web, critical: true, depends_on: []}\n", "[0]: 'selectors' is a required property"),
-        (group_line(name="' '"), "data.groups[0].name: expected a name, as text, found ' '"),
+        (group_line(name="' '"), "data.groups[0].name: expected a name as text of at most 1000 characters"),
+        (group_line(name='"web\\n"'), "data.groups[0].name: expected a name as text of at most 1000 characters"),
         (group_line(depends_on="[db]"), "[0].depends_on[0]: there is no group db; expected one of: web"),
         (group_line() * 2, "data.groups[0].name: there are 2 groups web; expected one"),
         (group_line(selectors="[{}]"), "data.groups[0].selectors[0]: {} should be non-empty"),

@@ -16,6 +16,10 @@ from zkdeployment.model.names import NameKind, is_name, name_problem
         (NameKind.SUBTYPE, "bar"),
         (NameKind.PROPERTY, "threads"),
         (NameKind.USER, "alice@example.com"),
+        (NameKind.PLAIN, "front~2"),
+        (NameKind.TEXT, "control plane"),
+        (NameKind.POOL, "virtual-centos8s-x86_64"),
+        (NameKind.TARGET, "00:15:C5:F4:D4:F0"),
     ],
 )
 def test_ordinary_names_are_allowed(kind, name):
@@ -33,7 +37,9 @@ def test_hostile_names_are_refused_everywhere(kind, name):
     assert kind.value in problem
 
 
-@pytest.mark.parametrize("kind", [kind for kind in NameKind if kind not in {NameKind.PROPERTY, NameKind.NODE}])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in NameKind if kind not in {NameKind.PROPERTY, NameKind.NODE, NameKind.TEXT}]
+)
 @pytest.mark.parametrize("name", [".", "..", "a/b", "-rf", "a,b", "a%b", "$(x)", "a;b", "x" * 5000, "naïve", "a*"])
 def test_names_with_a_meaning_to_shells_paths_or_options_are_refused(kind, name):
     assert not is_name(kind, name)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Value
 
 _NAME = re.compile(r"(?P<path>.+)\.(?P<number>0|[1-9][0-9]{0,8})\.(?P<kind>deployed|script)")
-_SCRIPT = re.compile(r"(?:^|/)opt/(?P<package>[^/]+)/(?:bin/)?zookeeper-deploy$")
+_SCRIPT = re.compile(r"(?:^|/)opt/(?P<package>[^/]+)/(?:bin/)?zookeeper-deploy\Z")
 _LARGEST = 64 * 1024
 
 

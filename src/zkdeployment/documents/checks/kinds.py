@@ -13,11 +13,12 @@ from zkdeployment.documents.checks.values import (
     Predicate,
     Threshold,
 )
-from zkdeployment.documents.forms import PLAIN_NAME, mapping_form
+from zkdeployment.documents.forms import mapping_form, name_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.strategies.encoding import selector_from_value
 from zkdeployment.documents.strategies.schema import SELECTOR
 from zkdeployment.errors import without_passwords
+from zkdeployment.model.names import NameKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +30,8 @@ CHECK_SCHEMA = "zkdeployment/CheckConfiguration/v1"
 
 #: Names that are words of commands and of URLs.
 RESERVED_NAMES = frozenset({"instances", "summary"})
+
+_NAME = name_form(NameKind.PLAIN)
 
 _PROPERTY = {"type": "string", "pattern": r"^\S+$", "description": "the name of a property"}
 
@@ -48,7 +51,7 @@ _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
 
 
 _SYSTEM_FORM = mapping_form(
-    {"metadata": mapping_form({"name": PLAIN_NAME}, {})},
+    {"metadata": mapping_form({"name": _NAME}, {})},
     {
         "schema": {},
         "data": mapping_form(
@@ -99,7 +102,7 @@ _CHECK = mapping_form(
 
 _CONFIGURATION_FORM = mapping_form(
     {
-        "metadata": mapping_form({"name": PLAIN_NAME}, {}),
+        "metadata": mapping_form({"name": _NAME}, {}),
         "data": mapping_form(
             {
                 "object": {
@@ -107,7 +110,7 @@ _CONFIGURATION_FORM = mapping_form(
                     "pattern": r"^(/|(/[^/\s]+)+)$",
                     "description": "the path of a node, as in /p1/shop",
                 },
-                "monitoring": PLAIN_NAME,
+                "monitoring": _NAME,
                 "check": _CHECK,
             },
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.documents.forms import PLAIN_NAME, TEXT, form_faults, mapping_form
+from zkdeployment.documents.forms import TEXT, form_faults, mapping_form, name_form
 from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
@@ -14,6 +14,7 @@ from zkdeployment.documents.intents.values import (
     subject_text,
 )
 from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.model.names import NameKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"
 CLUSTER_SCHEMA = "zkdeployment/Cluster/v1"
 
-TARGET: dict[str, Any] = {
-    "type": "string",
-    "pattern": r"^(?!\.{1,2}$)[^-/\s\x00-\x1f\x7f][^/\s\x00-\x1f\x7f]{0,252}$",
-    "description": "a target: a role, a host name or a host id, of at most 253 characters without blanks and /",
-}
+TARGET = name_form(NameKind.TARGET)
+
+_NAME = name_form(NameKind.PLAIN)
 
 NODE_PATH: dict[str, Any] = {
     "type": "string",
@@ -53,7 +52,7 @@ _PATHS = {
 def _parts(description: str) -> dict[str, Any]:
     return {
         "type": "object",
-        "propertyNames": PLAIN_NAME,
+        "propertyNames": _NAME,
         "additionalProperties": _PATHS,
         "properties": {},
         "description": description,
@@ -67,12 +66,10 @@ def _state(*states: IntentState) -> dict[str, Any]:
 
 _GROUP_FORM = mapping_form(
     {
-        "metadata": mapping_form(
-            {"project": PLAIN_NAME, "composite-app": PLAIN_NAME, "version": PLAIN_NAME, "name": PLAIN_NAME}, {}
-        ),
+        "metadata": mapping_form({"project": _NAME, "composite-app": _NAME, "version": _NAME, "name": _NAME}, {}),
         "data": mapping_form(
             {
-                "composite-profile": PLAIN_NAME,
+                "composite-profile": _NAME,
                 "apps": _parts("a mapping of apps to lists of paths"),
                 "state": _state(
                     IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED
@@ -98,7 +95,7 @@ _GROUP_FORM = mapping_form(
 
 _CLUSTER_FORM = mapping_form(
     {
-        "metadata": mapping_form({"provider": PLAIN_NAME, "name": TARGET}, {}),
+        "metadata": mapping_form({"provider": _NAME, "name": TARGET}, {}),
         "data": mapping_form(
             {
                 "network-intents": _parts("a mapping of network intents to lists of paths"),
@@ -229,10 +226,13 @@ CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
 )
 
 
-def intent_of_document(document: Mapping[str, Any]) -> Intent:
-    """Return the group or the cluster of a document; raises ``ValueError`` if its form is not valid."""
+def intent_of_document(document: Mapping[str, Any], *, is_published: bool = False) -> Intent:
+    """Return the group or the cluster of a document; raises ``ValueError`` if its form is not valid.
+
+    A published document may have names that only an older version accepted.
+    """
     kind: DocumentKind[Any] = CLUSTER if document.get("schema") == CLUSTER_SCHEMA else GROUP
-    for _, message in form_faults(document, kind.form):
+    for _, message in form_faults(document, kind.form, checks_names=not is_published):
         raise ValueError(message)
     intent: Intent = kind.parse(document)
     return intent

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,13 +128,16 @@ def subject_text(subject: IntentSubject) -> str:
 def parse_subject(text: str) -> IntentSubject:
     """Return the subject that ``subject_text`` wrote; raises ``ConfigurationError`` for other text."""
     parts = tuple(text.split("/"))
-    if len(parts) not in _SUBJECT_LENGTHS or not all(parts):
+    kinds = _SUBJECT_NAMES.get(len(parts))
+    if kinds is None or not all(parts):
         raise ConfigurationError(
             f"SUBJECT is {text!r}: expected PROJECT/APP/VERSION/NAME, as in p1/store/v1/shop, or PROVIDER/CLUSTER,"
             " as in ams/web-server"
         )
+    for problem in filter(None, map(name_problem, kinds, parts)):
+        raise ConfigurationError(f"SUBJECT: {problem}")
     return parts
 
 
-#: The number of names in the subject of a group, and of a cluster.
-_SUBJECT_LENGTHS = (4, 2)
+#: The kinds of the names in the subject of a group, and of a cluster, by their number.
+_SUBJECT_NAMES = {4: (NameKind.PLAIN,) * 4, 2: (NameKind.PLAIN, NameKind.TARGET)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.durations import DURATION_PATTERN, LONGEST_DURATION, duration_seconds
-from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form
+from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, name_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.documents.pools.merging import ExtensionError, merged_pool
 from zkdeployment.documents.pools.values import (
@@ -16,6 +16,7 @@ from zkdeployment.documents.pools.values import (
     PoolConfiguration,
     RoleMechanism,
 )
+from zkdeployment.model.names import NameKind
 from zkdeployment.model.user import TenantLimits
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ _ANSIBLE = mapping_form(
     },
 ) | {"description": "a mapping with topdir, provision, deprovision and extra-vars"}
 
-_ROLE = mapping_form({}, {"idle": NAME, "leased": NAME}) | {
+_ROLE_NAME = name_form(NameKind.ROLE)
+
+_ROLE = mapping_form({}, {"idle": _ROLE_NAME, "leased": _ROLE_NAME}) | {
     "description": "a mapping with the roles idle and leased"
 }
 
@@ -113,10 +116,7 @@ _POOL = {
 _POOLS = {
     "type": "object",
     "additionalProperties": _POOL,
-    "propertyNames": {
-        "pattern": "^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$",
-        "description": "a name of letters, digits and . _ + -, which begins with a letter or a digit",
-    },
+    "propertyNames": name_form(NameKind.POOL),
     "description": "a mapping of names to pools",
 }
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _MARK = "__lock__"
 _ATTEMPTS = 5  # at creating a contender
-_CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})$")
-_HOST = re.compile(r"\(([^()\s]+)\)$")  # NAME (HOST-ID)
+_CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})\Z")
+_HOST = re.compile(r"\(([^()\s]+)\)\Z")  # NAME (HOST-ID)
 
 
 def contenders(session: Session, directory: str) -> tuple[Contender, ...]:

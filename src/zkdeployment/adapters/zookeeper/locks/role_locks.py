@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
 
 _PREFIX = "lr-"
-_REQUEST = re.compile(r"lr-(-?\d{10})$")
+_REQUEST = re.compile(r"lr-(-?\d{10})")
 
 
 @dataclass(frozen=True)
