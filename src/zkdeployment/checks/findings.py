@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.model.tree import Value
 
+#: The states in which nothing of an instance is deployed any more: its last result says nothing.
+_GONE = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
+
 #: The words for findings, the worst first.
 FINDING_WORDS = ("failed", "critical", "unknown", "warning", "pending", "ok")
 
@@ -72,14 +75,14 @@ def known_results(
 ) -> dict[str, CheckResult]:
     """Return the results of instances, all by identifier; those of a silent monitoring system are unknown.
 
-    ``contacts`` are by monitoring system.
+    An instance that is not deployed any more has no result. ``contacts`` are by monitoring system.
     """
     systems = {found.system for found in instances.values()}
     silent = {system for system in systems if is_stale(contacts.get(system), now)}
     return {
         instance_id: _unknown(results[instance_id]) if found.system in silent else results[instance_id]
         for instance_id, found in instances.items()
-        if instance_id in results
+        if instance_id in results and shown_state(found) not in _GONE
     }
 
 

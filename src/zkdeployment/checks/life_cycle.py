@@ -26,6 +26,12 @@ POKE_AGAIN_AFTER = 300.0
 #: Configurations that await their deletion are kept for this time, in seconds.
 KEPT_FOR = 30 * 86400.0
 
+#: The last versions of an instance that are kept; a monitoring system only needs those that are deployed or wait.
+KEPT_VERSIONS = 20
+
+#: The states of a configuration that only its history needs: nothing is deployed, and nothing waits for it.
+_PAST = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
+
 _FETCHED = frozenset(state for state, event in WORKFLOW if event is CheckEvent.FETCH)
 _AWAITING = frozenset({CheckState.AWAITING_ROLLOUT, CheckState.AWAITING_DEPROVISION})
 
@@ -37,7 +43,8 @@ def life_cycle_turn(instance: CheckInstance, now: float) -> CheckInstance:
     instance could not be removed.
     """
     for event in LIFE_CYCLE:
-        for configuration in instance.configurations:
+        moved = [found for found in instance.configurations if (found.state, event) in WORKFLOW]
+        for configuration in moved:
             instance = transition(instance, configuration.version, event, now) or instance
     return instance
 
@@ -69,9 +76,10 @@ def poke_succeeded(instance: CheckInstance, flag: int, now: float) -> CheckInsta
 def prune(instance: CheckInstance, now: float) -> CheckInstance:
     """Return an instance without old configurations; nothing is left of a deleted one in the end.
 
-    Old are configurations that have awaited their deletion for ``KEPT_FOR`` seconds, and those that were
-    undeployed before that time and have a successor.
+    Old are configurations that have awaited their deletion for ``KEPT_FOR`` seconds, those that were undeployed
+    before that time and have a successor, and those before the last ``KEPT_VERSIONS``.
     """
+    instance = with_last_versions(instance)
     newest = instance.newest
     kept = []
     for found in instance.configurations:
@@ -80,3 +88,12 @@ def prune(instance: CheckInstance, now: float) -> CheckInstance:
         if not (is_old and (is_replaced or not is_kept(found))):
             kept.append(found)
     return instance if len(kept) == len(instance.configurations) else replace(instance, configurations=tuple(kept))
+
+
+def with_last_versions(instance: CheckInstance) -> CheckInstance:
+    """Return an instance with its last ``KEPT_VERSIONS`` versions, and older ones that are current or not past."""
+    earlier = instance.configurations[:-KEPT_VERSIONS]
+    kept = tuple(found for found in earlier if found.state not in _PAST or found.version == instance.current)
+    if len(kept) == len(earlier):
+        return instance
+    return replace(instance, configurations=kept + instance.configurations[-KEPT_VERSIONS:])

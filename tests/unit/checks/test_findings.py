@@ -48,6 +48,14 @@ def test_the_results_of_a_silent_monitoring_system_are_unknown():
     assert findings([active], [(active, ResultState.OK)], {}) == expected
 
 
+def test_an_instance_that_is_not_deployed_any_more_has_no_result():
+    gone = [on("h1", CheckState.AWAITING_DELETION), on("h2", CheckState.DEPROVISIONED)]
+    leaving = on("h3", CheckState.DEPROVISION_IN_PROGRESS)
+    by_id = {instance.id: instance for instance in [*gone, leaving]}
+    found = dict.fromkeys(by_id, CheckResult(ResultState.CRITICAL, "down", 1.0, 2.0))
+    assert known_results(by_id, found, SPEAKING, NOW).keys() == {leaving.id}
+
+
 def test_deleted_instances_are_not_shown():
     assert findings([instance_of(version(0, CheckState.ACTIVE, "A"), deleted=True)], []) == []
 

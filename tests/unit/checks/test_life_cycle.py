@@ -6,9 +6,18 @@ import pytest
 
 from support.check_instances import described, instance_of, version, wanted
 from zkdeployment.checks.instance import CheckState
-from zkdeployment.checks.life_cycle import KEPT_FOR, is_poke_due, life_cycle_turn, poke_succeeded, prune
+from zkdeployment.checks.life_cycle import (
+    KEPT_FOR,
+    KEPT_VERSIONS,
+    is_poke_due,
+    life_cycle_turn,
+    poke_succeeded,
+    prune,
+    with_last_versions,
+)
 from zkdeployment.checks.ordering import want
 from zkdeployment.checks.requests import fetch
+from zkdeployment.checks.workflow import transition
 
 
 def turn(instance):
@@ -152,3 +161,30 @@ def test_undeployed_configurations_are_removed_after_thirty_days_if_they_have_a_
     old, new = version(0, CheckState.DEPROVISIONED, "A"), version(1, CheckState.ACTIVE, "B")
     assert prune(instance_of(old, new, current=1), KEPT_FOR).configurations == (new,)
     assert prune(instance_of(old), KEPT_FOR).configurations == (old,)
+
+
+def past(*numbers):
+    return tuple(version(number, CheckState.AWAITING_DELETION, "A") for number in numbers)
+
+
+def test_the_last_twenty_versions_are_kept_and_older_ones_that_are_current_or_not_past():
+    failed = version(0, CheckState.DEPROVISION_FAILED, "A")
+    gone, blocked = version(1, CheckState.DEPROVISIONED, "B"), version(99, CheckState.BLOCKED, "C")
+    instance = instance_of(failed, gone, *past(*range(2, 99)), blocked, current=1)
+    kept = (failed, gone, *past(*range(80, 99)), blocked)
+    assert with_last_versions(instance).configurations == kept
+    assert len(kept) == KEPT_VERSIONS + 2
+    assert prune(instance, 0.0).configurations == kept
+    short = instance_of(*past(*range(KEPT_VERSIONS)))
+    assert with_last_versions(short) is short
+
+
+def test_the_cost_of_a_turn_does_not_grow_with_the_square_of_the_versions(monkeypatch):
+    visited = []
+    monkeypatch.setattr(
+        "zkdeployment.checks.life_cycle.transition",
+        lambda *event: visited.append(event[1:3]) or transition(*event),
+    )
+    instance = instance_of(*past(*range(1000)), version(1000, CheckState.ACTIVE, "B"), current=1000)
+    assert life_cycle_turn(instance, 20.0) is instance
+    assert {number for number, _ in visited} == {1000}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.checks.basis import changed_scope
 from zkdeployment.checks.instance import CheckInstance, CheckState
+from zkdeployment.checks.life_cycle import with_last_versions
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.log import get_logger
@@ -147,7 +148,8 @@ def _wanted(
     if wanted.faults:
         return instance
     configuration = WantedConfiguration(wanted.details(), wanted.system, snapshot.publication)
-    return want(instance or CheckInstance(wanted.key), configuration, now, is_reported=False)
+    after = want(instance or CheckInstance(wanted.key), configuration, now, is_reported=False)
+    return instance if after is instance else with_last_versions(after)
 
 
 def _reported(instance: CheckInstance, hosts: Mapping[str, CheckedHost], now: float) -> CheckInstance:

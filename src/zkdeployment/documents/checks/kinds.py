@@ -33,6 +33,10 @@ RESERVED_NAMES = frozenset({"instances", "summary"})
 
 _NAME = name_form(NameKind.PLAIN)
 
+
+#: The form of the name of a monitoring system: its user of the service has the same name.
+_SYSTEM_NAME = name_form(NameKind.USER)
+
 _PROPERTY = {"type": "string", "pattern": r"^\S+$", "description": "the name of a property"}
 
 _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
@@ -51,7 +55,7 @@ _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
 
 
 _SYSTEM_FORM = mapping_form(
-    {"metadata": mapping_form({"name": _NAME}, {})},
+    {"metadata": mapping_form({"name": _SYSTEM_NAME}, {})},
     {
         "schema": {},
         "data": mapping_form(
@@ -110,7 +114,7 @@ _CONFIGURATION_FORM = mapping_form(
                     "pattern": r"^(/|(/[^/\s]+)+)$",
                     "description": "the path of a node, as in /p1/shop",
                 },
-                "monitoring": _NAME,
+                "monitoring": _SYSTEM_NAME,
                 "check": _CHECK,
             },
             {

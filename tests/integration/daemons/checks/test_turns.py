@@ -8,15 +8,19 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from structlog.testing import capture_logs
 
 from support.checked_fleet import CheckedFleet, PokedSystem, check_document, system_document
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader
+from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.life_cycle import KEPT_VERSIONS
 from zkdeployment.daemons.failpoints import VARIABLE
 
 if TYPE_CHECKING:
@@ -66,6 +70,24 @@ def test_a_turn_that_changes_nothing_reads_the_same_few_nodes_however_many_insta
     assert seen[0] == seen[1]
     assert seen[0]["writes"] == 0
     assert seen[0]["reads"] <= 6
+
+
+def test_a_change_keeps_the_last_versions_of_an_instance(fleet: CheckedFleet):
+    documents = system_document("nagios1") + check_document("tcp", "nagios1")
+    fleet.publish(documents, web=80)
+    fleet.report("web")
+    with fleet.daemon() as daemon:
+        daemon.run_turn()
+        instances = ZooKeeperCheckInstances(fleet.session)
+        (first,) = (found for found in instances.scan() if found.key.host == "h1")
+        active = replace(first.configurations[0], version=50, state=CheckState.ACTIVE)
+        past = (replace(active, version=number, state=CheckState.AWAITING_DELETION) for number in range(50))
+        instances.change([first.id], lambda *_: replace(first, configurations=(*past, active), current=50))
+        fleet.publish(documents, web=81)
+        fleet.report("web")
+        daemon.run_turn()
+    kept = [found.version for found in fleet.instances()["h1"].configurations]
+    assert kept == list(range(52 - KEPT_VERSIONS, 52))
 
 
 def test_hosts_are_not_followed_in_a_fleet_without_checks(fleet: CheckedFleet):

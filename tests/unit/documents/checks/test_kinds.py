@@ -1,5 +1,7 @@
 """Documents of monitoring systems and check configurations: their values, and each fault with its place."""
 
+import json
+
 import pytest
 
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
@@ -11,6 +13,7 @@ from zkdeployment.documents.checks.values import (
     Threshold,
 )
 from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.model.strategy import Selector
 
@@ -182,6 +185,15 @@ def test_a_faulty_callback_is_an_error_that_shows_no_password(callback, expected
     (problem,) = read(SYSTEM_TEXT.replace("http://nagios1.example.com:8421/poke", callback)).problems
     assert expected in str(problem)
     assert "secret" not in str(problem)
+
+
+@pytest.mark.parametrize("name", ["nagios:eu", "_nagios", "n" * 65, "nagios 1"])
+def test_a_monitoring_system_has_a_name_that_its_user_may_have(name):
+    (problem,) = read(SYSTEM_TEXT.replace("nagios1}", f"{json.dumps(name)}}}")).problems
+    assert name_problem(NameKind.USER, name) is not None
+    assert "metadata.name: expected a user name of at most 64 letters" in str(problem)
+    (problem,) = read(CHECK_TEXT.replace("monitoring: nagios1", f"monitoring: {json.dumps(name)}")).problems
+    assert "data.monitoring: expected a user name of at most 64 letters" in str(problem)
 
 
 def test_two_configurations_of_one_name_are_an_error():
