@@ -147,6 +147,10 @@ class ProgramError(ZkdeploymentError):
     """Another program could not be started, failed, or exceeded its timeout."""
 
 
+class AbandonedError(ProgramError):
+    """This process ended a program because the work must not continue here: another process may begin it again."""
+
+
 class ScriptError(ProgramError):
     """A package's script failed; ``tail`` is the end of its output."""
 

@@ -45,40 +45,44 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     """Yield the worker and its control; no server is contacted before the worker runs."""
     arm_failpoints(settings)
     session = Session(settings.servers, session_timeout=_SESSION, create_chroot=True)
+    clock, pools = SystemClock(), settings.require_pools()
+    control = Control(clock)
+    session.on_change(control.wake)
+    store = ZooKeeperPools(session)
+    leases = ZooKeeperLeases(session, lease_keys(settings, clock.now))
+    playbooks = AnsiblePlaybooks(
+        is_stopped=lambda: tasks.must_end,
+        permitted=lambda: worker.permitted(),  # noqa: PLW0108  the worker is made below
+    )
+    keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
+    mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
+        AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
+        RoleMechanism: RoleNodes(leases, clock, is_stopped=lambda: tasks.must_end),
+    }
+    runs = TaskRuns(mechanisms, clock)
+    tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
+    end_abandoned_playbooks()
+    worker = PoolWorker(
+        store,
+        ZooKeeperPoolSources(session, control.wake),
+        runs,
+        tasks,
+        control,
+        name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+        connect=session.open,
+        connection=lambda: session.link,
+        pulse=partial(session.get, POOLS),
+        session_timeout=_SESSION,
+        interval=pools.interval,
+        clock=clock,
+        notifier=SystemdNotifier(),
+        record_failure=FailureRecord(session, "worker of the pools").write,
+        renew_leases=lambda observation: leases.renew(partial(recorded_leases, observation)),
+    )
     try:
-        clock, pools = SystemClock(), settings.require_pools()
-        control = Control(clock)
-        session.on_change(control.wake)
-        store = ZooKeeperPools(session)
-        leases = ZooKeeperLeases(session, lease_keys(settings, clock.now))
-        playbooks = AnsiblePlaybooks(is_stopped=lambda: tasks.must_end)
-        keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
-        mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
-            AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
-            RoleMechanism: RoleNodes(leases, clock, is_stopped=lambda: tasks.must_end),
-        }
-        runs = TaskRuns(mechanisms, clock)
-        tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
-        end_abandoned_playbooks()
-        yield (
-            PoolWorker(
-                store,
-                ZooKeeperPoolSources(session, control.wake),
-                runs,
-                tasks,
-                control,
-                name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
-                connect=session.open,
-                connection=lambda: session.link,
-                pulse=partial(session.get, POOLS),
-                session_timeout=_SESSION,
-                interval=pools.interval,
-                clock=clock,
-                notifier=SystemdNotifier(),
-                record_failure=FailureRecord(session, "worker of the pools").write,
-                renew_leases=lambda observation: leases.renew(partial(recorded_leases, observation)),
-            ),
-            control,
-        )
+        yield worker, control
     finally:
-        session.close()
+        if (
+            not tasks.busy
+        ):  # otherwise the claims hold until the session expires: a playbook may not have ended yet
+            session.close()

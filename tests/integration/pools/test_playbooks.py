@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import textwrap
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from support.waiting import wait_until
 from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, _owner, rendered
 from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
-from zkdeployment.errors import ProgramError
+from zkdeployment.errors import AbandonedError, ProgramError
 
 
 @pytest.fixture
@@ -127,6 +128,46 @@ def test_a_playbook_first_ends_those_that_a_killed_worker_left_on_this_machine(r
     assert run("- set_fact: {duffy_out: 1}") == 1
     assert left.wait(10) == -signal.SIGKILL
     assert not place.exists()
+
+
+_DETACHED = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - command: {{cmd: "setsid -f env -i sh -c 'echo $$ >{place}/left; exec sleep 600'"}}
+    - shell: echo $$ >{place}/task && exec sleep 600
+"""
+
+_WORKER = """
+import sys
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
+from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+mechanism = AnsibleMechanism(sys.argv[1], Playbook("book.yml", {}))
+AnsiblePlaybooks(permitted=lambda: float(sys.argv[2])).run(mechanism, mechanism.provision, {}, [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "seconds"), [(signal.SIGKILL, 600), (signal.SIGSTOP, 1)], ids=["killed", "suspended"]
+)
+def test_a_playbook_ends_with_all_its_programs_when_its_worker_is_gone(tmp_path, way, seconds):
+    (tmp_path / "book.yml").write_text(_DETACHED.format(place=tmp_path))
+    with subprocess.Popen([sys.executable, "-c", _WORKER, str(tmp_path), str(seconds)]) as worker:
+        try:
+            files = [tmp_path / "left", tmp_path / "task"]
+            wait_until(
+                lambda: all(file.exists() and file.read_text() for file in files), "the playbook's programs"
+            )
+            worker.send_signal(way)
+            left = [psutil.Process(int(file.read_text())) for file in files]
+            wait_until(lambda: not any(program.is_running() for program in left), "the end of the programs")
+        finally:
+            worker.kill()
+
+
+def test_a_playbook_whose_worker_may_not_work_any_more_is_abandoned_without_a_result(run):
+    with pytest.raises(AbandonedError, match="was ended because ZooKeeper did not answer this worker"):
+        run("- command: {cmd: sleep 600}", permitted=lambda: 0.0)
 
 
 def test_a_playbook_is_ended_with_the_program(run):

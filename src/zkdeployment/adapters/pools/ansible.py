@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import shutil
 import sys
@@ -12,25 +14,24 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
 
-import ansible_runner
 import psutil
 import yaml
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from zkdeployment.errors import ProgramError
+from zkdeployment.adapters import process
+from zkdeployment.adapters.pools import playbook_guard
+from zkdeployment.adapters.pools.playbook_guard import JOB, OUTCOME
+from zkdeployment.errors import AbandonedError, ProgramError
 from zkdeployment.pools.reasons import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
-
-#: The names of the module that sets facts.
-_SET_FACT = frozenset({"set_fact", "ansible.builtin.set_fact", "ansible.legacy.set_fact"})
 
 #: The variable in the environment of a playbook and of all programs that it starts.
 _MARK = "ZKDEPLOYMENT_PLAYBOOK"
@@ -52,12 +53,14 @@ _SHOWN_CHARACTERS = 1000
 class AnsiblePlaybooks:
     """Implements ``PlaybookRunner``.
 
-    ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is asked about once a second; the playbook is
-    ended when it returns true.
+    ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is asked several times a second; the playbook
+    is ended when it returns true. ``permitted`` returns for how many seconds no other worker can begin the work:
+    a playbook ends before these are over, also if this process dies or does not run meanwhile.
     """
 
     timeout: float = 3600.0
     is_stopped: Callable[[], bool] = lambda: False
+    permitted: Callable[[], float] = lambda: math.inf
 
     def render(self, value: Any, values: Mapping[str, Any]) -> Any:
         return rendered(value, values)
@@ -72,28 +75,81 @@ class AnsiblePlaybooks:
         end_abandoned_playbooks()  # of a worker that was killed, whose work this may be
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
-        deadline = time.monotonic() + self.timeout
-        mark = f"{_owner(psutil.Process())}/{uuid.uuid4()}"
-        with tempfile.TemporaryDirectory(prefix=f"{_PLACE}{quote(_owner(psutil.Process()), safe='')}-") as place:
+        owner = _owner(psutil.Process())
+        with tempfile.TemporaryDirectory(prefix=f"{_PLACE}{quote(owner, safe='')}-") as place:
             _write_variables(Path(place), variables)
-            run = ansible_runner.run(
-                private_data_dir=place,
-                project_dir=mechanism.topdir,
-                playbook=playbook.playbook,
-                envvars={_MARK: mark, "PATH": _path()},
-                json_mode=True,
-                quiet=True,
-                cancel_callback=lambda: self.is_stopped() or time.monotonic() > deadline,
-            )
-            events = list(run.events)
-            if run.status != "successful":
-                _end_programs(lambda other: other == mark)
-                reason = _lateness(self.timeout) if time.monotonic() > deadline else _failure(run, events)
-                raise ProgramError(f"{_name(mechanism, playbook)} {reason}")
-        found, output = _last_output(events)
-        if not found:
+            job = {
+                "project_dir": mechanism.topdir,
+                "playbook": playbook.playbook,
+                "envvars": {_MARK: f"{owner}/{uuid.uuid4()}", "PATH": _path()},
+            }
+            (Path(place) / JOB).write_text(json.dumps(job), encoding="utf-8")
+            outcome = self._guarded(Path(place), mechanism, playbook)
+        if not outcome["found"]:
             raise ProgramError(f"{_name(mechanism, playbook)} did not set the fact duffy_out; expected set_fact")
-        return output
+        return outcome["output"]
+
+    def _guarded(self, place: Path, mechanism: AnsibleMechanism, playbook: Playbook) -> Mapping[str, Any]:
+        """Return the outcome of a playbook that succeeds; all its programs have ended if an error is raised."""
+        deadline = time.monotonic() + self.timeout
+        with _Leash(self.permitted) as leash:
+            done = process.run(
+                [sys.executable, "-m", playbook_guard.__name__, str(place), str(leash.end)],
+                pass_fds=[leash.end],
+                tick=lambda: leash.hold(is_over=self.is_stopped() or time.monotonic() > deadline),
+            )
+        name, file = _name(mechanism, playbook), place / OUTCOME
+        outcome = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        if outcome is not None and outcome["successful"]:
+            return dict(outcome)
+        if self.is_stopped():
+            raise AbandonedError(f"{name} was ended with this program")
+        if leash.is_lost:
+            raise AbandonedError(f"{name} was ended because ZooKeeper did not answer this worker")
+        if time.monotonic() > deadline:
+            raise ProgramError(f"{name} did not end within {self.timeout:g} s and was ended")
+        if outcome is None:
+            raise ProgramError(f"{name} could not be run: {shortened(done.stderr.strip(), _SHOWN_CHARACTERS)}")
+        shown = (shortened(line, _SHOWN_CHARACTERS) for line in outcome["lines"][-_SHOWN_LINES:])
+        raise ProgramError("\n".join([f"{name} failed with status {outcome['rc']}:", *shown]))
+
+
+class _Leash:
+    """The pipe through which a worker permits a playbook to run; closing it ends the playbook.
+
+    ``end`` is the descriptor of the end for the program of the playbook. ``is_lost`` is whether the permission ran
+    out.
+    """
+
+    def __init__(self, permitted: Callable[[], float]) -> None:
+        self._permitted = permitted
+        self.end, self._own = os.pipe()
+        self.is_lost = False
+        self._is_held = True
+        os.set_blocking(self._own, False)
+
+    def __enter__(self) -> Self:
+        self.hold(is_over=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.end)
+        self._release()
+
+    def hold(self, *, is_over: bool) -> None:
+        """Permit the playbook to run for some more seconds, or end it."""
+        seconds = self._permitted()
+        self.is_lost = self.is_lost or (self._is_held and seconds <= 0)
+        if self._is_held:
+            with contextlib.suppress(OSError):  # the program has ended, or does not read
+                os.write(self._own, f"{max(0.0, seconds):.3f}\n".encode())
+        if is_over or self.is_lost:
+            self._release()
+
+    def _release(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            os.close(self._own)
 
 
 def _write_variables(place: Path, variables: Mapping[str, Any]) -> None:
@@ -169,19 +225,6 @@ def _namespace() -> str:
     return str(Path("/proc/self/ns/pid").readlink())
 
 
-def _lateness(timeout: float) -> str:
-    return f"did not end within {timeout:g} s and was ended"
-
-
-def _failure(run: Any, events: Iterable[Any]) -> str:
-    """Return why a run failed, with the end of Ansible's output."""
-    if run.status == "canceled":
-        return "was ended with this program"
-    lines = [line for event in events for line in str(event.get("stdout", "")).splitlines() if line.strip()]
-    shown = (shortened(line, _SHOWN_CHARACTERS) for line in lines[-_SHOWN_LINES:])
-    return "\n".join([f"failed with status {run.rc}:", *shown])
-
-
 def rendered(value: Any, values: Mapping[str, Any]) -> Any:
     """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for an invalid one."""
     if isinstance(value, Mapping):
@@ -195,18 +238,6 @@ def rendered(value: Any, values: Mapping[str, Any]) -> Any:
         return environment.from_string(value).render(values)
     except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
         raise ProgramError(f"cannot render the template {value!r}: {error}") from error
-
-
-def _last_output(events: Sequence[Any]) -> tuple[bool, object]:
-    """Return whether the fact was set, and its last value."""
-    for event in reversed(events):
-        data = event.get("event_data") or {}
-        result = data.get("res") or {}
-        if event.get("event") == "runner_on_ok" and data.get("task_action") in _SET_FACT:
-            facts = result.get("ansible_facts") or {}
-            if "duffy_out" in facts:
-                return True, facts["duffy_out"]
-    return False, None
 
 
 def _name(mechanism: AnsibleMechanism, playbook: Playbook) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.documents.pools.values import AnsibleMechanism
-from zkdeployment.errors import ConflictError, TreeError, ZkdeploymentError, error_message
+from zkdeployment.errors import AbandonedError, ConflictError, TreeError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 from zkdeployment.pools.results import given_up
 from zkdeployment.pools.snapshot import PoolChange
@@ -131,6 +131,9 @@ class NodeTasks:
         """Run a task and return what follows, also if it fails."""
         try:
             return self._runs.run(task)
+        except AbandonedError as error:
+            get_logger().warning("pool-task-abandoned", nodes=sorted(task.ids), reason=error_message(error))
+            return partial(given_up, task)
         except ZkdeploymentError as error:
             return partial(given_up, task) if self.must_end else self._runs.failure(task, error_message(error))
         except Exception as error:  # noqa: BLE001  a defect of the program must not make a task run for ever

@@ -174,6 +174,13 @@ class PoolWorker:
         elif now >= self._lost_at + self._session_time * _PATIENCE:
             self._abandon()
 
+    def permitted(self) -> float:
+        """Return the seconds for which the claims of this worker surely hold; abandon all tasks if they do not."""
+        left = self._heard_at + self._session_time * _SILENCE - self._clock.monotonic()
+        if left <= 0:
+            self._abandon()
+        return left
+
     @property
     def _session_time(self) -> float:
         """The seconds for which the session survives a silent client: as granted, if that is less than wanted."""
@@ -191,8 +198,7 @@ class PoolWorker:
     def _guard_claims(self) -> None:
         """Abandon all tasks in time if ZooKeeper is silent, which a cycle may notice after the session's end."""
         while not self._ended.wait(_GUARD):
-            if self._clock.monotonic() >= self._heard_at + self._session_time * _SILENCE:
-                self._abandon()
+            self.permitted()
 
     def _abandon(self) -> None:
         if self._tasks.busy and not self._tasks.must_end:

@@ -92,3 +92,22 @@ def test_a_worker_that_is_killed_or_ended_leaves_nothing_behind(zookeeper, machi
         assert made_machines(books) == list(fleet.store.read().nodes)
         assert fleet.store.node(1).state.value == "done"
         assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_the_playbook_of_a_killed_worker_is_dead_long_before_another_worker_can_begin_it(zookeeper, tmp_path):
+    (tmp_path / "p.yml").write_text(
+        f"- hosts: localhost\n  gather_facts: false\n  tasks: [shell: echo $$ >{tmp_path}/pid && exec sleep 600]\n"
+    )
+    ansible = {"topdir": str(tmp_path), "provision": {"playbook": "p.yml"}}
+    pool = {"fill-level": 1, "mechanism": {"type": "ansible", "ansible": ansible}}
+    config = tmp_path / "pools.cfg"
+    config.write_text(f"[zkdeployment]\nzookeeper = {zookeeper}\nroot = {tmp_path}\n[pools]\ninterval = 1m\n")
+    with PoolFleet(zookeeper, SystemClock()) as fleet:
+        fleet.publish(json.dumps({"nodepools": {"concrete": {"cloud": pool}}}))
+        with subprocess.Popen([sys.executable, "-m", "zkdeployment", "pools", str(config)]) as worker:
+            pid = tmp_path / "pid"
+            wait_until(lambda: pid.exists() and pid.read_text(), "the playbook")
+            task = psutil.Process(int(pid.read_text()))
+            worker.kill()
+        wait_until(lambda: not task.is_running(), "the end of the playbook")
+        assert fleet.store.read().claimed == {1}
