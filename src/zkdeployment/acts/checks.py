@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import RefusedError
@@ -11,7 +11,7 @@ from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import lifting_problems, place, review
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
@@ -19,7 +19,25 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.planning.review import Review
     from zkdeployment.ports.commits import ApprovalObjection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBasis:
+    """What is published, as far as a check needs it.
+
+    ``known`` are records of intents, whose approvals were accepted. ``left`` are the services that left the
+    governance of their intents, ``deployed`` the published targets. ``files`` reads the published files.
+    """
+
+    known: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
+    left: Sequence[LeftService] = ()
+    deployed: Targets | None = None
+    files: Callable[[], Sequence[SourceFile]] | None = None
+
+
+_NO_BASIS = ChangeBasis()
 
 
 def check_change(
@@ -27,25 +45,35 @@ def check_change(
     after: Sequence[SourceFile],
     objection: ApprovalObjection,
     *,
-    known: Mapping[IntentSubject, IntentRecord] = MappingProxyType({}),
-    left: Sequence[LeftService] = (),
-    deployed: Targets | None = None,
+    basis: ChangeBasis = _NO_BASIS,
 ) -> Iterable[Problem]:
     """Return the problems of the files ``after`` an act, and of the change from those ``before`` it.
 
-    ``objection`` is asked for approvals that ``known`` records of publications have not accepted. ``left`` are the
-    services that left the governance of their intents, ``deployed`` the published targets. Raises
+    ``objection`` is asked for approvals that were not accepted before. The syncer compares the published files
+    with the act. So an act may correct a tip that the syncer refuses, but may not add a refusal. Raises
     ``RefusedError`` if the change breaks the life cycle of intents.
     """
     reviewed = review(after)
-    governance = [
-        place(problem, reviewed.linted) for problem in governance_problems(before, reviewed, left, deployed)
-    ]
-    refusals = [
-        *change_refusals(before, reviewed, objection, known=known),
-        *(problem for problem in governance if problem.severity is Severity.ERROR),
-    ]
+    refusals, warnings = _judge(before, reviewed, objection, basis)
+    if refusals and basis.files is not None:
+        published = basis.files()
+        at_tip, _ = _judge(published, review(before), objection, basis)
+        refusals, warnings = _judge(published, reviewed, objection, basis)
+        refusals = [refusal for refusal in refusals if refusal not in at_tip]
     if refusals:
         heading = "the act was not committed: it would break the life cycle of intents:"
-        raise RefusedError("\n  ".join([heading, *map(str, refusals)]))
-    return (*reviewed.problems, *lifting_problems(reviewed, before), *governance)
+        raise RefusedError("\n  ".join([heading, *refusals]))
+    return (*reviewed.problems, *lifting_problems(reviewed, before), *warnings)
+
+
+def _judge(
+    before: Sequence[SourceFile], reviewed: Review, objection: ApprovalObjection, basis: ChangeBasis
+) -> tuple[list[str], list[Problem]]:
+    """Return why a change breaks the life cycle of intents, and the warnings about services that leave it."""
+    problems = [
+        place(problem, reviewed.linted)
+        for problem in governance_problems(before, reviewed, basis.left, basis.deployed)
+    ]
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    refusals = [*change_refusals(before, reviewed, objection, known=basis.known), *errors]
+    return [str(refusal) for refusal in refusals], [problem for problem in problems if problem not in errors]

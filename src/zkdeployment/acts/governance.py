@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zkdeployment.acts.checks import check_change
+from zkdeployment.acts.checks import ChangeBasis, check_change
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.file_changes import without_document
 from zkdeployment.documents.file_names import document_file_name
@@ -77,7 +77,7 @@ def release_services(
                 files[name] = render_document(release_document(release)).encode()
         return FileChanges(files, f"Release {listing([str(one) for one in released], _NAMED)}: {order.reason}")
 
-    check = partial(check_change, left=order.left)
+    check = partial(check_change, basis=ChangeBasis(left=order.left))
     return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
 
 

@@ -1,8 +1,9 @@
 """Acts on intents: commits that approve, instantiate, apply and terminate them, or change their documents.
 
-The life cycle decides what an act may do in the state that the tip of the branch has. Every function raises
-``NotFoundError`` for an unknown subject, ``RefusedError`` if the state forbids the act or an earlier act on the
-subject is not published yet, and what ``TreeCommits.commit`` raises.
+The life cycle decides what an act may do in the state that the tip of the branch has. If the syncer refuses the
+tip, acts may also start from the published state. Every function raises ``NotFoundError`` for an unknown subject,
+``RefusedError`` if the state forbids the act or an earlier act on the subject is not published yet, and what
+``TreeCommits.commit`` raises.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zkdeployment.acts.checks import check_change
+from zkdeployment.acts.checks import ChangeBasis, check_change
 from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
@@ -28,6 +29,7 @@ from zkdeployment.intents.edits import (
     unpublished_act,
     with_description,
     with_new_intent,
+    with_removed_intent,
     with_state,
     without_intent,
 )
@@ -36,9 +38,11 @@ from zkdeployment.intents.life_cycle import (
     IntentEffect,
     IntentRefusal,
     IntentSnapshot,
+    LifeCycleStep,
     perform,
     uncounted_approval,
 )
+from zkdeployment.intents.refused_tip import is_refused, is_refused_update, starting_points
 from zkdeployment.model.commits import FileChanges
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.review import review
@@ -52,12 +56,13 @@ if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.intents.edits import PlacedIntent
     from zkdeployment.intents.instances import IntentRecord
-    from zkdeployment.intents.life_cycle import LifeCycleStep
+    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.commits import TreeCommits
+    from zkdeployment.ports.operator import OperatorAdapters
 
 #: The most services that a message names.
 _NAMED = 5
@@ -70,7 +75,8 @@ class IntentOrder:
     ``record`` is what the last publication recorded about the intent, ``None`` if it was never published.
     ``permit`` raises an error if the author may not act on an intent; it is called with the intent as the branch
     has it, and with what is to replace it. ``left`` are the services that left the governance of their intents,
-    ``deployed`` the published targets.
+    ``deployed`` the published targets. ``published`` is the published revision, ``refused`` are the revisions that
+    the syncer refused.
     """
 
     subject: IntentSubject
@@ -80,6 +86,35 @@ class IntentOrder:
     permit: Callable[[Intent], None] = lambda _intent: None
     left: Sequence[LeftService] = ()
     deployed: Targets | None = None
+    published: Revision | None = None
+    refused: frozenset[Revision] = frozenset()
+
+    def is_refused(self, branch: BranchSnapshot, tip: IntentSnapshot | None) -> bool:
+        """Whether the syncer does not publish the tip of the branch, where the intent is ``tip``."""
+        return branch.tip in self.refused or is_refused(self.record, tip)
+
+
+def intent_order(
+    operator: OperatorAdapters,
+    subject: IntentSubject,
+    author: Author,
+    reason: str,
+    *,
+    permit: Callable[[Intent], None] = lambda _intent: None,
+    deployed: Targets | None = None,
+) -> IntentOrder:
+    """Return the order of an act, with what the last publication recorded."""
+    return IntentOrder(
+        subject=subject,
+        author=author,
+        record=operator.intents.record(subject),
+        reason=reason,
+        permit=permit,
+        left=operator.intents.left(),
+        deployed=deployed,
+        published=operator.fleet.published().revision,
+        refused=frozenset(refusal.revision for refusal in operator.fleet.refusals()),
+    )
 
 
 def approve_intent(
@@ -99,7 +134,7 @@ def approve_intent(
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = _find(commits, branch, order)
-        step = _step(placed.snapshot, IntentAct.APPROVE, order)
+        step = _approval_step(placed.snapshot, branch, order)
         digest = placed.snapshot.content.digest
         if content not in {None, digest}:
             raise RefusedError(
@@ -108,7 +143,7 @@ def approve_intent(
             )
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
-        _require_published(placed.intent, order)
+        _require_published(placed.snapshot, branch, order, corrects=True)
         approval = _approval(order, digest, sign)
         if not dry_run:
             _require_counted(commits, branch, placed, approval)
@@ -160,7 +195,7 @@ def adopt_intent(
         files = FileChanges(added, "").apply(branch.files)
         placed = find_intent(files, order.subject)
         order.permit(placed.intent)
-        _require_published(placed.intent, order)
+        _require_published(placed.snapshot, branch, order, corrects=True)
         _require_deployed(files, placed.intent, order.deployed or {})
         adopted = _adopted(placed, order, sign)
         if not dry_run:
@@ -204,13 +239,20 @@ def _adopted(
 def change_state(
     commits: TreeCommits, order: IntentOrder, act: IntentAct, *, dry_run: bool = False
 ) -> CommitOutcome:
-    """Instantiate, apply or terminate an intent."""
+    """Instantiate, apply or terminate an intent.
+
+    The termination of a deployed intent whose document the tip lacks brings the document back.
+    """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        placed = _find(commits, branch, order)
-        step = _step(placed.snapshot, act, order)
-        _require_published(placed.intent, order)
-        return _message(_written(placed, step), act, order)
+        removed = order.record if act is IntentAct.TERMINATE else None
+        is_deployed = removed is not None and removed.intent.state.is_active
+        back = with_removed_intent(branch.files, removed.intent) if removed is not None and is_deployed else {}
+        found = replace(branch, files=FileChanges(back, "").apply(branch.files))
+        placed = _find(commits, found, order)
+        step = _step_at(placed.snapshot, act, branch, order)
+        _require_published(placed.snapshot, branch, order, corrects=True)
+        return _message(back | _written(placed, step), act, order)
 
     return _commit(commits, order, compute, dry_run=dry_run)
 
@@ -223,7 +265,7 @@ def create_intent(
     def compute(branch: BranchSnapshot) -> FileChanges:
         order.permit(intent)
         files = with_new_intent(branch.files, intent)
-        _require_published(None, order)
+        _require_published(None, branch, order)
         return FileChanges(files, _subject("Create", order))
 
     return _commit(commits, order, compute, dry_run=dry_run)
@@ -241,7 +283,7 @@ def replace_intent(
         files = with_description(placed, wanted)
         if files:
             _require_modifiable(branch.files, placed, files)
-            _require_published(placed.intent, order)
+            _require_published(placed.snapshot, branch, order)
         return FileChanges(files, _subject("Change", order))
 
     return _commit(commits, order, compute, dry_run=dry_run)
@@ -255,7 +297,7 @@ def remove_intent(
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = _find(commits, branch, order)
         _step(placed.snapshot, IntentAct.REMOVE, order, is_terminating=is_terminating)
-        _require_published(placed.intent, order)
+        _require_published(placed.snapshot, branch, order)
         return FileChanges(without_intent(placed), _subject("Remove", order))
 
     return _commit(commits, order, compute, dry_run=dry_run)
@@ -266,7 +308,7 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
 
     Raises ``NotFoundError``, and what ``order.permit`` raises.
     """
-    placed = find_intent(branch.files, order.subject)
+    placed = find_intent(branch.files, order.subject, hint=_removal_hint(order.record))
     order.permit(placed.intent)
     verifier, subject = commits.approvals, order.subject
     if verifier is None:
@@ -274,6 +316,17 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
     objection = partial(verifier.objection, revision=branch.tip)
     verified = with_objections({subject: placed.snapshot}, objection, accepted_by_records(_known(order)))
     return replace(placed, snapshot=verified[subject])
+
+
+def _removal_hint(record: IntentRecord | None) -> str:
+    """Return what brings back the document of a deployed intent; an empty text if nothing of it is deployed."""
+    if record is None or not record.intent.state.is_active:
+        return ""
+    subject = subject_text(record.intent.subject)
+    return (
+        f"; it is {record.intent.state.value}, and its document was removed:"
+        f" 'zkdeployment intent terminate {subject}' brings the document back"
+    )
 
 
 def _known(order: IntentOrder) -> dict[IntentSubject, IntentRecord]:
@@ -300,13 +353,43 @@ def _commit(
     *,
     dry_run: bool,
 ) -> CommitOutcome:
-    check = partial(check_change, known=_known(order), left=order.left, deployed=order.deployed)
+    revision = order.published
+    basis = ChangeBasis(
+        known=_known(order),
+        left=order.left,
+        deployed=order.deployed,
+        files=None if revision is None else partial(commits.files, revision),
+    )
+    check = partial(check_change, basis=basis)
     return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
 
 
 def _approval(order: IntentOrder, content: str, sign: Callable[[IntentSubject, str], str] | None) -> Approval:
     signature = None if sign is None else sign(order.subject, content)
     return Approval(content, order.author.email, order.reason, signature)
+
+
+def _approval_step(tip: IntentSnapshot, branch: BranchSnapshot, order: IntentOrder) -> LifeCycleStep:
+    """Return what the approval does; raises ``RefusedError``.
+
+    On a refused tip, an update in place may be approved afterwards.
+    """
+    if order.is_refused(branch, tip) and is_refused_update(order.record, tip):
+        return LifeCycleStep(tip.intent.state, frozenset({IntentEffect.WRITE_APPROVAL}))
+    return _step_at(tip, IntentAct.APPROVE, branch, order)
+
+
+def _step_at(tip: IntentSnapshot, act: IntentAct, branch: BranchSnapshot, order: IntentOrder) -> LifeCycleStep:
+    """Return what an act does in the first of the states from which it may start; raises ``RefusedError``."""
+    first, *others = starting_points(order.record, tip) if order.is_refused(branch, tip) else (tip,)
+    try:
+        return _step(first, act, order)
+    except RefusedError:
+        for other in others:
+            step = perform(other, act)
+            if isinstance(step, LifeCycleStep):
+                return step
+        raise
 
 
 def _step(
@@ -341,10 +424,21 @@ def _require_modifiable(
         raise RefusedError(str(replace(outcome, paths=changed_keys(before.content, after.content))))
 
 
-def _require_published(tip: Intent | None, order: IntentOrder) -> None:
-    reason = unpublished_act(order.subject, tip, None if order.record is None else order.record.intent)
-    if reason is not None:
-        raise RefusedError(reason)
+def _require_published(
+    tip: IntentSnapshot | None, branch: BranchSnapshot, order: IntentOrder, *, corrects: bool = False
+) -> None:
+    """Raise ``RefusedError`` if an earlier act on the intent is not published.
+
+    Acts that correct a refused tip wait for nothing.
+    """
+    published = None if order.record is None else order.record.intent
+    reason = unpublished_act(order.subject, None if tip is None else tip.intent, published)
+    if reason is None:
+        return
+    if not order.is_refused(branch, tip):
+        raise RefusedError(f"{reason}; wait until the tip is published, then try again")
+    if not corrects:
+        raise RefusedError(f"{reason}; the syncer refuses the tip: approve or terminate the intent first")
 
 
 def _written(

@@ -51,17 +51,21 @@ class PlacedIntent:
 
 
 def find_intent(
-    files: Sequence[SourceFile], subject: IntentSubject, *, place: str = "at the tip of the branch"
+    files: Sequence[SourceFile],
+    subject: IntentSubject,
+    *,
+    place: str = "at the tip of the branch",
+    hint: str = "",
 ) -> PlacedIntent:
     """Return the intent of a subject; raises ``NotFoundError`` if the files have no valid document of it.
 
-    ``place`` names the files in the error.
+    ``place`` names the files in the error, which ends with the ``hint`` if no document has errors.
     """
     reviewed = review(files)
     entry = _entry(reviewed.documents, subject)
     if entry is None:
         faulty = sorted({problem.file for problem in reviewed.documents.problems if problem.file})
-        hint = f"; documents in {', '.join(faulty)} have errors: see 'zkdeployment lint'" if faulty else ""
+        hint = f"; documents in {', '.join(faulty)} have errors: see 'zkdeployment lint'" if faulty else hint
         raise NotFoundError(
             f"there is no intent {subject_text(subject)} {place}: expected one of those that"
             f" 'zkdeployment intent list' shows{hint}"
@@ -90,7 +94,17 @@ def with_new_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, by
         raise RefusedError(
             f"{subject_text(intent.subject)} exists already: {entry.file} holds its document; change it instead"
         )
-    document = intent_document(_new(intent))
+    return _with_document(files, _new(intent))
+
+
+def with_removed_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
+    """Return the file that brings back the document of an intent as it was published; nothing if it is there."""
+    is_there = _entry(review(files).documents, intent.subject) is not None
+    return {} if is_there else _with_document(files, intent)
+
+
+def _with_document(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
+    document = intent_document(intent)
     kind = CLUSTER if isinstance(intent, ClusterIntents) else GROUP
     name = document_file_name(kind.name, intent.subject)
     present = _content(files, name)
@@ -127,7 +141,7 @@ def without_intent(placed: PlacedIntent) -> dict[str, bytes | None]:
 
 
 def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Intent | None) -> str | None:
-    """Return why an act has to wait: an earlier one is in the branch and not published; ``None`` if none is.
+    """Return which earlier act is in the branch and not published; ``None`` if there is none.
 
     Acts change states and approvals. A subject without a document counts as Created.
     """
@@ -138,7 +152,7 @@ def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Inten
     before = "does not have it" if published is None else f"has it as {old[0].value}"
     return (
         f"an earlier act on {subject_text(subject)} is not published yet: at the tip of the branch {found}, the"
-        f" last publication {before}; wait until the tip is published, then try again"
+        f" last publication {before}"
     )
 
 

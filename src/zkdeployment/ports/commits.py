@@ -72,6 +72,9 @@ class TreeCommits(Protocol):
     def revision(self, name: str) -> str:
         """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
 
+    def files(self, revision: Revision) -> Sequence[SourceFile]:
+        """Return the tree files and documents of a revision of the branch; raises ``SourceError``."""
+
     def contains(self, revision: Revision, commit: str) -> bool:
         """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.acts.governance import ReleaseOrder, release_services
 from zkdeployment.acts.intents import (
-    IntentOrder,
     adopt_intent,
     approve_intent,
     change_state,
     create_intent,
+    intent_order,
     remove_intent,
     replace_intent,
 )
@@ -30,6 +30,7 @@ from zkdeployment.web.views.intents.acts import intent_paths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkdeployment.acts.intents import IntentOrder
     from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
@@ -119,12 +120,6 @@ def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason:
     def permit(intent: Intent) -> None:
         check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(intent))
 
-    return IntentOrder(
-        subject=subject,
-        author=require_commits(adapters).author(user.name),
-        record=adapters.operator.intents.record(subject),
-        reason=sanitize(reason),
-        permit=permit,
-        left=adapters.operator.intents.left(),
-        deployed=adapters.operator.fleet.targets(),
-    )
+    operator, author = adapters.operator, require_commits(adapters).author(user.name)
+    deployed = operator.fleet.targets()
+    return intent_order(operator, subject, author, sanitize(reason), permit=permit, deployed=deployed)

@@ -33,6 +33,7 @@ from zkdeployment.errors import NotFoundError, RefusedError, TreeError
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.intents.reading import intent_snapshots
+from zkdeployment.intents.revisions import change_refusals
 from zkdeployment.model.commits import Author
 from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.model.source_files import SourceFile
@@ -78,17 +79,30 @@ class Site:
         self.branch.push({"a.zk": TREE.format(greeting="hello")})
         self.commits: GitTreeCommits = self.branch.commits()
         self.records: dict[IntentSubject, IntentRecord] = {}
+        self.published: str | None = None
 
     def publish(self) -> None:
         """Record what a publication of the tip records."""
         reviewed = self.reviewed()
+        self.published = self.branch.tip()
         for subject, now in intent_snapshots(reviewed.documents, reviewed.linted.tree).items():
             before = self.records.get(subject)
             approved = now.content if now.is_approved else None if before is None else before.approved
             self.records[subject] = IntentRecord(now.intent, now.state, (), now.content, approved)
 
     def order(self, subject: tuple[str, ...] = SHOP, reason: str = "a reason") -> IntentOrder:
-        return IntentOrder(subject=subject, author=ANN, reason=reason, record=self.records.get(subject))
+        return IntentOrder(
+            subject=subject,
+            author=ANN,
+            reason=reason,
+            record=self.records.get(subject),
+            published=self.published,
+        )
+
+    def refusals(self) -> list[str]:
+        """Return why the syncer refuses the tip, by the life cycle."""
+        files = [SourceFile(name, text.encode()) for name, text in self.branch.files(str(self.published)).items()]
+        return [str(refusal) for refusal in change_refusals(files, self.reviewed())]
 
     def create(self, **fields: Any) -> None:
         create_intent(self.commits, self.order(), DeploymentIntentGroup(*SHOP, "plain", **fields))
@@ -157,6 +171,72 @@ def test_an_act_is_refused_while_an_earlier_one_is_not_published(site: Site) -> 
         change_state(site.commits, site.order(), IntentAct.INSTANTIATE)
     site.publish()
     site.act(IntentAct.INSTANTIATE)
+
+
+class TestAPushThatOvertookAnInstantiation:
+    """A group is instantiated, and before the syncer publishes that, its content changes."""
+
+    @pytest.fixture
+    def overtaken(self, site: Site) -> Site:
+        site.create(apps={"front": ("/p1/shop/front",)})
+        site.approve()
+        assert change_state(site.commits, site.order(), IntentAct.INSTANTIATE).made
+        site.branch.push({"a.zk": TREE.format(greeting="good day")})
+        assert "its content has changed since it was approved" in site.refusals()[0]
+        return site
+
+    def test_the_new_content_can_be_approved_and_instantiated(self, overtaken: Site) -> None:
+        with pytest.raises(RefusedError, match=r"is Created, approved by .*: its content has changed since"):
+            change_state(overtaken.commits, overtaken.order(), IntentAct.INSTANTIATE)
+        assert approve_intent(overtaken.commits, overtaken.order()).made
+        assert (overtaken.value()["data"]["state"], overtaken.refusals()) == ("Approved", [])
+        overtaken.publish()
+        overtaken.act(IntentAct.INSTANTIATE)
+
+    def test_the_instantiation_can_be_withdrawn(self, overtaken: Site) -> None:
+        assert change_state(overtaken.commits, overtaken.order(), IntentAct.TERMINATE).made
+        assert (overtaken.value()["data"]["state"], overtaken.refusals()) == ("Terminated", [])
+
+
+def test_an_act_on_a_tip_that_is_refused_for_another_reason_does_not_wait_for_its_publication(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    site.approve()
+    commit = change_state(site.commits, site.order(), IntentAct.INSTANTIATE).commit
+    order = replace(site.order(), refused=frozenset({commit}))
+    again = change_state(site.commits, order, IntentAct.INSTANTIATE)
+    assert (again.commit, again.changed) == (commit, False)
+    assert change_state(site.commits, order, IntentAct.TERMINATE).made
+    assert site.value()["data"]["state"] == "Terminated"
+    order = replace(order, refused=frozenset({str(site.branch.tip())}))
+    with pytest.raises(RefusedError, match="the syncer refuses the tip: approve or terminate the intent first"):
+        remove_intent(site.commits, order, is_terminating=False)
+
+
+def test_a_refused_update_in_place_can_be_approved_afterwards(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)}, update=UpdateRule.APPROVE)
+    site.approve()
+    site.act(IntentAct.INSTANTIATE)
+    site.branch.push({"a.zk": TREE.format(greeting="good day")})
+    assert site.refusals()
+    assert approve_intent(site.commits, site.order()).made
+    assert (site.value()["data"]["state"], site.refusals()) == ("Instantiated", [])
+
+
+def test_the_termination_of_a_group_whose_document_was_removed_brings_the_document_back(site: Site) -> None:
+    site.create(apps={"front": ("/p1/shop/front",)})
+    site.branch.push({"a.zk": DEPLOYED.format(greeting="hello")})
+    site.approve()
+    site.act(IntentAct.INSTANTIATE)
+    before = site.value()
+    site.branch.push({FILE: None})
+    assert "its services are deployed; terminate it first" in site.refusals()[0]
+    with pytest.raises(
+        NotFoundError, match="'zkdeployment intent terminate p1/store/v1/shop' brings the document"
+    ):
+        approve_intent(site.commits, site.order())
+    assert change_state(site.commits, site.order(), IntentAct.TERMINATE).made
+    assert site.value() == {**before, "data": {**before["data"], "state": "Terminated"}}
+    assert site.refusals() == []
 
 
 def test_what_is_not_approved_is_not_instantiated(site: Site) -> None:

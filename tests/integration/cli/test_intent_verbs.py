@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,12 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.ssh_signatures import verify_text
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
 from zkdeployment.documents.intents.values import parse_subject
-from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.errors import RefusedError, ZkdeploymentError
+from zkdeployment.fleet.branch.jobs import JobState, job_of
 from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
 from zkdeployment.model.publishing.request import SyncOptions
 
@@ -135,6 +138,22 @@ class Site:
         finally:
             ended.set()
             syncer.join()
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Have a syncer judge the next tip of the branch, which it refuses."""
+        last = self.branch.tip()
+
+        def judge() -> None:
+            while self.branch.tip() == last:
+                time.sleep(0.02)
+            with pytest.raises(RefusedError):
+                self.publish()
+
+        with ThreadPoolExecutor() as syncer:
+            judged = syncer.submit(judge)
+            yield
+            judged.result()
 
     def act(self, verb: str, subject: str = SHOP) -> None:
         done = self.run(verb, subject, "--reason", "a reason")
@@ -301,6 +320,28 @@ def test_a_wait_ends_with_a_timeout_that_names_what_it_waited_for(site: Site) ->
     assert done.returncode == 5
     assert "waiting for h2.example.com:/p1/shop/db.0 (its host is absent), h1.example.com:" in done.stderr
     assert site.run("instantiate", SHOP, "--timeout", "1").returncode == 2
+
+
+def test_acts_correct_a_tip_that_the_syncer_refuses_and_a_wait_prints_its_problems(site: Site) -> None:
+    site.act("approve")
+    commit = site.run("instantiate", SHOP, "--reason", "the shop opens").stdout.strip()
+    site.push("good day")
+    tip = site.branch.tip()
+    with pytest.raises(RefusedError):
+        site.publish()
+    refused = site.run("terminate", AMS, "--wait")
+    assert (refused.returncode, "nothing of it is deployed" in refused.stderr) == (3, True)
+    with site.refusing():
+        waited = site.run("apply", AMS, "--wait", "--timeout", "20")
+    assert waited.returncode == 3
+    assert f"the syncer refused {str(site.branch.tip())[:12]}:\n  {SHOP} is Approved" in waited.stderr
+    assert "(changed: /defaults, /p1/shop/front)" in waited.stderr
+    with Session(site.zookeeper) as session:
+        reader = ZooKeeperFleetReader(session)
+        job = job_of(commit, reader.history(), reader.refusals(), lambda name: name in {tip, site.branch.tip()})
+    assert (job.state, job.refused) == (JobState.FAILED, site.branch.tip())
+    site.act("approve")
+    site.act("instantiate")
 
 
 def test_the_content_of_an_instantiated_group_is_approved_in_the_change_itself(site: Site, tmp_path: Path) -> None:

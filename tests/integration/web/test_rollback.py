@@ -85,7 +85,8 @@ def test_the_job_of_a_commit_tells_what_became_of_it(
 
         wish = {"reason": "back", "revision": revisions[0]}
         commit = service.client.post("/api/v1/rollback", json=wish, auth=ann).json()["job"]
-        assert job(commit) == {"job": commit, "state": "pending", "sequence": None, "problems": []}
+        pending = {"job": commit, "state": "pending", "sequence": None, "problems": [], "refused": None}
+        assert job(commit) == pending
         now = service.client.post("/api/v1/rollback", json=wish | {"now": True, "timeout": 0.1}, auth=ann)
         assert (now.status_code, now.json()["job"]) == (200, commit)
         assert now.json()["obstacles"][0].startswith("no syncer published within 0.1 s")

@@ -93,6 +93,9 @@ class GitTreeCommits:
         except RefusedError:
             return self._resolve(name, self._tip())  # it may have been pushed a moment ago
 
+    def files(self, revision: Revision) -> Sequence[SourceFile]:
+        return self.source.files(revision)
+
     def contains(self, revision: Revision, commit: str) -> bool:
         if str(revision) == commit:
             return True

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import BusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, CommitOutcome
     from zkdeployment.model.logins.external import ExternalUser, OpenIdAttempt
     from zkdeployment.model.publishing.request import GuardOverrides
+    from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.commits import CommitOrder, TreeCommits
     from zkdeployment.ports.identity import IdentityProvider
@@ -80,6 +81,10 @@ class LimitedCommits:
     def revision(self, name: str) -> str:
         with self.questions.taken():
             return self.commits.revision(name)
+
+    def files(self, revision: Revision) -> Sequence[SourceFile]:
+        with self.questions.taken():
+            return self.commits.files(revision)
 
     def contains(self, revision: Revision, commit: str) -> bool:
         with self.questions.taken():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.acts.intents import IntentOrder, change_state
+from zkdeployment.acts.intents import change_state, intent_order
 from zkdeployment.cli.intent.reading import subject_argument
 from zkdeployment.cli.intent.waiting import intent_wait_options, report
 from zkdeployment.cli.shared.operator_options import current_user, reason_option
@@ -84,11 +84,6 @@ def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: W
 def _act(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, act: IntentAct) -> None:
     settings = configured_repository(click.get_current_context().params["config"])
     with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = IntentOrder(
-            subject=subject,
-            author=terminal_author(current_user()),
-            record=operator.intents.record(subject),
-            reason=reason,
-        )
+        order = intent_order(operator, subject, terminal_author(current_user()), reason)
         outcome = change_state(commits, order, act)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=act is not IntentAct.TERMINATE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent
+from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent, intent_order
 from zkdeployment.cli.intent.reading import subject_argument
 from zkdeployment.cli.intent.waiting import intent_wait_options, report
 from zkdeployment.cli.plan import short_lines
@@ -110,12 +110,7 @@ def command(
     settings = configured_repository(click.get_current_context().params["config"])
     sign = approval_key(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = IntentOrder(
-            subject=subject,
-            author=terminal_author(current_user()),
-            record=operator.intents.record(subject),
-            reason=reason,
-        )
+        order = intent_order(operator, subject, terminal_author(current_user()), reason)
         asks = not yes and sys.stdin is not None and sys.stdin.isatty()
         content = _confirmed(order, commits, operator) if asks else None
         outcome = approve_intent(commits, order, content=content, sign=sign)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment.acts.governance import ReleaseOrder, release_services
-from zkdeployment.acts.intents import IntentOrder, adopt_files, adopt_intent
+from zkdeployment.acts.intents import IntentOrder, adopt_files, adopt_intent, intent_order
 from zkdeployment.cli.intent.approve import approval_key, key_option
 from zkdeployment.cli.intent.reading import subject_argument
 from zkdeployment.cli.intent.waiting import intent_wait_options, report
@@ -75,14 +76,8 @@ def adopt(
     settings = configured_repository(click.get_current_context().params["config"])
     sign = approval_key(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = IntentOrder(
-            subject=subject,
-            author=terminal_author(current_user()),
-            record=operator.intents.record(subject),
-            reason=reason,
-            left=operator.intents.left(),
-            deployed=operator.fleet.targets(),
-        )
+        order = intent_order(operator, subject, terminal_author(current_user()), reason)
+        order = replace(order, deployed=operator.fleet.targets())
         outcome = adopt_intent(commits, order, sign=sign)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=True)
 

@@ -86,7 +86,8 @@ class PublicationWait:
                 return job.sequence
             if job.state is JobState.FAILED:
                 problems = "\n  ".join(job.problems)
-                raise RefusedError(f"the syncer refused {short(commit)}:\n  {problems}")
+                tip = "" if job.refused in {None, commit} else f"{short(job.refused)}, which contains "
+                raise RefusedError(f"the syncer refused {tip}{short(commit)}:\n  {problems}")
             obstacles = list(publication_obstacles(self._operator.fleet.snapshot(), commit))
             self.pause(f"the publication of {short(commit)}{''.join(f'; {line}' for line in obstacles)}")
 

@@ -19,17 +19,21 @@ class JobState(Enum):
 
     PENDING = "pending"  # the syncer has neither published nor refused it
     PROCESSED = "processed"  # a published revision is the commit, or descends from it
-    FAILED = "failed"  # the syncer refused it
+    FAILED = "failed"  # the syncer refused the commit, or a tip that contains the commit
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A commit, its state, the sequence of the first publication with it, and the problems of its refusal."""
+    """A commit, its state, the sequence of the first publication with it, and the problems of its refusal.
+
+    ``refused`` is the tip that was refused: the commit, or a revision that contains the commit.
+    """
 
     commit: str
     state: JobState
     sequence: int | None = None
     problems: tuple[str, ...] = ()
+    refused: Revision | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return the job as the API prints it."""
@@ -38,6 +42,7 @@ class Job:
             "state": self.state.value,
             "sequence": self.sequence,
             "problems": [*self.problems],
+            "refused": None if self.refused is None else str(self.refused),
         }
 
 
@@ -49,9 +54,9 @@ def job_of(
 ) -> Job:
     """Return the job of a commit.
 
-    ``records`` are the publications, newest first; ``contains`` returns whether a revision is the commit or
-    descends from it. A commit that was refused and published later is processed, and so is one that was published
-    before the branch was set back.
+    ``records`` are the publications, newest first, ``refusals`` the refused tips, oldest first. ``contains``
+    returns whether a revision is the commit or descends from it. A commit that was refused and published later is
+    processed, and so is one that was published before the branch was set back.
     """
     sequence = None
     for record in records:
@@ -61,7 +66,10 @@ def job_of(
             break  # the publications before the first one with the commit
     if sequence is not None:
         return Job(commit, JobState.PROCESSED, sequence)
-    refusal = next((refusal for refusal in refusals if refusal.revision == commit), None)
+    newest_first = tuple(refusals)[::-1]
+    itself = (refusal for refusal in newest_first if refusal.revision == commit)
+    containing = (refusal for refusal in newest_first if contains(refusal.revision))
+    refusal = next(itself, None) or next(containing, None)
     if refusal is None:
         return Job(commit, JobState.PENDING)
-    return Job(commit, JobState.FAILED, problems=refusal.problems)
+    return Job(commit, JobState.FAILED, problems=refusal.problems, refused=refusal.revision)

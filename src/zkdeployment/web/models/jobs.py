@@ -6,7 +6,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class CommitJob(BaseModel):
-    """A commit: whether it was published or refused, the sequence of its first publication, or the problems."""
+    """A commit: whether it was published or refused, the sequence of its first publication, or the problems.
+
+    ``refused`` is the tip that was refused, which is the commit or contains it.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -14,3 +17,4 @@ class CommitJob(BaseModel):
     state: Literal["pending", "processed", "failed"]
     sequence: int | None
     problems: list[str]
+    refused: str | None

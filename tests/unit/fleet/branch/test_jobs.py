@@ -19,13 +19,25 @@ def test_a_commit_is_processed_with_the_first_publication_that_contains_it(commi
 
 
 def test_a_commit_is_pending_until_it_is_published_or_refused():
-    assert job("r4", Refusal("r5", ("bad",), 1.0)) == Job("r4", JobState.PENDING)
+    assert job("r5", Refusal("r4", ("bad",), 1.0)) == Job("r5", JobState.PENDING)
     assert job_of("r1", [], [], lambda _: False).state is JobState.PENDING
 
 
 def test_a_refused_commit_failed_with_the_problems():
     failed = job("r4", Refusal("r4", ("a.zk:1:1: no",), 1.0))
-    assert failed.to_json() == {"job": "r4", "state": "failed", "sequence": None, "problems": ["a.zk:1:1: no"]}
+    assert failed.to_json() == {
+        "job": "r4",
+        "state": "failed",
+        "sequence": None,
+        "problems": ["a.zk:1:1: no"],
+        "refused": "r4",
+    }
+
+
+def test_a_commit_in_a_refused_tip_failed_with_the_problems_of_the_tip():
+    refusals = [Refusal(f"r{number}", (f"bad {number}",), 1.0) for number in (5, 6)]
+    assert job("r4", *refusals) == Job("r4", JobState.FAILED, problems=("bad 6",), refused="r6")
+    assert job("r5", *refusals) == Job("r5", JobState.FAILED, problems=("bad 5",), refused="r5")
 
 
 def test_a_commit_that_was_refused_and_published_later_is_processed():

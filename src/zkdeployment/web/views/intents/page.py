@@ -43,7 +43,7 @@ _SENTENCES = {
 _JOBS = {
     JobState.PENDING: "The syncer has not published it yet.",
     JobState.PROCESSED: "It is published.",
-    JobState.FAILED: "The syncer refused it, and nothing was published.",
+    JobState.FAILED: "The syncer refused it, or a later commit on top of it; nothing was published.",
 }
 
 
