@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from zkdeployment.tree.links import Lookup
 
 
+#: The most characters of the id, the name and the address of a host.
+LONGEST_NAME = 253
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedHost:
     """A known host, registered or absent.
@@ -91,9 +95,7 @@ def checked_hosts(registered: Iterable[Host], known: Iterable[KnownHost]) -> dic
     registered, known = tuple(registered), tuple(known)
     inventories = {host.identity.id: host for host in known}
     found = [
-        CheckedHost(
-            host.identity, host.address or host.identity.name, host.facts, _deployments(host), host.completed or 0
-        )
+        CheckedHost(host.identity, _address(host), host.facts, _deployments(host), host.completed or 0)
         for host in absent_hosts(known, registered)
     ]
     found += (_registered_host(host, inventories.get(host.identity.id)) for host in registered)
@@ -166,10 +168,15 @@ def _host_values(basis: CheckBasis) -> dict[str, object]:
     return {host_id: (host.identity, host.address, host.facts) for host_id, host in basis.hosts.items()}
 
 
+def _address(host: Host | KnownHost) -> str:
+    """Return the address of a host; its name if it reports none, or one that is too long."""
+    return host.address if host.address and len(host.address) <= LONGEST_NAME else host.identity.name
+
+
 def _registered_host(host: Host, last: KnownHost | None) -> CheckedHost:
     return CheckedHost(
         identity=host.identity,
-        address=host.address or host.identity.name,
+        address=_address(host),
         facts=host.facts,
         deployments=frozenset() if last is None else _deployments(last),
         completed=max(host.completed or 0, (host.sequence or 0) if host.version is not None else 0),

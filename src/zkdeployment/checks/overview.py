@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.instance import CheckState, is_kept
@@ -12,7 +12,7 @@ from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.tree import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zkdeployment.checks.instance import CheckDetails, CheckInstance, InstanceConfiguration
     from zkdeployment.checks.monitoring_system import CheckResult
@@ -207,13 +207,14 @@ class SystemBacklog:
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """All monitoring systems, by name."""
+    """All monitoring systems, by name, and why instances could not be written, by the beginning of their ids."""
 
     systems: tuple[SystemBacklog, ...] = ()
+    unwritten: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Value]:
         """Return the summary as ``checks summary -o json`` prints it."""
-        return {"monitoring": [system.to_json() for system in self.systems]}
+        return {"monitoring": [system.to_json() for system in self.systems], "unwritten": dict(self.unwritten)}
 
 
 def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:

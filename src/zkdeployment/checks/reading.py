@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.findings import check_findings, known_results
@@ -42,9 +43,12 @@ class SystemRecord:
 
 
 def check_reading(
-    instances: Mapping[str, CheckInstance], systems: Mapping[str, SystemRecord], now: float
+    instances: Mapping[str, CheckInstance],
+    systems: Mapping[str, SystemRecord],
+    now: float,
+    unwritten: Mapping[str, str] = MappingProxyType({}),
 ) -> CheckReading:
-    """Return the reading; ``systems`` are by name."""
+    """Return the reading; ``systems`` are by name, ``unwritten`` as in the summary."""
     reported = {name: system.results for name, system in systems.items()}
     last = {
         instance_id: result
@@ -53,7 +57,8 @@ def check_reading(
     }
     contacts = {name: system.contact for name, system in systems.items()}
     results = known_results(instances, last, contacts, now)
-    return CheckReading(instances, results, check_findings(instances, results), check_summary(instances, systems))
+    summary = replace(check_summary(instances, systems), unwritten=unwritten)
+    return CheckReading(instances, results, check_findings(instances, results), summary)
 
 
 def silent_systems(systems: Mapping[str, SystemRecord], now: float) -> frozenset[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.checks.basis import LONGEST_NAME, CheckedHost
 from zkdeployment.documents.checks.arguments import (
     HOST_PLACEHOLDERS,
     argument_parts,
@@ -16,16 +18,26 @@ from zkdeployment.documents.checks.arguments import (
     unknown_placeholder,
     with_values,
 )
+from zkdeployment.model.host import Facts, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from zkdeployment.checks.basis import CheckedHost
     from zkdeployment.checks.instance import AttributeValue
     from zkdeployment.documents.checks.arguments import ArgumentPart
     from zkdeployment.documents.checks.values import CheckConfiguration
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.tree import Properties, Value
+
+
+#: The most instances of a check for one deployment: one for each combination of the values of its attributes.
+MOST_COMBINATIONS = 1000
+
+#: The most bytes of the details of an instance.
+LARGEST_DETAILS = 16 << 10
+
+#: A host with the longest values that placeholders can have.
+_LONGEST_HOST = CheckedHost(Identity("i" * LONGEST_NAME, "n" * LONGEST_NAME), "a" * LONGEST_NAME, Facts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,7 @@ class ServiceCheck:
 
     ``properties`` are those that constraints or arguments name, with one value for each attribute. ``attributes``
     are the values that were chosen from lists. ``faults`` are the reasons for which the check cannot have details.
+    With ``is_overfull`` the check stands for all combinations, which are too many.
     """
 
     configuration: CheckConfiguration
@@ -43,6 +56,7 @@ class ServiceCheck:
     arguments: tuple[tuple[ArgumentPart, ...], ...] = ()
     thresholds: tuple[Mapping[str, Value], ...] = ()
     faults: tuple[str, ...] = ()
+    is_overfull: bool = False
 
     def arguments_for(self, host: CheckedHost, number: int) -> list[str]:
         """Return the arguments of the command for a deployment on a host; only for a check without faults."""
@@ -85,8 +99,30 @@ def service_checks(
     if not all(_matches(properties.get(name), text) for name, text in constraints.properties):
         return
     choices = [_choices(name, properties.get(name)) for name in constraints.attributes]
+    combinations = math.prod(map(len, choices))
+    if combinations > MOST_COMBINATIONS:
+        fault = (
+            f"the values of {', '.join(constraints.attributes)} have {combinations:,} combinations;"
+            f" expected at most {MOST_COMBINATIONS:,}: shorten the lists, or name fewer attributes"
+        )
+        yield ServiceCheck(configuration, assignment.path, faults=(fault,), is_overfull=True)
+        return
     for combination in itertools.product(*choices):
-        yield _service_check(configuration, assignment.path, properties, combination)
+        yield _within_size(_service_check(configuration, assignment.path, properties, combination))
+
+
+def _within_size(check: ServiceCheck) -> ServiceCheck:
+    """Return a check, with a fault if its details are too large for any host."""
+    if check.faults:
+        return check
+    size = len(json.dumps(check.details(_LONGEST_HOST, 0)))
+    if size <= LARGEST_DETAILS:
+        return check
+    fault = (
+        f"the details have up to {size:,} bytes; expected at most {LARGEST_DETAILS:,}: name smaller properties in"
+        " arguments and constraints"
+    )
+    return replace(check, faults=(fault,))
 
 
 @dataclass(frozen=True, slots=True)

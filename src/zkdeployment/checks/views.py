@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.checks.basis import CheckScope
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CheckError:
-    """A reason for which instances of a configuration have no details: the service, and how many there are."""
+    """A reason for which instances of a configuration are not made or changed: the service, and how many."""
 
     path: str
     message: str
@@ -30,11 +31,17 @@ class CheckError:
         return {"path": self.path, "message": self.message, "instances": self.instances}
 
 
-def check_errors(instances: Iterable[WantedInstance]) -> tuple[CheckError, ...]:
-    """Return the errors of wanted instances, by service."""
+def check_errors(
+    instances: Iterable[WantedInstance], unwritten: Mapping[str, str] = MappingProxyType({})
+) -> tuple[CheckError, ...]:
+    """Return the errors of wanted instances, by service.
+
+    ``unwritten`` are the reasons for which instances could not be written, by the beginning of their identifiers.
+    """
     counts: dict[tuple[str, str], int] = {}
     for wanted in instances:
-        for fault in wanted.faults:
+        reasons = {reason for beginning, reason in unwritten.items() if wanted.id.startswith(beginning)}
+        for fault in (*wanted.faults, *sorted(reasons)):
             key = (wanted.key.path, fault)
             counts[key] = counts.get(key, 0) + 1
     return tuple(CheckError(path, message, count) for (path, message), count in sorted(counts.items()))
@@ -79,12 +86,15 @@ def configurations_to_json(
 
 
 def check_to_json(
-    content: Mapping[str, Any], instances: Iterable[WantedInstance], states: Mapping[str, int]
+    content: Mapping[str, Any],
+    instances: Iterable[WantedInstance],
+    states: Mapping[str, int],
+    unwritten: Mapping[str, str],
 ) -> dict[str, Value]:
     """Return a configuration as ``checks show -o json`` prints it.
 
     ``content`` is its document, ``instances`` are the instances that it wants, and ``states`` has the number of
-    existing instances in each state.
+    existing instances in each state. ``unwritten``: see ``check_errors``.
     """
     found = tuple(instances)
     return {
@@ -92,7 +102,7 @@ def check_to_json(
         "document": dict(content),
         "wanted": len(found),
         "states": dict(states),
-        "errors": [error.to_json() for error in check_errors(found)],
+        "errors": [error.to_json() for error in check_errors(found, unwritten)],
     }
 
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     #: An instance before and after a change.
     ChangedInstance: TypeAlias = tuple[CheckInstance | None, CheckInstance | None]
 
+    #: Receives the reasons for which instances of a bucket were not written, by identifier.
+    ReasonsUnwritten: TypeAlias = Callable[[Mapping[str, str]], None]
+
 
 #: How many instances that wait for a monitoring system are read to know since when they wait.
 _SAMPLE = 100
@@ -50,19 +53,31 @@ class CheckInstances(Protocol):
     def find(self, instances: Collection[str]) -> Mapping[str, CheckInstance]:
         """Return those of the instances with these identifiers that exist."""
 
-    def scan(self) -> Iterator[CheckInstance]:
-        """Yield all instances, read in pipelined requests."""
+    def scan(self, *, skip_damaged: bool = False) -> Iterator[CheckInstance]:
+        """Yield all instances, read in pipelined requests.
+
+        Raises ``TreeError`` if a bucket is damaged, unless damaged ones are skipped.
+        """
 
     def bucket(self, number: int) -> Collection[CheckInstance]:
         """Return the instances of the bucket with a number, which is counted around the end."""
 
-    def change(self, instances: Collection[str], change: InstanceChange) -> Mapping[str, ChangedInstance]:
+    def change(
+        self, instances: Collection[str], change: InstanceChange, unwritten: ReasonsUnwritten | None = None
+    ) -> Mapping[str, ChangedInstance]:
         """Change instances, each together with its entries in the indexes, and return all of them.
 
-        Where another process was faster, the change is computed again. Raises what ``change`` raises, and
-        ``ConflictError`` if others change the same instances all the time. After ``UnreachableError`` it is not
-        known which instances were changed.
+        Where another process was faster, the change is computed again. Raises what ``change`` raises,
+        ``ConflictError`` if others change the same instances all the time, and ``TreeError`` if a bucket is
+        damaged or would become too large; with ``unwritten`` the instances of such a bucket are passed to it, and
+        are missing in what is returned. After ``UnreachableError`` it is not known which instances were changed.
         """
+
+    def record_unwritten(self, reasons: Mapping[str, str]) -> None:
+        """Record the reasons for which instances could not be written, by identifier, in place of earlier ones."""
+
+    def unwritten(self) -> Mapping[str, str]:
+        """Return the recorded reasons, by the beginning that identifiers of these instances have in common."""
 
     def flagged(self, system: str) -> Sequence[str]:
         """Return the instances of a monitoring system that have an update which it was not told about."""
@@ -154,7 +169,8 @@ class CheckAdapters:
         return CheckSummary(
             tuple(
                 self._backlog(name, callback, contacts.get(name)) for name, callback in sorted(callbacks.items())
-            )
+            ),
+            self.instances.unwritten(),
         )
 
     def _backlog(self, name: str, callback: str | None, contact: SystemContact | None) -> SystemBacklog:

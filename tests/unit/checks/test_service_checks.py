@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.checks.basis import CheckedHost
-from zkdeployment.checks.service_checks import service_checks
+from zkdeployment.checks.service_checks import LARGEST_DETAILS, MOST_COMBINATIONS, service_checks
 from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints, Predicate, Threshold
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Facts, Identity
@@ -114,3 +114,24 @@ def test_values_that_are_no_scalars_are_text():
     (found,) = service_checks(check("{attribute.x}", attributes=("x",)), FRONT, {"x": [{"a": 1}]})
     assert found.attributes == (("x", '{"a": 1}'),)
     assert found.details(HOST, 0)["arguments"] == ['{"a": 1}']
+
+
+def test_too_many_combinations_of_attributes_are_a_fault_of_the_whole_check():
+    many = {"a": list(range(10)), "b": list(range(10)), "c": list(range(10))}
+    configuration = check(attributes=("a", "b", "c"))
+    assert len(list(service_checks(configuration, FRONT, many))) == MOST_COMBINATIONS
+    (found,) = service_checks(configuration, FRONT, many | {"c": list(range(11))})
+    assert (found.attributes, found.is_overfull) == ((), True)
+    assert found.faults[0].startswith(
+        "the values of a, b, c have 1,100 combinations; expected at most 1,000: shorte"
+    )
+    assert len(list(service_checks(configuration, FRONT, many | {"c": []}))) == 0
+
+
+def test_details_that_are_too_large_for_some_host_are_a_fault():
+    configuration = check("{host.address}", "{property.text}")
+    (fits,) = service_checks(configuration, FRONT, {"text": "x" * (LARGEST_DETAILS // 2 - 1000)})
+    assert fits.faults == ()
+    (found,) = service_checks(configuration, FRONT, {"text": "x" * (LARGEST_DETAILS // 2)})
+    (fault,) = found.faults
+    assert fault.endswith("expected at most 16,384: name smaller properties in arguments and constraints")

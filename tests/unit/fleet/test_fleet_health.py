@@ -373,6 +373,11 @@ def systems(fetched, since, failed=0):
             Health.WARNING,
             "monitoring system nagios1 could not deploy or remove 1 check instance",
         ),
+        (
+            CheckSummary(unwritten={"0ab": "it is damaged", "0ac": "it is damaged", "0ad": "it is too large"}),
+            Health.WARNING,
+            "check instances cannot be written: it is damaged, it is too large",
+        ),
     ],
 )
 def test_a_monitoring_system_that_does_not_fetch_or_that_failed_is_a_problem(checks, health, line):

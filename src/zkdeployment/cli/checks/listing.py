@@ -56,7 +56,8 @@ def list_checks(connection: Servers, output: str) -> None:
 def show(connection: Servers, name: str, output: str) -> None:
     """Show a published check configuration, how many instances are in which state, and its errors.
 
-    An error is the reason for which instances have no details: these stay as they are, and new ones are not made.
+    An error is the reason for which instances have no details, or cannot be written: these stay as they are, and
+    new ones are not made.
     The exit code is 3 if no check NAME is published.
 
     \b
@@ -68,15 +69,16 @@ def show(connection: Servers, name: str, output: str) -> None:
         document = checks.document(name)
         wanted = instances_of(checks.sources.read().basis, name)
         states = state_counts(checks.select(InstanceFilter(check=name)))
+        unwritten = checks.instances.unwritten()
     if output != "table":
-        emit(check_to_json(document, wanted, states), output, schema="check")
+        emit(check_to_json(document, wanted, states, unwritten), output, schema="check")
         return
     echo_lines(yaml_text(dict(document)).rstrip("\n"))
     echo("")
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     echo(f"instances: {len(wanted)} wanted; {counts or 'none made yet'}")
-    for error in check_errors(wanted):
-        echo(f"error: {error.path}: {error.message} ({error.instances} without details)")
+    for error in check_errors(wanted, unwritten):
+        echo(f"error: {error.path}: {error.message} (instances: {error.instances})")
 
 
 def _cells(found: CheckConfiguration) -> tuple[Text | str, ...]:

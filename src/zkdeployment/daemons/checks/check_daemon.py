@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.checks.life_cycle import life_cycle_turn, prune
 from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
-from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
+from zkdeployment.errors import ConflictError, LockLostError, TreeError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,8 +106,10 @@ class CheckDaemon:
         """Run the job, the steps of the life cycle in their order, and the pokes."""
         snapshot = self._job.run()
         now = self._clock.now()
-        self._instances.change(self._instances.due(), lambda _, found: found and life_cycle_turn(found, now))
+        changes = self._job.changes
+        changes.change(self._instances.due(), lambda _, found: found and life_cycle_turn(found, now))
         self._prune(now)
+        changes.record()
         self._pokes.run(snapshot.callbacks)
 
     def _run(self) -> None:
@@ -116,12 +118,12 @@ class CheckDaemon:
 
     def _prune(self, now: float) -> None:
         """Prune the instances of one bucket, another one in each turn."""
-        old = {
-            instance.id: instance.system
-            for instance in self._instances.bucket(int(now // self._interval))
-            if _pruned(instance, now) != instance
-        }
-        changed = self._instances.change(old, lambda _, found: found and _pruned(found, now))
+        try:
+            held = self._instances.bucket(int(now // self._interval))
+        except TreeError:  # it is damaged, which each change of its instances records
+            return
+        old = {instance.id: instance.system for instance in held if _pruned(instance, now) != instance}
+        changed = self._job.changes.change(old, lambda _, found: found and _pruned(found, now))
         for instance, (before, after) in changed.items():
             if before is not None and after is None:
                 self._systems.forget_results(before.system or old[instance], [instance])

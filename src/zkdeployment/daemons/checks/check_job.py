@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.basis import changed_scope
@@ -10,6 +10,7 @@ from zkdeployment.checks.instance import CheckInstance, CheckState
 from zkdeployment.checks.life_cycle import with_last_versions
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
 from zkdeployment.checks.spawning import wanted_instances
+from zkdeployment.daemons.checks.isolated_changes import IsolatedChanges
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Deployment
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from zkdeployment.checks.spawning import WantedInstance
     from zkdeployment.ports.checks import ChangedInstance, CheckInstances, CheckSources
     from zkdeployment.ports.process import Clock
+
+
+#: Seconds until all instances are compared again, if some of them could not be written.
+_RETRY = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,10 @@ class CheckJob:
         self._sources = sources
         self._clock = clock
         self._computed: CheckSnapshot | None = None
+        self._compared_at = 0.0
         self._awaited: dict[str, _Awaited] = {}
+        #: Instances that cannot be written do not delay others.
+        self.changes = IsolatedChanges(instances)
         #: The hosts whose deployments are of interest: they have completed a publication that instances await.
         self._followed: frozenset[str] = frozenset()
 
@@ -65,11 +73,12 @@ class CheckJob:
     def forget(self) -> None:
         """Read and compare all instances in the next run: others, or a run that failed, may have changed them."""
         self._computed = None
+        self.changes.forget()
 
     def run(self) -> CheckSnapshot:
         """Compute the instances that changes of the sources concern; return the sources."""
         snapshot = self._sources.read(self._followed)
-        if self._computed is None:
+        if self._computed is None or (self.changes and self._clock.now() - self._compared_at >= _RETRY):
             self._compute_all(snapshot)
         elif snapshot is not self._computed:
             self._compute_changed(self._computed, snapshot)
@@ -83,13 +92,13 @@ class CheckJob:
 
     def _compute_all(self, snapshot: CheckSnapshot) -> None:
         """Compare all instances with the wanted ones, and write those that differ."""
-        self._awaited = {}
+        self._awaited, self._compared_at = {}, self._clock.now()
         wanted, former = _by_id(wanted_instances(snapshot.basis)), set()
         now, different = self._clock.now(), []
-        for instance in self._instances.scan():
+        for instance in self._instances.scan(skip_damaged=True):
             former.add(instance.id)
             self._note(instance.id, instance)
-            if _wanted(instance, wanted.get(instance.id), snapshot, now) != instance:
+            if _wanted(instance, _find(wanted, instance.id, instance), snapshot, now) != instance:
                 different.append(instance.id)
         missing = [found for found in wanted if found not in former and not wanted[found].faults]
         self._write([*different, *missing], wanted, snapshot)
@@ -99,6 +108,9 @@ class CheckJob:
         scope = changed_scope(before.basis, after.basis)
         if scope:
             former, wanted = (_by_id(wanted_instances(basis, scope)) for basis in (before.basis, after.basis))
+            if any(found.check.is_overfull for found in former.values()):  # which instances exist is not known
+                self._compute_all(after)
+                return
             self._write(sorted(former.keys() | wanted.keys()), wanted, after)
 
     def _compute_reported(self, snapshot: CheckSnapshot) -> None:
@@ -109,15 +121,15 @@ class CheckJob:
         def compute(_: str, instance: CheckInstance | None) -> CheckInstance | None:
             return instance if instance is None else _reported(instance, hosts, self._clock.now())
 
-        self._record("check-instances-computed", self._instances.change(reported, compute))
+        self._record("check-instances-computed", self.changes.change(reported, compute))
 
     def _write(
         self, instances: Collection[str], wanted: Mapping[str, WantedInstance], snapshot: CheckSnapshot
     ) -> None:
         def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
-            return _wanted(instance, wanted.get(instance_id), snapshot, self._clock.now())
+            return _wanted(instance, _find(wanted, instance_id, instance), snapshot, self._clock.now())
 
-        self._record("check-instances-changed", self._instances.change(instances, change))
+        self._record("check-instances-changed", self.changes.change(instances, change))
 
     def _record(self, event: str, changes: Mapping[str, ChangedInstance]) -> None:
         for instance_id, (_, after) in changes.items():
@@ -137,6 +149,21 @@ class CheckJob:
 
 def _by_id(instances: Iterable[WantedInstance]) -> dict[str, WantedInstance]:
     return {instance.id: instance for instance in instances}
+
+
+def _find(
+    wanted: Mapping[str, WantedInstance], instance_id: str, instance: CheckInstance | None
+) -> WantedInstance | None:
+    """Return the wanted instance that decides about an instance.
+
+    A check with too many combinations of attributes wants one instance without any, which has that fault: the
+    instances that exist stay as they are.
+    """
+    found = wanted.get(instance_id)
+    if found is not None or instance is None or not instance.key.attributes:
+        return found
+    whole = wanted.get(replace(instance.key, attributes=()).id)
+    return whole if whole is not None and whole.check.is_overfull else None
 
 
 def _wanted(

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.ages import age
 from zkdeployment.fleet.health import Health, HealthLimits
+from zkdeployment.model.listing import listing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from zkdeployment.checks.overview import CheckSummary
+
+#: How many reasons an alarm names.
+_NAMED = 2
 
 
 def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> Iterator[tuple[Health, str]]:
@@ -27,6 +31,9 @@ def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> I
         if system.failed:
             failed = _instances(system.failed)
             yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"
+    if checks.unwritten:
+        reasons = listing(sorted({*checks.unwritten.values()}), _NAMED)
+        yield Health.WARNING, f"check instances cannot be written: {reasons}"
 
 
 def _instances(found: Collection[str]) -> str:

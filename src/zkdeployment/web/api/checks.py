@@ -113,7 +113,9 @@ def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> R
     document: dict[str, Any] = dict(checks.document(name))
     wanted = instances_of(checks.sources.read().basis, name)
     states = state_counts(selected(adapters.feed.checks().instances.values(), InstanceFilter(check=name)))
-    return JSONResponse(with_schema("check", check_to_json(document, wanted, states)))
+    return JSONResponse(
+        with_schema("check", check_to_json(document, wanted, states, checks.instances.unwritten()))
+    )
 
 
 @router.put("/{name}", status_code=202, responses=UNCHANGED)

@@ -148,7 +148,11 @@ class SystemBacklogBody(Described):
 
 
 class CheckSummaryBody(Described):
-    """All monitoring systems, by name."""
+    """All monitoring systems, by name.
+
+    `unwritten` has the reasons for which instances could not be written, by the beginning of their identifiers.
+    """
 
     schema_: Annotated[Literal["zkdeployment/checks-summary/v1"], Field(alias="schema")]
     monitoring: list[SystemBacklogBody]
+    unwritten: dict[str, str]

@@ -46,9 +46,13 @@ class SystemRow:
 
 @dataclass(frozen=True, slots=True)
 class ChecksView:
-    """A page of the list of checks whose subject, host or detail contains ``text``."""
+    """A page of the list of checks whose subject, host or detail contains ``text``.
+
+    ``unwritten`` are the reasons for which check instances could not be written.
+    """
 
     systems: tuple[SystemRow, ...]
+    unwritten: tuple[str, ...]
     filters: tuple[CheckFilterLink, ...]
     findings: tuple[CheckFinding, ...]
     state: str
@@ -81,6 +85,7 @@ def checks_view(
             )
             for system in summary.systems
         ),
+        unwritten=tuple(sorted({*summary.unwritten.values()})),
         filters=tuple(
             CheckFilterLink(word, counts[word], _address("" if word == state else word, text), word == state)
             for word in FINDING_WORDS

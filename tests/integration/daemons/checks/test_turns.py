@@ -16,16 +16,21 @@ from structlog.testing import capture_logs
 from support.checked_fleet import CheckedFleet, PokedSystem, check_document, system_document
 from support.waiting import wait_until
 from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
 from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.transactions import Set
+from zkdeployment.adapters.zookeeper.client.transactions import Delete
 from zkdeployment.adapters.zookeeper.rollout.records import read_leader
-from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.instance import CheckState, InstanceKey
 from zkdeployment.checks.life_cycle import KEPT_VERSIONS
+from zkdeployment.checks.views import CheckError, check_errors, instances_of
 from zkdeployment.daemons.failpoints import VARIABLE
+from zkdeployment.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import pytest
 
     from zkdeployment.adapters.zookeeper.client.session import Session
 
@@ -90,6 +95,52 @@ def test_a_change_keeps_the_last_versions_of_an_instance(fleet: CheckedFleet):
     assert kept == list(range(52 - KEPT_VERSIONS, 52))
 
 
+def test_a_bucket_that_cannot_be_written_delays_no_other_and_is_recorded(fleet: CheckedFleet):
+    documents = system_document("nagios1") + check_document("tcp", "nagios1")
+    fleet.publish(documents, web=80)
+    fleet.report("web")
+    keys = {host: InstanceKey("tcp", "/shop/web", 0, host).id for host in fleet.hosts}
+    damaged = f"{paths.CHECK_INSTANCES}/{keys['h1'][:3]}"
+    fleet.session.ensure(damaged, b"nonsense")
+    instances = ZooKeeperCheckInstances(fleet.session)
+    with fleet.daemon() as daemon:
+        daemon.run_turn()
+        assert instances.find([keys["h2"]])[keys["h2"]].newest.state is CheckState.AWAITING_ROLLOUT
+        ((beginning, reason),) = instances.unwritten().items()
+        assert keys["h1"].startswith(beginning)
+        assert reason.startswith(f"{damaged} does not hold check instances: ")
+        (wanted,) = (
+            found
+            for found in instances_of(ZooKeeperCheckSources(fleet.session).read().basis, "tcp")
+            if found.id == keys["h1"]
+        )
+        assert check_errors([wanted], instances.unwritten()) == (CheckError("/shop/web", reason, 1),)
+        fleet.session.commit(Delete(damaged))
+        daemon.run_turn()
+        assert keys["h1"] not in instances.find([keys["h1"]])
+        fleet.clock.time += 300
+        daemon.run_turn()
+        assert instances.find([keys["h1"]])[keys["h1"]].newest.state is CheckState.AWAITING_ROLLOUT
+        assert instances.unwritten() == {}
+
+
+def test_instances_stay_as_they_are_while_their_attribute_has_too_many_values(fleet: CheckedFleet):
+    documents = system_document("nagios1") + check_document("tcp", "nagios1").replace(
+        "{package: web}", "{attribute: port}"
+    )
+    instances = ZooKeeperCheckInstances(fleet.session)
+    with fleet.daemon() as daemon:
+        seen = []
+        for ports in ([80, 81], [*range(1001)], [81, 82]):
+            fleet.publish(documents, web=ports)
+            fleet.report("web")
+            daemon.run_turn()
+            found = {(found.key.attributes[0][1], found.deleted) for found in instances.scan()}
+            seen.append(sorted(found))
+    assert seen[0] == seen[1] == [(80, False), (81, False)]
+    assert seen[2] == [(80, True), (81, False), (82, False)]
+
+
 def test_hosts_are_not_followed_in_a_fleet_without_checks(fleet: CheckedFleet):
     documents = system_document("nagios1") + check_document("tcp", "nagios1")
     fleet.publish(system_document("nagios1"), web=80)
@@ -129,20 +180,20 @@ def buckets(fleet: CheckedFleet) -> list[str]:
     return [f"{paths.CHECK_INSTANCES}/{name}" for name in fleet.session.children(paths.CHECK_INSTANCES) or ()]
 
 
-def test_a_turn_that_fails_is_reported_once_and_tried_again_after_growing_pauses(fleet: CheckedFleet):
+def test_a_turn_that_fails_is_reported_once_and_tried_again_after_growing_pauses(
+    fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch
+):
+    def failing(_: ZooKeeperCheckInstances) -> list[str]:
+        raise TreeError("the index is damaged")
+
     fleet.publish(system_document("nagios1") + check_document("tcp", "nagios1"), web=80)
     fleet.report("web")
     with fleet.daemon() as daemon:
         assert daemon.run_cycle() > 0
-        (bucket, *_) = buckets(fleet)
-        node = fleet.session.get(bucket)
-        assert node is not None
-        fleet.session.commit(Set(bucket, b"garbage"))
-        with capture_logs() as log:
-            daemon._job.forget()
+        with capture_logs() as log, monkeypatch.context() as patched:
+            patched.setattr(ZooKeeperCheckInstances, "due", failing)
             assert [daemon.run_cycle() for _ in range(3)] == [2.0, 4.0, 8.0]
         assert [line["event"] for line in log if line["log_level"] == "error"] == ["checks-failed"]
-        fleet.session.commit(Set(bucket, node.data))
         assert daemon.run_cycle() == 20.0
         assert fleet.states() == {"h1": ["awaiting_rollout"], "h2": ["awaiting_rollout"]}
 

@@ -7,24 +7,27 @@ are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID``, ``syste
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.checks.buckets import (
     bucket_name,
+    bucket_of,
     by_bucket,
     decode_instances,
     encode_instances,
 )
 from zkdeployment.adapters.zookeeper.checks.last_changes import encode_changes
+from zkdeployment.adapters.zookeeper.checks.unwritten import read_unwritten, record_unwritten
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
 from zkdeployment.checks.changes import state_changes
 from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.overview import is_failed
 from zkdeployment.checks.requests import is_open
-from zkdeployment.errors import ConflictError, LockLostError
+from zkdeployment.errors import ConflictError, LockLostError, TreeError, error_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.checks.instance import CheckInstance
-    from zkdeployment.ports.checks import ChangedInstance, InstanceChange
+    from zkdeployment.ports.checks import ChangedInstance, InstanceChange, ReasonsUnwritten
 
 _DIRECTORIES = (paths.CHECK_INSTANCES, paths.CHECKS_CHANGED)
 
@@ -74,12 +77,13 @@ class ZooKeeperCheckInstances:
             found |= {instance: held[instance] for instance in wanted if instance in held}
         return found
 
-    def scan(self) -> Iterator[CheckInstance]:
+    def scan(self, *, skip_damaged: bool = False) -> Iterator[CheckInstance]:
         names = iter(self._session.children(paths.CHECK_INSTANCES) or ())
         while some := [*islice(names, _WINDOW)]:
             nodes = self._session.get_many(_path(bucket) for bucket in some)
             for bucket, node in zip(some, nodes, strict=True):
-                yield from decode_instances(_path(bucket), node).values()
+                with contextlib.suppress(*[TreeError] if skip_damaged else []):
+                    yield from decode_instances(_path(bucket), node).values()
 
     def bucket(self, number: int) -> Collection[CheckInstance]:
         path = _path(bucket_name(number))
@@ -97,27 +101,45 @@ class ZooKeeperCheckInstances:
     def due(self) -> Sequence[str]:
         return self._session.children(paths.CHECKS_DUE) or ()
 
-    def change(self, instances: Collection[str], change: InstanceChange) -> Mapping[str, ChangedInstance]:
+    def change(
+        self, instances: Collection[str], change: InstanceChange, unwritten: ReasonsUnwritten | None = None
+    ) -> Mapping[str, ChangedInstance]:
         wanted = by_bucket(instances)
         waiting = deque((bucket, 1) for bucket in sorted(wanted))
         outcome: dict[str, ChangedInstance] = {}
         while waiting:
             batch = [waiting.popleft() for _ in range(min(_WINDOW, len(waiting)))]
             nodes = self._session.get_many(_path(bucket) for bucket, _ in batch)
-            sent = [
-                (bucket, attempt, *self._send(bucket, node, wanted[bucket], change, verify=attempt >= _VERIFYING))
-                for (bucket, attempt), node in zip(batch, nodes, strict=True)
-            ]
+            sent = []
+            for (bucket, attempt), node in zip(batch, nodes, strict=True):
+                with _isolated(wanted[bucket], unwritten):
+                    verify = attempt >= _VERIFYING
+                    sent.append(
+                        (bucket, attempt, *self._send(bucket, node, wanted[bucket], change, verify=verify))
+                    )
             for bucket, attempt, changed, finish in sent:
-                try:
-                    finish()
-                except TransactionError as error:
-                    if attempt == _ATTEMPTS:
-                        raise ConflictError(f"{_path(bucket)} is changed all the time: {error}") from error
-                    waiting.append((bucket, attempt + 1))
-                else:
-                    outcome |= changed
+                with _isolated(wanted[bucket], unwritten):
+                    if self._is_written(bucket, attempt, finish):
+                        outcome |= changed
+                    else:
+                        waiting.append((bucket, attempt + 1))
         return outcome
+
+    def record_unwritten(self, reasons: Mapping[str, str]) -> None:
+        record_unwritten(self._session, {bucket_of(instance): reason for instance, reason in reasons.items()})
+
+    def unwritten(self) -> Mapping[str, str]:
+        return read_unwritten(self._session)
+
+    def _is_written(self, bucket: str, attempt: int, finish: Callable[[], None]) -> bool:
+        """Wait for a transaction; return whether it was executed, or is to be computed again."""
+        try:
+            finish()
+        except TransactionError as error:
+            if attempt == _ATTEMPTS:
+                raise ConflictError(f"{_path(bucket)} is changed all the time: {error}") from error
+            return False
+        return True
 
     def _send(
         self, bucket: str, node: Node | None, wanted: Sequence[str], change: InstanceChange, *, verify: bool
@@ -184,6 +206,17 @@ class ZooKeeperCheckInstances:
             self._reach("after:check")
 
         return finish
+
+
+@contextlib.contextmanager
+def _isolated(instances: Collection[str], unwritten: ReasonsUnwritten | None) -> Iterator[None]:
+    """Pass the reason for which a bucket with these instances is not written to ``unwritten``, if it is given."""
+    try:
+        yield
+    except (TreeError, ConflictError) as error:
+        if unwritten is None:
+            raise
+        unwritten(dict.fromkeys(instances, error_message(error)))
 
 
 def _replacing(path: str, node: Node | None, instances: Mapping[str, CheckInstance]) -> Operation:

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from zkdeployment.adapters.shared_calls import SharedCall
 from zkdeployment.adapters.zookeeper.checks.buckets import decode_instances
 from zkdeployment.adapters.zookeeper.checks.systems import callback_in, results_in
+from zkdeployment.adapters.zookeeper.checks.unwritten import unwritten_in
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
@@ -21,6 +22,8 @@ from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
 from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import listed_part
 from zkdeployment.checks.reading import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.errors import TreeError
+from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,7 +81,7 @@ class CheckReadings:
         self._systems = {unquote(name): self._record(f"{paths.CHECK_SYSTEMS}/{name}") for name in names}
         self._silent = silent_systems(self._systems, now)
         self._decoded.forget()
-        return check_reading(instances, self._systems, now)
+        return check_reading(instances, self._systems, now, unwritten_in(self._nodes.node(paths.CHECKS_UNWRITTEN)))
 
     def _record(self, path: str) -> SystemRecord:
         """Return what is recorded of the monitoring system whose node has this path."""
@@ -100,6 +103,7 @@ class CheckReadings:
         """Yield everything that is followed: all instances, and the records of all monitoring systems."""
         yield Read(paths.CHECK_INSTANCES, children=True)
         yield Read(paths.CHECK_SYSTEMS, children=True)
+        yield Read(paths.CHECKS_UNWRITTEN)
         yield from map(Read, self._buckets(paths.CHECK_INSTANCES))
         for name in self._nodes.children(paths.CHECK_SYSTEMS):
             path = f"{paths.CHECK_SYSTEMS}/{name}"
@@ -108,4 +112,10 @@ class CheckReadings:
 
 
 def _listed_parts(path: str, node: Node) -> Mapping[str, CheckInstance]:
-    return {instance_id: listed_part(found) for instance_id, found in decode_instances(path, node).items()}
+    """Return the instances of a bucket; a damaged one is logged and reads as empty."""
+    try:
+        instances = decode_instances(path, node)
+    except TreeError as error:
+        get_logger().warning("check-instances-damaged", path=path, reason=str(error))
+        return {}
+    return {instance_id: listed_part(found) for instance_id, found in instances.items()}

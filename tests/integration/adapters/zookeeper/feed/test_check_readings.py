@@ -19,7 +19,6 @@ from zkdeployment.checks.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
 from zkdeployment.checks.overview import listed_part
-from zkdeployment.errors import TreeError
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
@@ -159,11 +158,11 @@ def test_after_a_lost_session_everything_is_read_but_not_decoded_again(checks: C
     assert decoded == [f"{paths.CHECK_INSTANCES}/{checks.ids[0][:3]}"]
 
 
-def test_a_damaged_bucket_is_reported_until_it_is_repaired(checks: Checks, zookeeper: str):
+def test_a_damaged_bucket_hides_no_other_and_its_recorded_reason_is_shown(checks: Checks, zookeeper: str):
     bucket = f"{paths.CHECK_INSTANCES}/{checks.ids[0][:3]}"
+    others = {found for found in checks.ids if not bucket.endswith(found[:3])}
     with connected(zookeeper) as client:
         client.set(bucket, b"{")
-        with pytest.raises(TreeError, match=f"{bucket} does not hold check instances"):
-            checks.read()
-        client.delete(bucket)
-        wait_until(lambda: checks.ids[0] not in checks.read().instances, "the reading without the bucket")
+        client.create(paths.CHECKS_UNWRITTEN, b'{"006": "it is damaged", "007": 1}')
+        wait_until(lambda: checks.read().instances.keys() == others, "the reading without the bucket")
+    assert checks.read().summary.unwritten == {"006": "it is damaged"}
