@@ -221,8 +221,10 @@ def test_no_request_acts_outside_of_the_paths_of_an_operator(stage: Stage):
         each for each in sent if "this user may act only at and below /p1 (and stop the fleet)" not in each[2]
     ] == []
     assert (stage.branch.tip(), stage.acts()) == (tip, [])
+    # Without limits, one request to each operation is accepted or refused for another reason.
     ann = stage.service.add_user(Role.OPERATOR, "ann")
-    assert [case for case in refused if stage.send(case, ann)[0] in {400, 401, 403}] == []
+    one_each = {(case.method, case.template): case for case in reversed(refused)}
+    assert [case for case in one_each.values() if stage.send(case, ann)[0] in {400, 401, 403}] == []
 
 
 def test_an_operator_acts_at_and_below_its_paths(stage: Stage):
