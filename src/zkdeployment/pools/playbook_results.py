@@ -34,7 +34,8 @@ def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Mechan
     """Return the nodes after the playbook that provisions them.
 
     The results are about the nodes in their order. A result needs a valid ``ipaddr``; without ``hostname`` the
-    address is the name. A node without a result was not provisioned, and one whose result has a template neither.
+    address is the name for the time being. A node without a result was not provisioned, and one whose result has a
+    template neither.
     """
     results, problems = _results(output)
     kept: list[PoolNode] = []

@@ -1,7 +1,11 @@
-"""The log of requests: one line for each, without the query and without any header."""
+"""The log of requests: one line for each, without the query and without any header of the request.
+
+Each response has the header ``X-Request-Id``, whose value is in the log, too.
+"""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from zkdeployment.log import get_logger
@@ -22,7 +26,8 @@ class AccessLog:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on one request and log it."""
-        response = ObservedResponse(send)
+        request_id = str(uuid.uuid4())
+        response = ObservedResponse(send, {"X-Request-Id": request_id})
         try:
             await self._application(scope, receive, response.send)
         except Exception:
@@ -34,6 +39,7 @@ class AccessLog:
             user = scope.get("state", {}).get("user")
             log(
                 "request-answered",
+                id=request_id,
                 method=scope["method"],
                 path=scope["path"],
                 status=response.status,

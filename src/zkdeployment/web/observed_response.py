@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from starlette.datastructures import MutableHeaders
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import Message, Send
 
 
 class ObservedResponse:
-    """Passes the messages of a response on; ``status`` is 0 until the response begins."""
+    """Passes the messages of a response on, with more ``headers``; ``status`` is 0 until the response begins."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
         self._send = send
+        self._headers = headers or {}
         self._begun = time.monotonic()
         self.status = 0
 
@@ -26,4 +31,5 @@ class ObservedResponse:
         """Pass a message of the response on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            MutableHeaders(scope=message).update(self._headers)
         await self._send(message)

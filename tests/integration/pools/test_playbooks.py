@@ -186,12 +186,16 @@ def test_a_playbook_that_does_not_exist_is_an_error(tmp_path):
         AnsiblePlaybooks().run(mechanism, mechanism.provision, {}, [])
 
 
-@pytest.mark.parametrize("template", ["{{ unknown }}", "{{ 'x'", "{{ ''.__class__.__mro__ }}", "{{ 1 / 0 }}"])
+@pytest.mark.parametrize("template", ["{{ unknown.name }}", "{{ 'x'", "{{ ''.__class__.__mro__ }}", "{{ 1 / 0 }}"])
 def test_a_template_that_is_wrong_or_leaves_its_sandbox_is_an_error(template):
     with pytest.raises(ProgramError, match="cannot render the template"):
         rendered({"a": [template]}, {})
 
 
 def test_only_texts_are_templates():
-    value = {"a": ["{{ n }}", 1, None, True, {"b": "{{ n + 1 }}\n"}]}
-    assert rendered(value, {"n": 1}) == {"a": ["1", 1, None, True, {"b": "2\n"}]}
+    value = {"a": ["{{ n }}", 1, None, True, {"b": "{{ n + 1 }}"}]}
+    assert rendered(value, {"n": 1}) == {"a": ["1", 1, None, True, {"b": "2"}]}
+
+
+def test_unknown_variables_and_final_line_ends_of_templates_are_dropped_as_in_duffy():
+    assert rendered("{{ unknown }}-{{ name | default('x') }}\n", {}) == "-x"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,17 @@ def ci(service: RunningService) -> Client:
 @pytest.fixture
 def admin(service: RunningService, ci: Client) -> Client:  # noqa: ARG001  the ids of users are known
     return Client(service, "boss", Role.ADMIN)
+
+
+def test_each_response_has_an_id_of_its_own_and_a_retired_tenant_gets_no_session(
+    ci: Client, admin: Client, service: RunningService
+):
+    identities = [ci.call("GET", path).headers["X-Request-Id"] for path in ("/pools", "/pools", "/nowhere")]
+    assert len({uuid.UUID(identity) for identity in identities}) == 3
+    add_tenant(service.adapters.users, "old", Role.TENANT)
+    assert admin.status("PUT", "/tenants/3", {"active": False}) == 200
+    refused = admin.request(("web", 1), tenant_id=3)
+    assert (refused.status_code, refused.json()["detail"]) == (422, "tenant 'old' isn't active")
 
 
 def test_pools_with_a_level_are_listed_and_shown(ci: Client, store: PoolStore):

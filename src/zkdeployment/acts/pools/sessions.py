@@ -160,7 +160,7 @@ def _unfit(tenant: User, specs: tuple[NodesSpec, ...]) -> RequestRefusal | None:
 
 
 def _tenant_retired(tenant: User) -> RequestRefusal:
-    return RequestRefusal(RequestProblem.RETIRED, f"the tenant {tenant} is retired; it gets no sessions")
+    return RequestRefusal(RequestProblem.RETIRED, f"tenant '{tenant}' isn't active")
 
 
 def _retire(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:

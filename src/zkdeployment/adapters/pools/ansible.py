@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 import psutil
 import yaml
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from zkdeployment.adapters import process
@@ -226,14 +226,17 @@ def _namespace() -> str:
 
 
 def rendered(value: Any, values: Mapping[str, Any]) -> Any:
-    """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for an invalid one."""
+    """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for an invalid one.
+
+    As in Duffy, a variable that does not exist is empty, and a line end at the end of a template is dropped.
+    """
     if isinstance(value, Mapping):
         return {key: rendered(item, values) for key, item in value.items()}
     if isinstance(value, list):
         return [rendered(item, values) for item in value]
     if not isinstance(value, str):
         return value
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = SandboxedEnvironment()
     try:
         return environment.from_string(value).render(values)
     except (TemplateError, TypeError, ValueError, ArithmeticError) as error:

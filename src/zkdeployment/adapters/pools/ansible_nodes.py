@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.adapters.pools.reverse_lookup import reverse_names
 from zkdeployment.documents.pools.values import AnsibleMechanism
 from zkdeployment.errors import ProgramError
 from zkdeployment.pools.node import end_of_deprovisioning
 from zkdeployment.pools.playbook_results import MechanismOutcome, deprovisioned, provisioned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.documents.pools.values import NodePool
     from zkdeployment.pools.node import PoolNode
@@ -19,9 +21,19 @@ if TYPE_CHECKING:
 
 
 class AnsibleNodes:
-    """Makes and removes nodes by playbooks (a ``PoolMechanism``)."""
+    """Makes and removes nodes by playbooks (a ``PoolMechanism``).
 
-    def __init__(self, playbooks: PlaybookRunner, keys: TenantKeys, clock: Clock) -> None:
+    ``names`` returns the host names of addresses, of those that have one.
+    """
+
+    def __init__(
+        self,
+        playbooks: PlaybookRunner,
+        keys: TenantKeys,
+        clock: Clock,
+        names: Callable[[Collection[str]], Mapping[str, str]] = reverse_names,
+    ) -> None:
+        self._names = names
         self._playbooks = playbooks
         self._keys = keys
         self._clock = clock
@@ -35,7 +47,21 @@ class AnsibleNodes:
         mechanism = _mechanism(pool)
         given = [_given(node) for node in nodes]
         output = self._playbooks.run(mechanism, mechanism.provision, pool.values, given)
-        return provisioned(nodes, output, self._clock.now())
+        return self._named(provisioned(nodes, output, self._clock.now()))
+
+    def _named(self, outcome: MechanismOutcome) -> MechanismOutcome:
+        """Return an outcome in which nodes without a name from their playbook have the name of their address."""
+        nameless = {
+            node.id for node in outcome.nodes if "ipaddr" in _result(node) and not _result(node).get("hostname")
+        }
+        names = (
+            self._names({node.ipaddr or "" for node in outcome.nodes if node.id in nameless}) if nameless else {}
+        )
+        named = (
+            replace(node, hostname=names.get(node.ipaddr or "", node.ipaddr)) if node.id in nameless else node
+            for node in outcome.nodes
+        )
+        return replace(outcome, nodes=tuple(named))
 
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         mechanism = _mechanism(pool)
@@ -57,6 +83,12 @@ def _mechanism(pool: NodePool) -> AnsibleMechanism:
     if not isinstance(pool.mechanism, AnsibleMechanism):
         raise ProgramError(f"the pool {pool.name} has another mechanism now; expected ansible")
     return pool.mechanism
+
+
+def _result(node: PoolNode) -> Mapping[str, Any]:
+    """Return what the playbook returned for a node; an empty mapping for one that it did not provision."""
+    result: Mapping[str, Any] = node.data.get("provision", {})
+    return result
 
 
 def _given(node: PoolNode) -> dict[str, Any]:

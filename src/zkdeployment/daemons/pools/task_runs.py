@@ -75,14 +75,16 @@ class TaskRuns:
         if key is None:
             log.error("session-undone", reason="the tenant has no SSH key")
         else:
-            failures = in_parallel(task.nodes, lambda node: self._of(task, node).write_key(node, key))
+            refused = in_parallel(task.nodes, lambda node: self._of(task, node).write_key(node, key))
+            failures = {number: f"contextualizing node failed: {reason}" for number, reason in refused.items()}
             if not failures:
                 log.info("session-begun")
                 return lambda read: session_begun(task, read, self._clock.now())
             good = [node for node in task.nodes if node.id not in failures]
             left = in_parallel(good, lambda node: self._of(task, node).remove_key(node))
             failures |= {
-                number: f"the tenant's key cannot be removed: {reason}" for number, reason in left.items()
+                number: f"decontextualizing node failed: the tenant's key cannot be removed: {reason}"
+                for number, reason in left.items()
             }
             log.error("session-undone", failures=failures)
         return lambda read: session_undone(task, failures, read, self._clock.now())

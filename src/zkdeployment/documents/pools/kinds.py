@@ -62,17 +62,26 @@ _COUNT = {
 }
 _VALUES = {"type": "object", "additionalProperties": _any_value(), "description": "a mapping of names to values"}
 
+
+def _or_null(form: dict[str, Any]) -> dict[str, Any]:
+    """Return a form that null has, too: a key whose value is null counts as missing, as in Duffy."""
+    if "nameKind" in form:
+        return {"anyOf": [form, {"type": "null"}], "description": form["description"]}
+    choices = {"enum": [*form["enum"], None]} if "enum" in form else {}
+    return {**form, **choices, "type": [form.get("type", "string"), "null"]}
+
+
 _PLAYBOOK = mapping_form(
-    {}, {"playbook": NAME | {"description": "the file of a playbook"}, "extra-vars": _VALUES}
+    {}, {"playbook": NAME | {"description": "the file of a playbook"}, "extra-vars": _or_null(_VALUES)}
 ) | {"description": "a mapping with playbook and extra-vars"}
 
 _ANSIBLE = mapping_form(
     {},
     {
-        "topdir": NAME | {"description": "a directory"},
-        "extra-vars": _VALUES,
-        "provision": _PLAYBOOK,
-        "deprovision": _PLAYBOOK,
+        "topdir": _or_null(NAME | {"description": "a directory"}),
+        "extra-vars": _or_null(_VALUES),
+        "provision": _or_null(_PLAYBOOK),
+        "deprovision": _or_null(_PLAYBOOK),
     },
 ) | {"description": "a mapping with topdir, provision, deprovision and extra-vars"}
 
@@ -85,9 +94,9 @@ _ROLE = mapping_form({}, {"idle": _ROLE_NAME, "leased": _ROLE_NAME}) | {
 _MECHANISM = mapping_form(
     {},
     {
-        "type": {"enum": ["ansible", "role"], "description": "one of: ansible, role"},
-        "ansible": _ANSIBLE,
-        "role": _ROLE,
+        "type": _or_null({"enum": ["ansible", "role"], "description": "one of: ansible, role"}),
+        "ansible": _or_null(_ANSIBLE),
+        "role": _or_null(_ROLE),
     },
 ) | {"description": "a mapping with type, and ansible or role"}
 
@@ -97,19 +106,20 @@ _POOL = {
     "description": "a mapping with extends, mechanism, fill-level, reuse-nodes and run-parallel",
     "properties": {
         "extends": {
-            "anyOf": [NAME, {"type": "array", "items": NAME}],
+            "anyOf": [NAME, {"type": "array", "items": NAME}, {"type": "null"}],
             "description": "the name of a pool, or a list of names",
         },
-        "mechanism": _MECHANISM,
-        "fill-level": _COUNT,
+        "mechanism": _or_null(_MECHANISM),
+        "fill-level": _or_null(_COUNT),
         "reuse-nodes": {
             "anyOf": [
                 {"const": False, "type": "boolean"},
                 {"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
+                {"type": "null"},
             ],
             "description": "false, or a mapping of names to text or whole numbers",
         },
-        "run-parallel": {"type": "boolean", "description": "true or false"},
+        "run-parallel": _or_null({"type": "boolean", "description": "true or false"}),
     },
 }
 
@@ -120,8 +130,15 @@ _POOLS = {
     "description": "a mapping of names to pools",
 }
 
+#: ``retries`` is a key of Duffy without an effect here.
 _DEFAULTS = mapping_form(
-    {}, {"session-lifetime": _DURATION, "session-lifetime-max": _DURATION, "node-quota": _COUNT}
+    {},
+    {
+        "session-lifetime": _DURATION,
+        "session-lifetime-max": _DURATION,
+        "node-quota": _COUNT,
+        "retries": _or_null(_VALUES),
+    },
 )
 
 FORM = mapping_form(
@@ -130,7 +147,8 @@ FORM = mapping_form(
             {"name": {"const": "pools", "description": "pools: there is one such document"}}, {}
         ),
         "data": mapping_form(
-            {"nodepools": mapping_form({"concrete": _POOLS}, {"abstract": _POOLS})}, {"defaults": _DEFAULTS}
+            {"nodepools": mapping_form({"concrete": _POOLS}, {"abstract": _or_null(_POOLS)})},
+            {"defaults": _or_null(_DEFAULTS)},
         ),
     },
     {"schema": {}},
@@ -162,13 +180,13 @@ _COMPLETE_MECHANISMS: Mapping[str, dict[str, Any]] = {
 
 def _all_pools(value: Any) -> dict[str, Mapping[str, Any]]:
     pools = value["data"]["nodepools"]
-    return {**pools.get("abstract", {}), **pools["concrete"]}
+    return {**(pools.get("abstract") or {}), **pools["concrete"]}
 
 
 def _faults(value: Any) -> Iterator[Fault]:
     """Return the faults of pools that appear only after pools were merged with those that they extend."""
     nodepools = value["data"]["nodepools"]
-    for name in nodepools["concrete"].keys() & nodepools.get("abstract", {}).keys():
+    for name in nodepools["concrete"].keys() & (nodepools.get("abstract") or {}).keys():
         yield (
             ("data", "nodepools", "concrete", name),
             f"there is an abstract pool {name!r}, too; rename one of them",
@@ -183,7 +201,7 @@ def _faults(value: Any) -> Iterator[Fault]:
             continue
         for message in _merged_faults(merged):
             yield way, message
-    defaults = value["data"].get("defaults", {})
+    defaults = value["data"].get("defaults") or {}
     for key in ("session-lifetime", "session-lifetime-max"):
         if key in defaults and not 0 < _seconds(defaults[key]) <= LONGEST_DURATION:
             yield ("data", "defaults", key), f"expected at most 100 years, found {defaults[key]}"
@@ -211,7 +229,7 @@ def _parse(value: Any) -> PoolConfiguration:
     pools, names = _all_pools(value), value["data"]["nodepools"]["concrete"]
     return PoolConfiguration(
         {name: described_pool(name, merged_pool(name, pools)) for name in names},
-        _limits(value["data"].get("defaults", {})),
+        _limits(value["data"].get("defaults") or {}),
     )
 
 

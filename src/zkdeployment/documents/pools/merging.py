@@ -9,6 +9,10 @@ from typing import Any, TypeAlias
 PoolValues: TypeAlias = "Mapping[str, Any]"
 
 
+#: The keys of a pool whose value may be null.
+_NULLABLE = frozenset({"extends", "mechanism", "fill-level", "reuse-nodes", "run-parallel"})
+
+
 class ExtensionError(Exception):
     """A pool extends one that does not exist, or itself."""
 
@@ -20,8 +24,24 @@ def extended_names(values: PoolValues) -> tuple[str, ...]:
 
 
 def merged_pool(name: str, pools: Mapping[str, PoolValues]) -> dict[str, Any]:
-    """Return the values of a pool, merged with those that it extends; raises ``ExtensionError``."""
-    return _merged(name, pools, (), {})
+    """Return the values of a pool, merged with those that it extends; raises ``ExtensionError``.
+
+    A key with a meaning whose value is null counts as missing; it also removes what the pool would inherit.
+    """
+    merged = _merged(name, pools, (), {})
+    values = {key: value for key, value in merged.items() if value is not None or key not in _NULLABLE}
+    if isinstance(values.get("mechanism"), Mapping):
+        values["mechanism"] = _without_nulls(values["mechanism"])
+    return values
+
+
+def _without_nulls(mechanism: PoolValues) -> dict[str, Any]:
+    """Return a mechanism, or a part of it, without keys whose value is null; variables keep theirs."""
+    kept = ((key, value) for key, value in mechanism.items() if value is not None)
+    return {
+        key: _without_nulls(value) if isinstance(value, Mapping) and key != "extra-vars" else value
+        for key, value in kept
+    }
 
 
 def _merged(
