@@ -66,11 +66,12 @@ class SimulatedNodes:
                 self.machines.pop(node.id, None)
             return MechanismOutcome(tuple(end_of_deprovisioning(node, node.changed) for node in nodes), (), ())
 
-    def write_key(self, node: PoolNode, key: str) -> None:
+    def write_key(self, node: PoolNode, key: str) -> bool:
         """Give a machine the key of a tenant."""
         with _Work(self, [node]):
             self._reach(node)
             self.machines[node.id] = key
+            return True
 
     def remove_key(self, node: PoolNode) -> None:
         """Take the key of a tenant off a machine."""

@@ -87,6 +87,7 @@ class PoolNode:
     ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
     that has it. ``host`` is the id of the host of this fleet that the node is, ``None`` for other machines.
     ``revoked`` is whether the key of the node's last tenant was removed, or was tried to be, after the session.
+    ``keys`` are the public keys of tenants that were added to the node and are to be removed from it.
     ``begun`` is whether a worker has begun to provision the node: a machine may exist then.
     ``data`` is what Duffy's API shows: the result of provisioning, the request that the node was chosen for, and
     the error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node as it
@@ -107,6 +108,7 @@ class PoolNode:
     revoked: bool = False
     begun: bool = False
     host: str | None = None
+    keys: tuple[str, ...] = ()
     retired_at: float | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     stamp: int | None = field(default=None, compare=False)
@@ -137,7 +139,7 @@ class PoolNode:
         if state in {_UNUSED, _DONE}:
             kept = {key: value for key, value in node.data.items() if key not in _PASSING_DATA}
             data = kept if state is _UNUSED else node.data
-            node = replace(node, pool=None, session=None, data=data)
+            node = replace(node, pool=None, session=None, data=data, keys=())
         if state is _DONE:
             node = replace(node, retired_at=now)
         elif state not in IN_SESSION:

@@ -28,7 +28,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by"), _TEXT),
     **dict.fromkeys(("created_at", "changed", "expires_at", "last_failure"), _TIME),
     **dict.fromkeys(("retired_at", "warned_expiry", "below_since"), (*_TIME, NoneType)),
-    **dict.fromkeys(("specs", "nodes", "leased"), (list,)),
+    **dict.fromkeys(("specs", "nodes", "leased", "keys"), (list,)),
     **dict.fromkeys(("data", "values"), (dict,)),
     "session": (int, NoneType),
     **dict.fromkeys(("reusable", "revoked", "begun"), (bool,)),
@@ -55,6 +55,7 @@ def node_to_json(node: PoolNode) -> dict[str, Any]:
         "revoked": node.revoked or None,
         "begun": node.begun or None,
         "host": node.host,
+        "keys": list(node.keys) or None,
         "retired_at": node.retired_at,
         "data": dict(node.data),
     }
@@ -63,7 +64,8 @@ def node_to_json(node: PoolNode) -> dict[str, Any]:
 
 def node_from_json(value: Mapping[str, Any], stamp: int | None = None) -> PoolNode:
     """Return the node that ``node_to_json`` encoded; raises ``KeyError``, ``TypeError`` or ``ValueError``."""
-    return PoolNode(**{**_known(PoolNode, value), "state": NodeState(value["state"])}, stamp=stamp)
+    keys = tuple(str(key) for key in value.get("keys", ()))
+    return PoolNode(**{**_known(PoolNode, value), "state": NodeState(value["state"]), "keys": keys}, stamp=stamp)
 
 
 def session_to_json(session: TenantSession) -> dict[str, Any]:

@@ -39,9 +39,17 @@ def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now:
     return PoolChange(nodes=nodes, deleted=deleted, released=task.ids & read.own_claims, filling=filling)
 
 
-def session_begun(task: NodeTask, read: PoolSnapshot, now: float) -> PoolChange:
-    """Return the change after all nodes of a session got the key of the tenant."""
-    deployed = tuple(node.after(NodeEvent.CONTEXTUALIZED, now) for node in _held(task, read).values())
+def session_begun(
+    task: NodeTask, read: PoolSnapshot, now: float, added: Mapping[int, tuple[str, ...]]
+) -> PoolChange:
+    """Return the change after all nodes of a session got the key of the tenant.
+
+    ``added`` are the keys that nodes did not admit before, by the ids of the nodes.
+    """
+    deployed = tuple(
+        node.after(NodeEvent.CONTEXTUALIZED, now, keys=added.get(node.id, ()))
+        for node in _held(task, read).values()
+    )
     return PoolChange(nodes=deployed, released=task.ids & read.own_claims)
 
 

@@ -81,11 +81,17 @@ class PoolSourcesReader(Protocol):
 class TenantKeys(Protocol):
     """The keys of tenants on nodes. All methods may be called from any thread; they raise ``ProgramError``."""
 
-    def write(self, address: str, key: str) -> None:
-        """Make a node admit a tenant's key instead of that of any earlier tenant."""
+    def write(self, address: str, key: str) -> bool:
+        """Make a node admit a tenant's key instead of that of any earlier tenant.
 
-    def remove(self, address: str) -> None:
-        """Take the tenant's key off a node and end the tenant's connections; other keys stay."""
+        Return whether the key is new there; a key that others have put on the node is not.
+        """
+
+    def remove(self, address: str, keys: Sequence[str]) -> None:
+        """Take all keys of tenants off a node and end the tenant's connections; other keys stay.
+
+        The ``keys`` are removed wherever they are, other keys of tenants from their place in the file.
+        """
 
 
 class PoolMechanism(Protocol):
@@ -107,8 +113,8 @@ class PoolMechanism(Protocol):
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         """Remove nodes, or reset them for further use; return them as unused, done or failed."""
 
-    def write_key(self, node: PoolNode, key: str) -> None:
-        """Make a node admit a tenant's key instead of that of any earlier tenant."""
+    def write_key(self, node: PoolNode, key: str) -> bool:
+        """Make a node admit a tenant's key instead of any earlier one; return whether the key is new there."""
 
     def remove_key(self, node: PoolNode) -> None:
         """Take the tenant's key off a node and end the tenant's connections; other keys stay."""

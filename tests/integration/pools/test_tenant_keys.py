@@ -34,11 +34,27 @@ def test_a_tenant_logs_in_while_its_key_is_there_and_all_other_keys_stay(machine
     assert machines.login(node, tmp_path / "tenant", "cat", "/root/.ssh/authorized_keys").stdout.endswith(
         f"{public}\n"
     )
-    keys.remove(node.address)
+    keys.remove(node.address, ())
     assert node.authorized_keys.read_text() == before
     assert machines.login(node, tmp_path / "tenant", "true").status != 0
-    keys.remove(node.address)
+    keys.remove(node.address, ())
     assert node.authorized_keys.read_text() == before
+
+
+def test_a_key_is_removed_wherever_a_program_has_moved_it_and_a_key_of_others_stays(machines, keys, tmp_path):
+    node = machines.nodes[0]
+    before = node.authorized_keys.read_text()
+    public, other = make_key(tmp_path / "tenant"), make_key(tmp_path / "other")
+    assert keys.write(node.address, public)
+    kind, blob, _ = public.split()
+    node.authorized_keys.write_text(f"no-pty {kind} {blob}\n{kind} {blob} moved\n{before}{other}\n")
+    assert machines.login(node, tmp_path / "tenant", "true").status == 0
+    keys.remove(node.address, (public,))
+    assert node.authorized_keys.read_text() == f"{before}{other}\n"
+    assert not keys.write(node.address, other)  # which is on the node for another reason, too
+    keys.remove(node.address, ())
+    assert node.authorized_keys.read_text() == f"{before}{other}\n"
+    node.authorized_keys.write_text(before)
 
 
 def test_the_key_of_an_earlier_tenant_is_replaced(machines, keys, tmp_path):
@@ -49,7 +65,7 @@ def test_the_key_of_an_earlier_tenant_is_replaced(machines, keys, tmp_path):
     assert machines.login(node, tmp_path / "first", "true").status != 0
     assert machines.login(node, tmp_path / "second", "true").status == 0
     assert node.authorized_keys.read_text().count(MARKER) == 1
-    keys.remove(node.address)
+    keys.remove(node.address, ())
 
 
 def test_a_last_line_without_its_end_keeps_its_key(machines, keys, tmp_path):
@@ -58,7 +74,7 @@ def test_a_last_line_without_its_end_keeps_its_key(machines, keys, tmp_path):
     node.authorized_keys.write_text(before.rstrip("\n"))
     keys.write(node.address, make_key(tmp_path / "tenant"))
     assert machines.login(node, machines.key, "true").status == 0
-    keys.remove(node.address)
+    keys.remove(node.address, ())
     assert node.authorized_keys.read_text() == before
 
 
@@ -71,7 +87,7 @@ def test_removing_a_key_ends_the_connections_of_the_tenant(machines, keys, tmp_p
     ) as connection:
         assert connection.stdout is not None
         assert connection.stdout.readline() == "ready\n"
-        keys.remove(node.address)
+        keys.remove(node.address, ())
         wait_until(lambda: connection.poll() is not None, "the end of the connection")
     assert connection.returncode != 0
     assert machines.login(node, machines.key, "true").status == 0
@@ -79,7 +95,7 @@ def test_removing_a_key_ends_the_connections_of_the_tenant(machines, keys, tmp_p
 
 def test_a_machine_that_is_away_is_an_error_with_its_address(keys):
     with pytest.raises(ProgramError, match=r"ssh to root at 127\.0\.41\.9 failed: .*refused"):
-        keys.write("127.0.41.9", "ssh-ed25519 AAAA")
+        keys.write("127.0.41.9", f"ssh-ed25519 {'A' * 68}")
 
 
 def test_a_machine_without_the_file_is_an_error_and_gets_no_key(machines, tmp_path):
@@ -92,14 +108,14 @@ def test_a_machine_without_the_file_is_an_error_and_gets_no_key(machines, tmp_pa
 
 def test_an_address_is_never_an_option(keys):
     with pytest.raises(ProgramError):
-        keys.remove("-oProxyCommand=touch /tmp/pwned")
+        keys.remove("-oProxyCommand=touch /tmp/pwned", ())
 
 
 def test_the_time_limit_holds(machines, tmp_path):
     slow = tmp_path / "ssh_config"
     slow.write_text("Host *\n    ProxyCommand sleep 60\n")
     with pytest.raises(ProgramError, match="did not end within 1 s"):
-        SshTenantKeys(machines.key, slow, timeout=1).remove(machines.nodes[0].address)
+        SshTenantKeys(machines.key, slow, timeout=1).remove(machines.nodes[0].address, ())
 
 
 def test_what_a_hostile_machine_prints_is_limited_and_shown_escaped(tmp_path):
@@ -107,8 +123,8 @@ def test_what_a_hostile_machine_prints_is_limited_and_shown_escaped(tmp_path):
     command = "Host *\n    ProxyCommand sh -c '{}; exit 1'\n"
     hostile.write_text(command.format(r'printf "\033[2Jgone\nALL GOOD\n" >&2'))
     with pytest.raises(ProgramError, match=r"192\.0\.2\.1 failed: .*\\x1b\[2Jgone ALL GOOD") as refused:
-        SshTenantKeys(configuration=hostile, timeout=60).remove("192.0.2.1")
+        SshTenantKeys(configuration=hostile, timeout=60).remove("192.0.2.1", ())
     assert str(refused.value).isprintable()
     hostile.write_text(command.format("yes >&2"))
     with pytest.raises(ProgramError, match=r"(?s)192\.0\.2\.1 .* printed more than 65536 bytes"):
-        SshTenantKeys(configuration=hostile, timeout=60).remove("192.0.2.1")
+        SshTenantKeys(configuration=hostile, timeout=60).remove("192.0.2.1", ())

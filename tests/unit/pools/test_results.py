@@ -96,8 +96,9 @@ def test_a_key_that_stays_matters_only_where_nothing_resets_the_node() -> None:
 
 def test_a_session_begins_with_all_its_nodes() -> None:
     given = task(TaskKind.CONTEXTUALIZE, 1, 2)
-    change = session_begun(given, read(*given.nodes, sessions={9: SESSION}), 30)
+    change = session_begun(given, read(*given.nodes, sessions={9: SESSION}), 30, {1: ("ssh-ed25519 AAAA",)})
     assert [found.state for found in change.nodes] == [NodeState.DEPLOYED] * 2
+    assert [found.keys for found in change.nodes] == [("ssh-ed25519 AAAA",), ()]
     assert change.released == {1, 2}
 
 
@@ -113,7 +114,7 @@ def test_a_session_that_ended_while_it_was_prepared_stays_ended() -> None:
     given = task(TaskKind.CONTEXTUALIZE, 1, 2)
     released = [found.after(NodeEvent.RELEASED, 25) for found in given.nodes]
     for change in (
-        session_begun(given, read(*released), 30),
+        session_begun(given, read(*released), 30, {}),
         session_undone(given, {2: "no route"}, read(*released), 30),
         given_up(given, read(*released)),
     ):

@@ -72,11 +72,11 @@ class AnsibleNodes:
         output = self._playbooks.run(mechanism, mechanism.deprovision, pool.values, given)
         return deprovisioned(nodes, output, self._clock.now())
 
-    def write_key(self, node: PoolNode, key: str) -> None:
-        self._keys.write(_address(node), key)
+    def write_key(self, node: PoolNode, key: str) -> bool:
+        return self._keys.write(_address(node), key)
 
     def remove_key(self, node: PoolNode) -> None:
-        self._keys.remove(_address(node))
+        self._keys.remove(_address(node), node.keys)
 
 
 def _mechanism(pool: NodePool) -> AnsibleMechanism:

@@ -82,8 +82,9 @@ class RoleNodes:
                 ended.append(fail(node, detail, now))
         return MechanismOutcome(tuple(ended), (), tuple(problems))
 
-    def write_key(self, node: PoolNode, key: str) -> None:
+    def write_key(self, node: PoolNode, key: str) -> bool:
         self._change_keys(node, (key,))
+        return True
 
     def remove_key(self, node: PoolNode) -> None:
         self._change_keys(node, ())

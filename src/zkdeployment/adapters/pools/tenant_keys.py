@@ -1,7 +1,8 @@
 """The keys of tenants on nodes, by the ssh program as root.
 
 The keys are in a block at the end of ``authorized_keys`` that begins with a marker line. Both are as Duffy 3
-writes them, so that nodes can be handed over.
+writes them, so that nodes can be handed over. A program on the node may drop the marker or move lines: keys are
+removed wherever they are.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING
 from zkdeployment.adapters import process
 from zkdeployment.errors import ProgramError
 from zkdeployment.pools.lease import TENANT_MARKER
+from zkdeployment.pools.public_keys import ssh_key_problem
 from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 #: The options without a configuration file: nodes are made again and again, so their host keys are not known.
@@ -42,17 +45,26 @@ _FIXED_OPTIONS = (
 _OUTPUT_LIMIT = 65536
 _SHOWN = 500
 
-#: Cuts the block off. A missing line end before it would join the next block to the last key.
+#: Cuts the block off, and deletes lines. A missing line end before the block would join the next one to the last
+#: key.
 _CUT = """
 set -e
 file={file}
-sed -i '/^### DUFFY tenant credentials$/,$d' "$file"
+sed -i -e '/^### DUFFY tenant credentials$/,$d'{deletions} "$file"
 [ -z "$(tail -c 1 "$file")" ] || echo >>"$file"
 """
 
+#: Prints a word if another line has the key, and appends the block.
 _APPEND = """
+if grep -q -e {line} "$file"; then echo known; fi
 cat >>"$file"
 """
+
+#: The regular expression of a line with a key: only letters, digits, ``+``, ``/`` and ``=`` are in a key.
+_LINE = r"\(^\|[[:space:]]\){blob}\([[:space:]]\|$\)"
+
+#: The command of sed that deletes such lines.
+_DELETION = r"\,{line},d"
 
 #: Ends all connections but this one: the processes of sshd that are not its listener and not above this shell.
 _END_CONNECTIONS = """
@@ -86,17 +98,18 @@ class SshTenantKeys:
     authorized_keys: str = "/root/.ssh/authorized_keys"
     timeout: float = 60.0
 
-    def write(self, address: str, key: str) -> None:
-        self._run(address, self._cut + _APPEND, f"{TENANT_MARKER}\n{key}\n")
+    def write(self, address: str, key: str) -> bool:
+        append = _APPEND.format(line=shlex.quote(_line_with(key)))
+        return not self._run(address, self._cut(()) + append, f"{TENANT_MARKER}\n{key}\n")
 
-    def remove(self, address: str) -> None:
-        self._run(address, self._cut + _END_CONNECTIONS)
+    def remove(self, address: str, keys: Sequence[str]) -> None:
+        self._run(address, self._cut(keys) + _END_CONNECTIONS)
 
-    @property
-    def _cut(self) -> str:
-        return _CUT.format(file=shlex.quote(self.authorized_keys))
+    def _cut(self, keys: Sequence[str]) -> str:
+        deletions = "".join(f" -e {shlex.quote(_DELETION.format(line=_line_with(key)))}" for key in keys)
+        return _CUT.format(file=shlex.quote(self.authorized_keys), deletions=deletions)
 
-    def _run(self, address: str, script: str, text: str = "") -> None:
+    def _run(self, address: str, script: str, text: str = "") -> str:
         options = _FIXED_OPTIONS if self.configuration is not None else (*_OPTIONS, *_FIXED_OPTIONS)
         argv = ["ssh", "-F", "none" if self.configuration is None else str(self.configuration)]
         if self.key is not None:
@@ -112,3 +125,12 @@ class SshTenantKeys:
         if done.status:
             words = printable(" ".join((done.stderr.strip() or done.stdout.strip()).split()))
             raise ProgramError(f"ssh to root at {address} failed: {words[-_SHOWN:] or f'status {done.status}'}")
+        return done.stdout
+
+
+def _line_with(key: str) -> str:
+    """Return the regular expression of lines with a public key; raises ``ProgramError`` for anything else."""
+    problem = ssh_key_problem(key)
+    if problem is not None:
+        raise ProgramError(f"the tenant's key is not valid: {problem}")
+    return _LINE.format(blob=key.split()[1])

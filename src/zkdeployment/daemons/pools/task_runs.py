@@ -71,16 +71,20 @@ class TaskRuns:
     def _contextualize(self, task: NodeTask) -> Conclusion:
         """Write the key of the tenant on all nodes; if one fails, remove it from the others."""
         log = get_logger().bind(session=task.session, nodes=sorted(task.ids))
-        key, failures = task.key, dict[int, str]()
+        key, failures, added = task.key, dict[int, str](), dict[int, tuple[str, ...]]()
         if key is None:
             log.error("session-undone", reason="the tenant has no SSH key")
         else:
-            refused = in_parallel(task.nodes, lambda node: self._of(task, node).write_key(node, key))
+
+            def write(node: PoolNode) -> None:
+                added[node.id] = (key,) if self._of(task, node).write_key(node, key) else ()
+
+            refused = in_parallel(task.nodes, write)
             failures = {number: f"contextualizing node failed: {reason}" for number, reason in refused.items()}
             if not failures:
                 log.info("session-begun")
-                return lambda read: session_begun(task, read, self._clock.now())
-            good = [node for node in task.nodes if node.id not in failures]
+                return lambda read: session_begun(task, read, self._clock.now(), added)
+            good = [replace(node, keys=added[node.id]) for node in task.nodes if node.id not in failures]
             left = in_parallel(good, lambda node: self._of(task, node).remove_key(node))
             failures |= {
                 number: f"decontextualizing node failed: the tenant's key cannot be removed: {reason}"
