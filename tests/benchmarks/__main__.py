@@ -26,6 +26,7 @@ NAMES = (
     "packages",
     "repositories",
     "service",
+    "monitoring",
     "hanging",
 )
 

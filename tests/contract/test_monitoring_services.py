@@ -8,6 +8,7 @@ from support.service import running_service
 from support.simulated_monitoring import SimulatedMonitoringService
 from zkdeployment.adapters.nagios.service import HttpMonitoringService
 from zkdeployment.errors import ServiceError
+from zkdeployment.nagios.service_requests import CheckAnswer
 from zkdeployment.nagios.status_file import NagiosResult
 
 UNKNOWN = "01234567-89ab-5cde-8f01-23456789abcd"
@@ -27,61 +28,72 @@ def want(service, command="check_dummy", *arguments):
     return service.want(make_key(details), details)
 
 
+def fetch(client, instance):
+    """Return the details of an instance; ``None`` if it has nothing to deploy."""
+    fetched = client.fetch([instance])
+    assert fetched.failed == {}
+    return fetched.details.get(instance)
+
+
+def answer(client, instance, config_id, problem=""):
+    assert client.answer([CheckAnswer(instance=instance, config_id=config_id, problem=problem)]) == {}
+
+
 def test_an_instance_is_listed_fetched_answered_and_active(service):
     instance = want(service)
     client = service.client
     assert client.list_flagged() == client.list_pending() == {instance}
     assert client.list_flagged() == frozenset()
-    details = client.fetch(instance)
+    details = fetch(client, instance)
     assert (details["task"], details["command"], details["host"]["id"]) == ("rollout", "check_dummy", "h1")
-    assert client.fetch(instance) == details
+    assert fetch(client, instance) == details
     assert (client.list_pending(), client.list_active()) == ({instance}, frozenset())
-    client.answer(instance, success=True, config_id=details["config_id"])
+    answer(client, instance, details["config_id"])
     assert (client.list_pending(), client.list_active()) == (frozenset(), {instance})
 
 
 def test_an_answer_that_nothing_waits_for_changes_nothing_and_is_no_error(service):
     instance = want(service)
     client = service.client
-    client.answer(instance, success=True, config_id=None)
+    answer(client, instance, None)
     assert service.state(instance).value == "awaiting_rollout"
-    client.fetch(instance)
-    client.answer(instance, success=True, config_id=UNKNOWN)
+    fetch(client, instance)
+    answer(client, instance, UNKNOWN)
     assert service.state(instance).value == "rollout_in_progress"
-    client.answer(UNKNOWN, success=True, config_id=None)
+    answer(client, UNKNOWN, None)
 
 
 def test_the_reason_of_a_failure_is_kept(service):
     instance = want(service)
-    details = service.client.fetch(instance)
-    service.client.answer(instance, success=False, config_id=details["config_id"], reason="no such plugin: ü")
+    details = fetch(service.client, instance)
+    answer(service.client, instance, details["config_id"], "no such plugin: ü")
     assert (service.state(instance).value, service.reason(instance)) == ("rollout_failed", "no such plugin: ü")
 
 
 def test_a_change_and_a_removal_have_their_tasks(service):
     instance = want(service)
     client = service.client
-    details = client.fetch(instance)
-    client.answer(instance, success=True, config_id=details["config_id"])
+    details = fetch(client, instance)
+    answer(client, instance, details["config_id"])
     want(service, "check_dummy", "1")
     assert client.list_flagged() == {instance}
-    removed = client.fetch(instance)
+    removed = fetch(client, instance)
     assert (removed["task"], removed["config_id"]) == ("deprovision", details["config_id"])
-    client.answer(instance, success=True, config_id=removed["config_id"])
+    answer(client, instance, removed["config_id"])
     service.turn()
-    changed = client.fetch(instance)
+    changed = fetch(client, instance)
     assert (changed["task"], changed["arguments"]) == ("rollout", ["1"])
-    client.answer(instance, success=True, config_id=changed["config_id"])
+    answer(client, instance, changed["config_id"])
     service.delete(instance)
     service.turn()
-    assert client.fetch(instance)["task"] == "delete"
-    client.answer(instance, success=True, config_id=changed["config_id"])
-    assert client.fetch(instance) is None
+    assert fetch(client, instance)["task"] == "delete"
+    answer(client, instance, changed["config_id"])
+    assert fetch(client, instance) is None
     assert client.list_pending() == client.list_active() == frozenset()
 
 
 def test_an_unknown_instance_has_no_details(service):
-    assert service.client.fetch(UNKNOWN) is None
+    assert fetch(service.client, UNKNOWN) is None
 
 
 def test_results_are_recorded_and_none_are_a_sign_of_life(service):

@@ -11,10 +11,12 @@ from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
 from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open
 from zkdeployment.errors import ServiceError
+from zkdeployment.nagios.service_requests import FetchedDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from zkdeployment.nagios.service_requests import CheckAnswer
     from zkdeployment.nagios.status_file import NagiosResult
 
 
@@ -83,25 +85,35 @@ class SimulatedMonitoringService:
         self._check()
         return frozenset(name for name in self.instances if self.state(name) is CheckState.ACTIVE)
 
-    def fetch(self, instance: str) -> Mapping[str, Any] | None:
+    def fetch(self, instances: Sequence[str]) -> FetchedDetails:
         self._check()
+        details: dict[str, Mapping[str, Any]] = {}
         with self._lock:
-            found = self.instances.get(instance)
-            fetched = None if found is None else fetch(found, self._now())
-            if fetched is None:
-                return None
-            self.instances[instance], deployment = fetched
-            return deployment.to_json()
+            for instance in instances:
+                found = self.instances.get(instance)
+                fetched = None if found is None else fetch(found, self._now())
+                if fetched is not None:
+                    self.instances[instance], deployment = fetched
+                    details[instance] = deployment.to_json()
+        return FetchedDetails(details)
 
-    def answer(self, instance: str, *, success: bool, config_id: str | None, reason: str = "") -> None:
+    def answer(self, answers: Sequence[CheckAnswer]) -> Mapping[str, str]:
         self._check()
         with self._lock:
-            found = self.instances.get(instance)
-            if found is None:
-                return
-            answered = answer(found, is_success=success, now=self._now(), config_id=config_id, reason=reason)
-            if not isinstance(answered, CheckRefusal):
-                self.instances[instance] = answered
+            for given in answers:
+                found = self.instances.get(given.instance)
+                if found is None:
+                    continue
+                answered = answer(
+                    found,
+                    is_success=not given.problem,
+                    now=self._now(),
+                    config_id=given.config_id,
+                    reason=given.problem,
+                )
+                if not isinstance(answered, CheckRefusal):
+                    self.instances[given.instance] = answered
+        return {}
 
     def report_results(self, results: Mapping[str, NagiosResult]) -> None:
         self._check()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.nagios.object_files import NagiosObjectFile
+    from zkdeployment.nagios.service_requests import CheckAnswer, FetchedDetails
     from zkdeployment.nagios.status_file import NagiosResult
 
 
@@ -23,11 +24,15 @@ class MonitoringService(Protocol):
     def list_active(self) -> frozenset[str]:
         """Return the instances that are rolled out."""
 
-    def fetch(self, instance: str) -> Mapping[str, Any] | None:
-        """Return the details of an instance's deployment with its task; ``None`` if there is nothing to deploy."""
+    def fetch(self, instances: Sequence[str]) -> FetchedDetails:
+        """Return the details of instances, which are in progress from now on; at most ``MOST_INSTANCES``."""
 
-    def answer(self, instance: str, *, success: bool, config_id: str | None, reason: str = "") -> None:
-        """Report the outcome of a deployment. An answer that comes too late changes nothing and is no error."""
+    def answer(self, answers: Sequence[CheckAnswer]) -> Mapping[str, str]:
+        """Report the outcomes of deployments, at most ``MOST_INSTANCES``.
+
+        An answer that comes too late changes nothing and is no error. Returned are the reasons for which other
+        answers were not recorded, by instance.
+        """
 
     def report_results(self, results: Mapping[str, NagiosResult]) -> None:
         """Report results of checks, and that the monitoring system is alive."""

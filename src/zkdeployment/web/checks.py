@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks import requests
@@ -24,6 +25,33 @@ _LONGEST_REASON = 1000
 _RESULTS = {"success": True, "failed": False}
 
 
+@dataclass(frozen=True, slots=True)
+class ManyFetched:
+    """What was fetched of many instances, why others have nothing to deploy, and what failed; all by id."""
+
+    deployments: Mapping[str, Mapping[str, Value]]
+    missing: Mapping[str, str]
+    failed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ManyAnswer:
+    """The result of one of many deployments."""
+
+    is_success: bool
+    config_id: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManyAnswered:
+    """The instances that were answered, why other answers are refused, and what failed; all by id."""
+
+    answered: Mapping[str, CheckInstance]
+    refused: Mapping[str, str]
+    failed: Mapping[str, str]
+
+
 def check_system(user: str, system: str) -> None:
     """Raise ``ForbiddenError`` unless a user is the monitoring system."""
     if user != system:
@@ -40,7 +68,7 @@ def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mappin
         own = _own(instance, system, instance_id)
         outcome = requests.fetch(own, now)
         if outcome is None:
-            raise NotFoundError(f"there is nothing to deploy for the check instance {instance_id}: {_state(own)}")
+            raise NotFoundError(_nothing_to_deploy(own))
         after, fetched = outcome
         return after
 
@@ -73,6 +101,70 @@ def answer_deployment(
     _, after = adapters.checks.change([instance_id], change)[instance_id]
     assert after is not None  # noqa: S101  no answer removes an instance
     return after
+
+
+def fetch_deployments(adapters: ServerAdapters, system: str, texts: Collection[str]) -> ManyFetched:
+    """Return what a monitoring system is to do with instances, which are in progress from now on."""
+    now, ids = adapters.clock.now(), {*map(read_instance_id, texts)}
+    fetched: dict[str, Mapping[str, Value]] = {}
+    missing: dict[str, str] = {}
+    failed: dict[str, str] = {}
+
+    def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+        fetched.pop(instance_id, None)
+        if instance is None or instance.system != system:
+            missing[instance_id] = _not_its_own(system, instance_id)
+            return instance
+        outcome = requests.fetch(instance, now)
+        if outcome is None:
+            missing[instance_id] = _nothing_to_deploy(instance)
+            return instance
+        missing.pop(instance_id, None)
+        after, deployment = outcome
+        fetched[instance_id] = deployment.to_json()
+        return after
+
+    written = adapters.checks.change(ids, change, failed.update)
+    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    return ManyFetched(
+        {instance: details for instance, details in sorted(fetched.items()) if instance in written},
+        {instance: reason for instance, reason in sorted(missing.items()) if instance in written},
+        failed,
+    )
+
+
+def answer_deployments(adapters: ServerAdapters, system: str, answers: Mapping[str, ManyAnswer]) -> ManyAnswered:
+    """Record the results of deployments, by instance; those that are refused change nothing."""
+    now = adapters.clock.now()
+    by_id = {read_instance_id(text): answer for text, answer in answers.items()}
+    refused: dict[str, str] = {}
+    failed: dict[str, str] = {}
+
+    def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+        refused.pop(instance_id, None)
+        if instance is None or instance.system != system:
+            refused[instance_id] = _not_its_own(system, instance_id)
+            return instance
+        given = by_id[instance_id]
+        after = requests.answer(
+            instance,
+            is_success=given.is_success,
+            now=now,
+            config_id=given.config_id,
+            reason=given.reason[:_LONGEST_REASON],
+        )
+        if isinstance(after, requests.CheckRefusal):
+            refused[instance_id] = after.reason
+            return instance
+        return after
+
+    written = adapters.checks.change(by_id, change, failed.update)
+    answered = {
+        instance_id: after
+        for instance_id, (_, after) in written.items()
+        if after is not None and instance_id not in refused
+    }
+    return ManyAnswered(answered, refused, failed)
 
 
 def list_flagged(adapters: ServerAdapters, system: str) -> Collection[str]:
@@ -141,10 +233,15 @@ def _list(
 def _own(instance: CheckInstance | None, system: str, instance_id: str) -> CheckInstance:
     """Return an instance of the monitoring system; raises ``NotFoundError`` for all others."""
     if instance is None or instance.system != system:
-        raise NotFoundError(f"the monitoring system {system} has no check instance {instance_id}")
+        raise NotFoundError(_not_its_own(system, instance_id))
     return instance
 
 
-def _state(instance: CheckInstance) -> str:
+def _not_its_own(system: str, instance_id: str) -> str:
+    return f"the monitoring system {system} has no check instance {instance_id}"
+
+
+def _nothing_to_deploy(instance: CheckInstance) -> str:
     current = instance.current_configuration
-    return "it has no configuration yet" if current is None else f"its state is {current.state.value}"
+    state = "it has no configuration yet" if current is None else f"its state is {current.state.value}"
+    return f"there is nothing to deploy for the check instance {instance.id}: {state}"

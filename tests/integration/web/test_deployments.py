@@ -12,10 +12,13 @@ import pytest
 from support.checked_fleet import ScriptedMonitor
 from support.service import running_service
 from support.waiting import wait_until
+from support.zookeeper import connected
 from zkdeployment.checks.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.ordering import WantedConfiguration, want
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.model.user import Role
+from zkdeployment.nagios.service_requests import MOST_INSTANCES
+from zkdeployment.web.models import deployments
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -90,6 +93,53 @@ class TestErrors:
         assert (current.state.value, current.reason) == ("rollout_failed", "no such plugin")
         assert monitor.answer(own, "failed") == 409
         assert monitor.fetch(own)["task"] == "rollout"  # tried again by the system itself
+
+
+class TestManyAtOnce:
+    def test_instances_are_fetched_and_answered_with_one_request_each(
+        self, service: RunningService, monitor: ScriptedMonitor
+    ):
+        ids, (other,) = add_instances(service, 20), add_instances(service, 1, "nagios2")
+        listed = {"deploymentsList": [*ids, other]}
+        fetched = monitor.request("POST", "monitoring/nagios1/fetch", listed).json()
+        assert fetched["deployments"].keys() == {*ids}
+        assert (fetched["missing"].keys(), fetched["failed"]) == ({other}, {})
+        assert fetched["deployments"][ids[0]] == monitor.fetch(ids[0])
+        answers = {instance: {"result": "success"} for instance in (*ids[2:], other)}
+        answers[ids[0]] = {"result": "failed", "reason": "no such plugin"}
+        answers[ids[1]] = {"result": "success", "config_id": str(uuid.uuid4())}
+        outcome = monitor.request("POST", "monitoring/nagios1/answers", answers).json()
+        assert outcome["answered"].keys() == {ids[0], *ids[2:]}
+        assert (outcome["answered"][ids[0]]["state"], outcome["answered"][ids[2]]["state"]) == (
+            "rollout_failed",
+            "active",
+        )
+        assert (outcome["refused"].keys(), outcome["failed"]) == ({ids[1], other}, {})
+        again = monitor.request("POST", "monitoring/nagios1/fetch", {"deploymentsList": ids}).json()
+        assert again["deployments"].keys() == {*ids}
+
+    def test_instances_that_cannot_be_changed_do_not_delay_others(
+        self, service: RunningService, monitor: ScriptedMonitor, zookeeper: str
+    ):
+        first, second = add_instances(service, 1, bucket="abc") + add_instances(service, 1, bucket="abd")
+        with connected(zookeeper) as client:
+            client.set("/zkdeployment/checks/instances/abc", b"{")
+        both = {"deploymentsList": [first, second]}
+        fetched = monitor.request("POST", "monitoring/nagios1/fetch", both).json()
+        assert (fetched["deployments"].keys(), fetched["failed"].keys()) == ({second}, {first})
+        answers = {instance: {"result": "success"} for instance in (first, second)}
+        outcome = monitor.request("POST", "monitoring/nagios1/answers", answers).json()
+        assert (outcome["answered"].keys(), outcome["failed"].keys()) == ({second}, {first})
+
+    def test_a_request_with_more_than_500_instances_is_refused(self, monitor: ScriptedMonitor):
+        ids = [str(uuid.UUID(int=number)) for number in range(MOST_INSTANCES + 1)]
+        for path, body in (
+            ("fetch", {"deploymentsList": ids}),
+            ("answers", {instance: {"result": "success"} for instance in ids}),
+        ):
+            assert monitor.request("POST", f"monitoring/nagios1/{path}", body).status_code == 422
+            assert monitor.request("POST", f"monitoring/nagios2/{path}", body).status_code in {403, 422}
+        assert MOST_INSTANCES == deployments.MOST_INSTANCES
 
 
 class TestConcurrency:

@@ -9,10 +9,12 @@ from urllib.parse import quote
 import urllib3
 
 from zkdeployment.errors import ServiceError
+from zkdeployment.nagios.service_requests import FetchedDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from zkdeployment.nagios.service_requests import CheckAnswer
     from zkdeployment.nagios.status_file import NagiosResult
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
@@ -40,20 +42,18 @@ class HttpMonitoringService:
     def list_active(self) -> frozenset[str]:
         return self._list(f"{self._system}/active")
 
-    def fetch(self, instance: str) -> Mapping[str, Any] | None:
-        path = f"/deployments/id/{instance}"
-        status, details = self._request("GET", path, missing=True)
-        if status == 404:
-            return None
-        if not isinstance(details, dict):
-            raise self._unexpected(path, "an object")
-        return details
+    def fetch(self, instances: Sequence[str]) -> FetchedDetails:
+        path = f"{self._system}/fetch"
+        body = self._request("POST", path, {"deploymentsList": [*instances]})
+        details = body.get("deployments") if isinstance(body, dict) else None
+        if not isinstance(details, dict) or not all(isinstance(value, dict) for value in details.values()):
+            raise self._unexpected(path, "an object with deployments")
+        return FetchedDetails(details, self._failed(path, body))
 
-    def answer(self, instance: str, *, success: bool, config_id: str | None, reason: str = "") -> None:
-        body = {"reason": reason} | ({} if config_id is None else {"config_id": config_id})
-        outcome = "success" if success else "failed"
-        # 409 and 404: the instance has moved on, so that nothing waits for this answer.
-        self._request("PATCH", f"/deployments/id/{instance}/{outcome}", body, missing=True)
+    def answer(self, answers: Sequence[CheckAnswer]) -> Mapping[str, str]:
+        path = f"{self._system}/answers"
+        body = self._request("POST", path, {answer.instance: answer.to_json() for answer in answers})
+        return self._failed(path, body)
 
     def report_results(self, results: Mapping[str, NagiosResult]) -> None:
         body = {instance: result.to_json() for instance, result in results.items()}
@@ -61,32 +61,34 @@ class HttpMonitoringService:
 
     def list_working_hosts(self) -> frozenset[str]:
         path = f"{self._system}/work"
-        _, body = self._request("GET", path)
+        body = self._request("GET", path)
         hosts = body.get("hosts") if isinstance(body, dict) else None
         if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
             raise self._unexpected(path, "a list of hosts")
         return frozenset(hosts)
 
     def _list(self, path: str) -> frozenset[str]:
-        _, body = self._request("GET", path)
+        body = self._request("GET", path)
         instances = body.get("deploymentsList") if isinstance(body, dict) else None
         if not isinstance(instances, list) or not all(isinstance(instance, str) for instance in instances):
             raise self._unexpected(path, "a deploymentsList")
         return frozenset(instances)
 
-    def _request(self, method: str, path: str, body: object = None, *, missing: bool = False) -> tuple[int, Any]:
-        """Return the status and the JSON of an answer.
+    def _failed(self, path: str, body: object) -> Mapping[str, str]:
+        """Return the reasons for which the service could not change instances."""
+        failed = body.get("failed") if isinstance(body, dict) else None
+        if not isinstance(failed, dict) or not all(isinstance(reason, str) for reason in failed.values()):
+            raise self._unexpected(path, "an object with failed")
+        return failed
 
-        With ``missing``, 404 and 409 are answers; all other statuses but those of success are errors.
-        """
+    def _request(self, method: str, path: str, body: object = None) -> Any:
+        """Return the JSON of an answer; all statuses but those of success are errors."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
         headers = dict(self._http.headers) | ({} if data is None else {"Content-Type": "application/json"})
         try:
             response = self._http.request(method, f"{self._url}{path}", body=data, headers=headers, redirect=False)
         except urllib3.exceptions.HTTPError as error:
             raise ServiceError(f"cannot reach the service at {self._url}: {_reason(error)}") from error
-        if missing and response.status in {404, 409}:
-            return response.status, None
         if response.status in {401, 403}:
             raise ServiceError(
                 f"the service at {self._url} refuses the user {self._user} (status {response.status}); see user"
@@ -98,9 +100,9 @@ class HttpMonitoringService:
                 f"{method} {path} at {self._url}: expected success, found status {response.status}: {text}"
             )
         if not response.data:
-            return response.status, None
+            return None
         try:
-            return response.status, json.loads(response.data)
+            return json.loads(response.data)
         except (ValueError, RecursionError) as error:
             raise self._unexpected(path, "JSON") from error
 

@@ -19,6 +19,7 @@ from zkdeployment.nagios.batch import (
     update_batch,
 )
 from zkdeployment.nagios.object_files import checks_in, object_files
+from zkdeployment.nagios.service_requests import CheckAnswer, request_parts
 from zkdeployment.nagios.verification import verification_words
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from zkdeployment.nagios.check import NagiosCheck
     from zkdeployment.nagios.object_files import NagiosPlace
     from zkdeployment.ports.nagios import MonitoringService, NagiosObjects, NagiosProgram
-
-#: Requests that may fail before the service counts as unreachable; the others of a batch are then not tried.
-_MOST_FAILURES = 3
 
 
 class CheckRollouts:
@@ -102,18 +100,19 @@ class CheckRollouts:
     ) -> tuple[dict[str, ObjectChange], ServiceError | None]:
         """Return the changes of instances, and the first failure; no answer is due about ``restored`` ones."""
         changes: dict[str, ObjectChange] = {}
-        failures: list[ServiceError] = []
-        for instance in sorted(instances):
+        failure: ServiceError | None = None
+        for part in request_parts(sorted(instances)):
             try:
-                details = self._service.fetch(instance)
+                fetched = self._service.fetch(part)
             except ServiceError as error:
-                failures.append(error)
-                if len(failures) == _MOST_FAILURES:
-                    break
-                continue
-            change = read_change(instance, details, self._nagios.has_plugin)
-            changes[instance] = change.unanswered() if instance in restored else change
-        return changes, failures[0] if failures else None
+                return changes, failure or error
+            for instance in part:
+                if instance in fetched.failed:
+                    failure = failure or ServiceError(f"cannot fetch {instance}: {fetched.failed[instance]}")
+                    continue
+                change = read_change(instance, fetched.details.get(instance), self._nagios.has_plugin)
+                changes[instance] = change.unanswered() if instance in restored else change
+        return changes, failure
 
     def _apply(self, batch: BridgeBatch) -> None:
         """Write what Nagios accepts of a batch, reload it, and answer."""
@@ -145,23 +144,27 @@ class CheckRollouts:
 
     def _answer(self, verified: VerifiedBatch, impossible: Sequence[tuple[ObjectChange, str]]) -> None:
         """Send the answers; the failure of one does not delay the others."""
-        failures: list[ServiceError] = []
         answers = [(change, "") for change in verified.accepted] + [*verified.rejected, *impossible]
         for change, problem in answers:
-            log = get_logger().bind(instance=change.instance)
             if problem:
-                log.error("check-rejected", reason=problem)
-            if not change.answered:
-                continue
-            try:
-                self._service.answer(
-                    change.instance, success=not problem, config_id=change.config_id, reason=problem
-                )
-            except ServiceError as error:
-                failures.append(error)
-                if len(failures) == _MOST_FAILURES:
-                    break
-                continue
-            log.info("check-answered", outcome="failed" if problem else "success", removed=change.check is None)
-        if failures:
-            raise failures[0]
+                get_logger().error("check-rejected", instance=change.instance, reason=problem)
+        failed: dict[str, str] = {}
+        due = [
+            CheckAnswer(instance=change.instance, config_id=change.config_id, problem=problem)
+            for change, problem in answers
+            if change.answered
+        ]
+        for part in request_parts(sorted(due, key=_instance), lambda answer: answer.size):
+            unrecorded = self._service.answer(part)
+            failed |= unrecorded
+            for answer in part:
+                if answer.instance not in unrecorded:
+                    outcome = "failed" if answer.problem else "success"
+                    get_logger().info("check-answered", instance=answer.instance, outcome=outcome)
+        for instance, reason in failed.items():
+            raise ServiceError(f"the service did not record the answer for {instance}: {reason}")
+
+
+def _instance(answer: CheckAnswer) -> str:
+    """Return the sort key of an answer: neighbours in this order are stored together."""
+    return answer.instance

@@ -13,9 +13,13 @@ from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.models.deployments import (
     AnsweredDeployment,
+    AnsweredDeployments,
     DeploymentAnswer,
+    DeploymentAnswers,
     DeploymentDetails,
     DeploymentsList,
+    FetchedDeployments,
+    FetchedInstances,
     HostsAtWork,
     RecordedResults,
     ReportedResults,
@@ -76,6 +80,46 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
     """Return the instances that are deployed; this changes nothing."""
     _check_system(user, system)
     return _listed(checks.list_active(adapters, system))
+
+
+@router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments)
+def fetch_deployments(
+    system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: FetchedInstances
+) -> JSONResponse:
+    """Fetch up to 500 instances: as `GET /deployments/id/{uuid}` for each of them, but much faster.
+
+    Instances with nothing to deploy are in `missing`, those that could not be changed in `failed`.
+    """
+    _check_system(user, system)
+    fetched = checks.fetch_deployments(adapters, system, request.deploymentsList)
+    return JSONResponse(
+        {
+            "deployments": dict(fetched.deployments),
+            "missing": dict(fetched.missing),
+            "failed": dict(fetched.failed),
+        }
+    )
+
+
+@router.post("/monitoring/{system}/answers")
+def answer_deployments(
+    system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: DeploymentAnswers
+) -> AnsweredDeployments:
+    """Record the results of up to 500 deployments: as `PATCH /deployments/id/{uuid}/{result}` for each of them.
+
+    Refused answers change nothing: treat them as done.
+    """
+    _check_system(user, system)
+    given = {
+        instance: checks.ManyAnswer(answer.result == "success", answer.config_id, answer.reason or "")
+        for instance, answer in request.root.items()
+    }
+    outcome = checks.answer_deployments(adapters, system, given)
+    return AnsweredDeployments(
+        answered={found.id: AnsweredDeployment.of(found) for found in outcome.answered.values()},
+        refused=dict(outcome.refused),
+        failed=dict(outcome.failed),
+    )
 
 
 @router.put("/monitoring/{system}/results")

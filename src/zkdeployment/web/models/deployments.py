@@ -7,6 +7,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 from zkdeployment.checks.instance import CheckInstance
 from zkdeployment.checks.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
 
+#: The most instances of a request.
+MOST_INSTANCES = 500
+
 
 class DeploymentsList(BaseModel):
     """The identifiers of check instances."""
@@ -33,6 +36,34 @@ class DeploymentAnswer(BaseModel):
     reason: Annotated[str | None, Field(max_length=100_000)] = None
 
 
+class FetchedInstances(BaseModel):
+    """The identifiers of check instances that are fetched with one request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deploymentsList: Annotated[list[str], Field(max_length=MOST_INSTANCES)]  # noqa: N815  the name of the interface
+
+
+class FetchedDeployments(BaseModel):
+    """What to do with instances; why there is nothing to do for others; and why others could not be changed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deployments: dict[str, DeploymentDetails]
+    missing: dict[str, str]
+    failed: dict[str, str]
+
+
+class OneAnswer(DeploymentAnswer):
+    """The result of one of several deployments."""
+
+    result: Literal["success", "failed"]
+
+
+class DeploymentAnswers(RootModel[Annotated[dict[str, OneAnswer], Field(max_length=MOST_INSTANCES)]]):
+    """The results of deployments, by the identifiers of their instances."""
+
+
 class AnsweredDeployment(BaseModel):
     """The configuration that a monitoring system answered, and its state afterwards."""
 
@@ -49,6 +80,16 @@ class AnsweredDeployment(BaseModel):
         current = instance.current_configuration
         assert current is not None  # noqa: S101  only a configuration in progress is answered
         return cls(id=instance.id, config_id=current.config_id, version=current.version, state=current.state.value)
+
+
+class AnsweredDeployments(BaseModel):
+    """The instances that were answered; why answers were refused (treat them as done); and what failed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answered: dict[str, AnsweredDeployment]
+    refused: dict[str, str]
+    failed: dict[str, str]
 
 
 def _lower_case(value: object) -> object:
