@@ -28,7 +28,8 @@ class ReportedHost:
     """A host as it reported itself.
 
     ``deployments`` are the markers of its inventory, ``None`` if it never published one. ``completed`` is the
-    sequence of the last publication that it deployed completely.
+    sequence of the last publication that it deployed completely. ``was_seen`` is ``False`` for a host name in the
+    tree that no known host has.
     """
 
     identity: Identity
@@ -40,6 +41,7 @@ class ReportedHost:
     error: str | None = None
     address: str | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
+    was_seen: bool = True
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ class ResourceFacts(NamedTuple):
     """What is known about a resource.
 
     ``is_recorded`` is whether its host recorded it as wanted at or after the last change of the instance.
-    ``has_marker`` is ``None`` if the host never published an inventory.
+    ``has_marker`` is ``None`` if the host never published an inventory. ``was_host_seen`` is whether the fleet
+    has, or had, a host for the target at all.
     """
 
     is_wanted: bool
@@ -40,6 +41,7 @@ class ResourceFacts(NamedTuple):
     is_recorded: bool
     has_marker: bool | None
     is_host_present: bool
+    was_host_seen: bool = True
 
 
 #: The first rule that holds decides; the text is the manual's.
@@ -56,8 +58,8 @@ RSYNC_RULES: tuple[tuple[RsyncStatus, str, Callable[[ResourceFacts], bool]], ...
     ),
     (
         RsyncStatus.TERMINATED,
-        "it is not wanted any more, and its host's inventory does not have it",
-        lambda facts: not facts.is_wanted and facts.has_marker is False,
+        "it is not wanted any more, and its host's inventory does not have it, or its host was never seen",
+        lambda facts: not facts.is_wanted and (facts.has_marker is False or not facts.was_host_seen),
     ),
     (
         RsyncStatus.RETRYING,

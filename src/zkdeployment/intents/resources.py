@@ -42,7 +42,11 @@ class ResourceDetails(NamedTuple):
 
 
 class ResourceRow(NamedTuple):
-    """One resource. ``rsync`` is ``None`` for a resource that nobody wants and that exists only in reality."""
+    """One resource.
+
+    ``rsync`` is ``None`` for a resource that nobody wants and that exists only in reality. ``was_host_seen`` is
+    ``False`` if no known host has the name that the tree names.
+    """
 
     app: str
     cluster: str
@@ -51,6 +55,7 @@ class ResourceRow(NamedTuple):
     rsync: RsyncStatus | None
     exists: ClusterStatus
     details: ResourceDetails | None = None
+    was_host_seen: bool = True
 
 
 def instance_resources(
@@ -112,7 +117,7 @@ class _ResourceReader:
         """Return the hosts of a target; a host name that no host has stands for a host that was never seen."""
         hosts = self._hosts.of(target)
         if not hosts and is_host_name(target):
-            return (ReportedHost(Identity(target, target), is_present=False),)
+            return (ReportedHost(Identity(target, target), is_present=False, was_seen=False),)
         return hosts
 
     def _resource(
@@ -130,6 +135,7 @@ class _ResourceReader:
             or (marker is not None and marker.sequence is not None and marker.sequence >= changed),
             has_marker=None if host.deployments is None else marker is not None,
             is_host_present=host.is_present,
+            was_host_seen=host.was_seen,
         )
         return ResourceRow(
             service.app,
@@ -139,6 +145,7 @@ class _ResourceReader:
             rsync_status(facts),
             cluster_status(facts),
             None if wanted is None else self._details(wanted, host, deployment, marker),
+            host.was_seen,
         )
 
     def _wanted_details(self, service: InstanceService) -> ResourceDetails:

@@ -21,6 +21,7 @@ from support.repository import make_key, public
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.ssh_signatures import verify_text
+from zkdeployment.adapters.zookeeper import inventories
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
@@ -29,6 +30,8 @@ from zkdeployment.documents.intents.values import parse_subject
 from zkdeployment.errors import RefusedError, ZkdeploymentError
 from zkdeployment.fleet.branch.jobs import JobState, job_of
 from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
+from zkdeployment.model.host import Identity
+from zkdeployment.model.inventory import Inventory, KnownHost
 from zkdeployment.model.publishing.request import SyncOptions
 
 if TYPE_CHECKING:
@@ -182,7 +185,7 @@ def test_a_group_is_approved_instantiated_terminated_and_instantiated_again(site
         (False, "ann"),
     ]
     former = site.run("status", SHOP, "--instance", str(found[1]["id"]), "-o", "json")
-    assert json.loads(former.stdout)["rsync-status"] == {"Retrying": 2}
+    assert json.loads(former.stdout)["rsync-status"] == {"Terminated": 2}
     assert site.run("status", SHOP, "--instance", "1").returncode == 3
     assert "# see the runbook" in site.branch.files()["intents.yaml"]
 
@@ -315,11 +318,26 @@ def test_a_wait_ends_with_a_timeout_that_names_what_it_waited_for(site: Site) ->
     begun = time.monotonic()
     site.publish()
     suffices = max(5.0, 20 * (time.monotonic() - begun))  # for the next publication
+    known = KnownHost(Identity("h2.example.com", "h2.example.com"), Inventory())
+    with Session(site.zookeeper) as session:
+        session.ensure("/zkdeployment/inventory/h2.example.com", inventories.encode(known))
     with site.following():
         done = site.run("instantiate", SHOP, "--wait", "--timeout", str(suffices))
     assert done.returncode == 5
-    assert "waiting for h2.example.com:/p1/shop/db.0 (its host is absent), h1.example.com:" in done.stderr
+    assert "waiting for h2.example.com:/p1/shop/db.0 (its host is absent);" in done.stderr
     assert site.run("instantiate", SHOP, "--timeout", "1").returncode == 2
+
+
+def test_a_wait_ends_without_the_hosts_that_were_never_seen_and_names_them(site: Site) -> None:
+    site.act("approve")
+    with site.following():
+        done = site.run("instantiate", SHOP, "--wait", "--timeout", "60")
+    assert (done.returncode, "done: 0 deployments" in done.stderr) == (0, True)
+    assert "never seen: h2.example.com:/p1/shop/db.0, h1.example.com:/p1/shop/front.0" in done.stderr
+    with site.following():
+        ended = site.run("terminate", SHOP, "--wait", "--timeout", "60")
+    assert (ended.returncode, "done: 2 deployments" in ended.stderr) == (0, True)
+    assert site.json("status")["rsync-status"] == {"Terminated": 2}
 
 
 def test_acts_correct_a_tip_that_the_syncer_refuses_and_a_wait_prints_its_problems(site: Site) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from zkdeployment.intents.progress import instance_progress
 from zkdeployment.intents.resource_status import ClusterStatus, RsyncStatus
 from zkdeployment.intents.resources import ResourceRow
@@ -24,6 +26,14 @@ def test_deployments_are_waited_for_until_they_are_applied_also_those_of_absent_
     assert progress.done == 1
     assert progress.awaited == "h2:/p1/front.0 (its host is absent), h3:/p1/front.0 (pending)"
     assert progress.failed == ()
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+def test_hosts_that_were_never_seen_are_named_and_not_waited_for(*, is_active: bool) -> None:
+    unseen = row("h9", RsyncStatus.RETRYING)._replace(was_host_seen=False)
+    progress = instance_progress([unseen, row("h2", RsyncStatus.RETRYING)], is_active=is_active)
+    assert [waiting.name for waiting in progress.waiting] == ["h2:/p1/front.0"]
+    assert progress.never_seen == "h9:/p1/front.0"
 
 
 def test_a_failure_is_named() -> None:

@@ -15,8 +15,8 @@ from zkdeployment.intents.resource_status import (
 )
 
 
-def facts(*, wanted=True, failed=False, recorded=False, marker=False, present=True):
-    return ResourceFacts(wanted, failed, recorded, marker, present)
+def facts(*, wanted=True, failed=False, recorded=False, marker=False, present=True, seen=True):
+    return ResourceFacts(wanted, failed, recorded, marker, present, seen)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,8 @@ def facts(*, wanted=True, failed=False, recorded=False, marker=False, present=Tr
         (facts(), RsyncStatus.PENDING),
         (facts(wanted=False, marker=True), RsyncStatus.PENDING),
         (facts(wanted=False, marker=None), RsyncStatus.PENDING),
+        (facts(marker=None, present=False, seen=False), RsyncStatus.RETRYING),
+        (facts(wanted=False, marker=None, present=False, seen=False), RsyncStatus.TERMINATED),
     ],
 )
 def test_the_first_rule_that_holds_decides_what_was_done(found, status):

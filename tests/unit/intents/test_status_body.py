@@ -104,6 +104,11 @@ def test_a_host_name_that_was_never_seen_has_resources_that_wait_for_the_host():
     assert statuses(reports()) == {"db1.example.com:/p1/db.0": ("db1.example.com", "Retrying", "Unknown")}
 
 
+def test_what_was_never_there_is_terminated_with_its_instance():
+    ended = replace(INSTANCE, changed=9, services=tuple(replace(each, wanted=0) for each in INSTANCE.services))
+    assert statuses(reports(), ended) == {"db1.example.com:/p1/db.0": ("db1.example.com", "Terminated", "Unknown")}
+
+
 def test_a_terminated_instance_is_terminated_where_the_undeployment_is_recorded():
     ended = replace(INSTANCE, changed=9, services=tuple(replace(each, wanted=0) for each in INSTANCE.services))
     left = host("w1", ("/p1/front", 1, 8), completed=8)

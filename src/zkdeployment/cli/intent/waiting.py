@@ -17,6 +17,7 @@ from zkdeployment.model.cluster import ClusterState
 if TYPE_CHECKING:
     from zkdeployment.cli.shared.publication_wait import WaitOptions
     from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.progress import InstanceProgress
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.operator import OperatorAdapters
 
@@ -50,14 +51,16 @@ def report(
     sequence = wait.until_published(commit)
     echo(f"published as {sequence}", err=True)
     if is_active is not None:
-        done = _wait_until_done(wait, operator, subject, is_active=is_active)
-        echo(f"done: {done} deployments", err=True)
+        progress = _wait_until_done(wait, operator, subject, is_active=is_active)
+        echo(f"done: {progress.done} deployments", err=True)
+        if progress.unseen:
+            echo(f"not waited for, because these hosts were never seen: {progress.never_seen}", err=True)
 
 
 def _wait_until_done(
     wait: PublicationWait, operator: OperatorAdapters, subject: IntentSubject, *, is_active: bool
-) -> int:
-    """Return the number of deployments when all hosts have deployed or undeployed the newest instance."""
+) -> InstanceProgress:
+    """Return the progress when all known hosts have deployed or undeployed the newest instance."""
     stopped = 0
     while True:
         record = require_record(operator, subject)
@@ -68,7 +71,7 @@ def _wait_until_done(
         if progress.failed:
             raise ZkdeploymentError(f"{progress.failures}; 'zkdeployment status' shows the errors")
         if not progress.waiting:
-            return progress.done
+            return progress
         fleet = operator.fleet.snapshot()
         is_stopped = fleet.cluster is not None and fleet.cluster.state is ClusterState.STOPPED
         stopped = stopped + 1 if is_stopped else 0
