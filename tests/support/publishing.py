@@ -12,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 from support.repository import Repository
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
 from zkdeployment.adapters.host_files.published_file import PublishedFile
 from zkdeployment.adapters.host_files.signing_file import SigningFile
 from zkdeployment.adapters.publish_key import PublishKey
@@ -74,6 +75,7 @@ class Publishing:
                 repositories=self.host_repositories,
                 signing=SigningFile(self.directory / name / ".tree.signed"),
                 publishers=None if self.publishers is None else PublisherKeysFile(self.publishers),
+                accepted=AcceptedFile(self.directory / name / ".tree.accepted"),
             )
 
     def source(self, name: str = "syncer") -> GitSource:
@@ -85,9 +87,9 @@ class Publishing:
         """Return the record of the last publication of the syncer ``name``."""
         return PublishedFile(self.directory / name / ".tree.published")
 
-    def sync(self, *, force: bool = False, overrides: GuardOverrides | None = None) -> str:
-        """Run the syncer once; return the sentence of its report."""
-        with self.syncer() as syncer:
+    def sync(self, *, force: bool = False, overrides: GuardOverrides | None = None, name: str = "syncer") -> str:
+        """Run the syncer of this name once; return the sentence of its report."""
+        with self.syncer(name) as syncer:
             return syncer.sync(SyncOptions(force=force, overrides=overrides or GuardOverrides())).sentence
 
     def interrupt(self, monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
@@ -103,7 +105,8 @@ class Publishing:
         with monkeypatch.context() as patch, Session(self.zookeeper, session_timeout=6) as session:
             patch.setattr(builder, "OPERATIONS_LIMIT", 5)
             store = ZooKeeperPublications(session, identity="interrupted", reach=reach)
-            syncer = Syncer(self.source(), store, SystemClock(), self.memory())
+            accepted = AcceptedFile(self.directory / "syncer" / ".tree.accepted")
+            syncer = Syncer(self.source(), store, SystemClock(), self.memory(), accepted=accepted)
             options = SyncOptions(force=True, overrides=GuardOverrides(mass_removal=True))
             with contextlib.suppress(InterruptedSyncError):
                 syncer.sync(options)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.release import ServiceRelease
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, subject_text
@@ -22,40 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.intents.acceptance import AcceptedApprovals
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
-    from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Published
     from zkdeployment.planning.review import Review
     from zkdeployment.planning.targets.content import IntentContent
-
-#: What a syncer accepted: the fingerprint of each group that was approved or deployed, by the text of its subject.
-AcceptedApprovals: TypeAlias = "Mapping[str, str]"
-
-NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptanceRecord:
-    """What a syncer ``accepted`` with its last publication of intents; ``None`` if there was none.
-
-    ``coming`` is what it accepts with the publication ``sequence`` of ``revision``, which may not be written yet;
-    ``None`` if that is known.
-    """
-
-    accepted: AcceptedApprovals | None
-    coming: AcceptedApprovals | None = None
-    revision: Revision | None = None
-    sequence: int = 0
-
-    def settled(self, published: Published) -> AcceptedApprovals | None:
-        """Return what was accepted with the last publication, by what ZooKeeper says of the publications.
-
-        An approval of a publication that was never written has to be valid when the next publication is written.
-        """
-        is_written = published.revision == self.revision and published.sequence >= self.sequence
-        return self.accepted if self.coming is None or not is_written else self.coming
-
 
 #: The namespace of signatures of approvals, as ``ssh-keygen -Y sign -n`` takes it.
 APPROVAL_NAMESPACE = "zkdeployment-approval"

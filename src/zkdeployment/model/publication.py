@@ -29,7 +29,8 @@ class Published:
     of the last publication that changed nodes, targets or the strategy; 0 if it is not recorded. ``ordered`` is
     the revision that hosts were ordered to deploy, ``strategy`` the name of the strategy that governs its rollout,
     if there is one. A manual import clears ``revision``, but neither ``ordered`` nor ``strategy``. ``intents`` is
-    the number of published intents, ``None`` if none was ever published.
+    the number of published intents, ``None`` if none was ever published. ``left`` is the digest of the services
+    that left the governance of intents; ``None`` if it is not recorded.
     """
 
     revision: Revision | None = None
@@ -42,6 +43,7 @@ class Published:
     ordered: Revision | None = None
     since: int = 0
     intents: int | None = None
+    left: str | None = None
 
     @property
     def effective_since(self) -> int:

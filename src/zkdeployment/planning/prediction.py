@@ -58,7 +58,8 @@ class PredictionBasis:
     def baseline(self) -> Baseline:
         """The published state, compiled from the live tree."""
         governance = published_governance(self.documents, self.left)
-        return Baseline.of_live_tree(self.live, self.strategy, self.documents, governance)
+        baseline = Baseline.of_live_tree(self.live, self.strategy, self.documents, governance)
+        return baseline if self.ordered_text is None else replace(baseline, text=self.ordered_text.linted.tree)
 
     @property
     def since(self) -> int:

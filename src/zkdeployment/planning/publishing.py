@@ -64,7 +64,8 @@ class Baseline:
     ``governance`` has the published intents, and the services that left their governance. ``withheld`` are the
     services that are not among the targets because of the state of their intents. ``completed`` are the targets of
     the last complete publication if they may differ from the targets of the live tree, because a publication was
-    interrupted or the tree was imported by hand; otherwise ``None``.
+    interrupted or the tree was imported by hand; otherwise ``None``. ``text`` is the tree of all files that were
+    published with the ``governance``; ``None`` if it is not known.
     """
 
     live: LiveTree
@@ -74,11 +75,13 @@ class Baseline:
     withheld: frozenset[ServiceTarget] = frozenset()
     completed: Targets | None = None
     governance: Governance = NO_GOVERNANCE
+    text: Tree | None = None
 
     @property
     def former(self) -> FormerGovernance:
         """What the intents governed before the publication."""
-        return FormerGovernance(self.governance, self.live.tree, self.targets, self.withheld)
+        tree = self.live.tree if self.text is None else self.text
+        return FormerGovernance(self.governance, tree, self.targets, self.withheld)
 
     @property
     def ordered(self) -> Targets:
@@ -110,8 +113,10 @@ class Baseline:
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
         governance = Governance(read_intents(last.documents), tuple(left))
         compiled = last.compilation.under(governance) if left else last.compilation
-        strategy = last.documents.strategy()
-        return cls(live, compiled.targets, strategy, documents, compiled.withheld, governance=governance)
+        strategy, text = last.documents.strategy(), last.linted.tree
+        return cls(
+            live, compiled.targets, strategy, documents, compiled.withheld, governance=governance, text=text
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from zkdeployment.planning.targets.encoding import assignments_from_json
 from zkdeployment.printable import printable
 from zkdeployment.signing.checking import Deviation, deviations, target_subject
 from zkdeployment.signing.digests import bucket_of, decode_bucket
-from zkdeployment.signing.statement import strategy_digest
+from zkdeployment.signing.statement import left_digest, strategy_digest
 from zkdeployment.tree.links import resolved_properties
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.publication import Published
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.model.tree import Tree
     from zkdeployment.signing.statement import Statement
@@ -32,7 +33,8 @@ class SignedFleet:
     """A snapshot of all nodes that a statement is about; nothing in it is verified.
 
     ``signed`` are the data of the statement's node. ``buckets`` and ``targets`` are the data of nodes by name.
-    ``strategy_problem`` is why the published strategy cannot be read, if it cannot.
+    ``strategy_problem`` is why the published strategy cannot be read, if it cannot. ``left`` are the services that
+    left their intents; ``None`` if they cannot be read.
     """
 
     cluster: Cluster | None
@@ -43,6 +45,7 @@ class SignedFleet:
     targets: Mapping[str, bytes] = field(default_factory=dict)
     strategy: Strategy | None = None
     strategy_problem: str | None = None
+    left: tuple[LeftService, ...] | None = ()
 
 
 def fleet_deviations(statement: Statement, fleet: SignedFleet) -> Iterator[Deviation]:
@@ -92,6 +95,9 @@ def _of_publication(statement: Statement, fleet: SignedFleet) -> Iterator[Deviat
     strategy = strategy_digest(fleet.strategy)
     if fleet.strategy_problem is not None or strategy != statement.strategy:
         yield Deviation("strategy", _digest(statement.strategy), fleet.strategy_problem or _digest(strategy))
+    left = None if fleet.left is None else left_digest(fleet.left)
+    if statement.left is not None and left != statement.left:
+        yield Deviation("services that left their intents", _digest(statement.left), _digest(left))
 
 
 def _of_properties(services: Mapping[str, Assignment], tree: Tree) -> Iterator[Deviation]:

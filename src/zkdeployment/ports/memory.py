@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.intents.approvals import AcceptanceRecord
+    from zkdeployment.intents.acceptance import AcceptanceRecord
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
@@ -59,7 +59,7 @@ class SigningMemory(Protocol):
 
 
 class ApprovalMemory(Protocol):
-    """What a syncer accepted of the intents that it published, persisted."""
+    """What a syncer accepted of the governance that it published, persisted."""
 
     def read_accepted(self) -> AcceptanceRecord | None:
         """Return the record; ``None`` if this syncer never published an intent. A corrupt record is empty."""

@@ -28,13 +28,14 @@ class SigningRecord:
     """The syncer's own record of its signatures, kept outside ZooKeeper.
 
     The syncer has never signed a sequence above ``reserved``. The other values are those of the last statement
-    that was published; ``sequence`` is 0 if it is not known which statement that is.
+    that was published; ``sequence`` is 0 if it is not known which statement that is. ``left`` as in ``Statement``.
     """
 
     reserved: int = 0
     sequence: int = 0
     since: int = 0
     revision: Revision | None = None
+    left: str | None = None
 
     def covers(self, published: Published) -> bool:
         """Whether the publication that ZooKeeper names is the last publication in this record."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import Targets
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.strategy import Strategy
 
@@ -30,6 +31,7 @@ class StandingPublication:
     stamp: int = 0
     targets: Targets = field(default_factory=dict)
     strategy: Strategy | None = None
+    left: tuple[LeftService, ...] | None = None
 
 
 def coming_publication(publication: Publication) -> StandingPublication:
@@ -37,5 +39,10 @@ def coming_publication(publication: Publication) -> StandingPublication:
     last, sequence = publication.published, publication.sequence
     since = last.effective_since if publication.repeats and last is not None else sequence
     return StandingPublication(
-        publication.revision, sequence, since, targets=publication.targets, strategy=publication.strategy
+        publication.revision,
+        sequence,
+        since,
+        targets=publication.targets,
+        strategy=publication.strategy,
+        left=publication.left,
     )

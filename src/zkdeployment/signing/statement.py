@@ -10,13 +10,15 @@ from zkdeployment.documents.strategies.encoding import strategy_to_json
 from zkdeployment.errors import UntrustedError
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.publication import is_sequence
+from zkdeployment.model.publishing.left_service import left_to_json
 from zkdeployment.output_schema import with_schema
 from zkdeployment.signing.digests import digest_of, is_bucket, is_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.strategy import Strategy
 
 #: The namespace of the signatures: a signature for another purpose is not valid for a publication.
@@ -31,7 +33,9 @@ class Statement:
 
     ``since`` is the sequence of the last publication that changed something for hosts (see ``Published``).
     ``strategy`` is the digest of the strategy, ``None`` without one. ``buckets`` maps the names of buckets to
-    their digests; a bucket that is not named is empty.
+    their digests; a bucket that is not named is empty. ``left`` is the digest of the services that left the
+    governance of their intents; hosts do not read them, but the next publication depends on them. It is ``None``
+    in statements of older versions.
     """
 
     sequence: int
@@ -39,6 +43,7 @@ class Statement:
     revision: Revision
     strategy: str | None = None
     buckets: Mapping[str, str] = field(default_factory=dict)
+    left: str | None = None
 
     def to_text(self) -> str:
         """Return the text to sign: canonical JSON in one line, without a line end."""
@@ -48,6 +53,7 @@ class Statement:
             "revision": self.revision,
             "strategy": self.strategy,
             "buckets": dict(self.buckets),
+            **({} if self.left is None else {"left": self.left}),
         }
         return json.dumps(with_schema(_SCHEMA, body), separators=(",", ":"), sort_keys=True)
 
@@ -75,8 +81,9 @@ class Statement:
                 and (strategy is None or is_digest(strategy))
                 and all(map(is_bucket, buckets))
                 and all(map(is_digest, buckets.values()))
+                and ((left := value.get("left")) is None or is_digest(left))
             ):
-                return cls(sequence, since, revision, strategy, buckets)
+                return cls(sequence, since, revision, strategy, buckets, left)
         raise UntrustedError(
             f"the statement of the signed publication has another form than {with_schema(_SCHEMA, {})['schema']};"
             " expected one of a zkdeployment of this version; upgrade zkdeployment on this host"
@@ -112,4 +119,10 @@ def strategy_digest(strategy: Strategy | None) -> str | None:
     if strategy is None:
         return None
     text = json.dumps(strategy_to_json(strategy), separators=(",", ":"), sort_keys=True)
+    return digest_of(text.encode("ascii"))
+
+
+def left_digest(left: Iterable[LeftService]) -> str:
+    """Return the digest of the services that left the governance of their intents."""
+    text = json.dumps(left_to_json(left), separators=(",", ":"), sort_keys=True)
     return digest_of(text.encode("ascii"))

@@ -78,6 +78,16 @@ def test_a_fleet_that_is_as_it_was_signed(publishing: Publishing, publishers: Pa
     assert differences(publishing, publishers) == {}
 
 
+@pytest.mark.parametrize(
+    "data", [b'{"services":[{"content":null,"former":"p/c","path":"/a","revision":"r","target":null}]}', b"{"]
+)
+def test_a_list_of_left_services_that_was_not_signed_is_a_difference(
+    publishing: Publishing, publishers: Path, data
+):
+    publishing.client.create("/zkdeployment/left", data)
+    assert differences(publishing, publishers).keys() == {"services that left their intents"}
+
+
 def test_the_list_of_publishers_is_read_before_zookeeper_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(verification, "Session", mock.Mock(side_effect=AssertionError("ZooKeeper was asked")))
     monkeypatch.setattr(verify_verb, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")

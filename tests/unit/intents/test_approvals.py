@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.approvals import (
-    AcceptanceRecord,
     KeyOwner,
     accepted_by_records,
     accepted_by_syncer,
@@ -18,7 +15,6 @@ from zkdeployment.intents.approvals import (
 )
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
-from zkdeployment.model.publication import Published
 from zkdeployment.planning.targets.content import IntentContent
 
 CONTENT = IntentContent({}, {"/front": {}})
@@ -34,23 +30,6 @@ SHOP = DeploymentIntentGroup(
 )
 SNAPSHOT = IntentSnapshot(SHOP, CONTENT)
 ANN = KeyOwner("ann@example.com", "SHA256:a")
-
-
-@pytest.mark.parametrize(
-    ("published", "accepted"),
-    [
-        (Published(revision="r2", sequence=7), {"shop": "new"}),
-        (Published(revision="r2", sequence=8), {"shop": "new"}),  # published once more
-        (Published(revision="r2", sequence=6), {"shop": "old"}),
-        (Published(revision="r3", sequence=8), {"shop": "old"}),
-        (Published(revision=None, sequence=7), {"shop": "old"}),  # a publication of several transactions
-    ],
-)
-def test_what_a_publication_accepts_counts_from_its_last_transaction_on(published, accepted):
-    record = AcceptanceRecord({"shop": "old"}, {"shop": "new"}, "r2", 7)
-    assert record.settled(published) == accepted
-    assert AcceptanceRecord({"shop": "old"}).settled(published) == {"shop": "old"}
-    assert AcceptanceRecord(None, {"shop": "new"}, "r4", 9).settled(published) is None
 
 
 def test_the_statement_names_the_subject_and_the_content():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters import durable
 from zkdeployment.errors import HostFilesError
-from zkdeployment.intents.approvals import NOTHING_ACCEPTED, AcceptanceRecord
+from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.publication import is_sequence
+from zkdeployment.model.publishing.left_service import left_from_json, left_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 _LARGEST = 64 << 20
@@ -22,8 +22,9 @@ _LARGEST = 64 << 20
 class AcceptedFile:
     """A file with one JSON object, replaced atomically.
 
-    The object has fingerprints by subject. While a publication is being written, it has two such objects instead,
-    ``accepted`` and ``coming``, and the ``revision`` and the ``sequence`` of the publication.
+    The object has what was accepted with the ``last`` publication and with the ``coming`` one, which is written at
+    that moment. Earlier versions wrote fingerprints by subject; while they published, the object had
+    ``accepted``, ``coming``, ``revision`` and ``sequence``.
     """
 
     def __init__(self, file: Path) -> None:
@@ -32,21 +33,16 @@ class AcceptedFile:
     def read_accepted(self) -> AcceptanceRecord | None:
         try:
             content = durable.read(self._file, _LARGEST)
-            value = None if content is None else json.loads(content)
-        except (OSError, ValueError, RecursionError) as error:
-            return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
-        if content is None:
-            return None
-        if _are_fingerprints(value):
-            return AcceptanceRecord(value)
-        return _coming_record(value) or self._unknown("not a record of approvals")
+            if content is None:
+                return None
+            return _record(json.loads(content))
+        except OSError as error:
+            return self._unknown(error.strerror)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return self._unknown("not a record of approvals")
 
     def write_accepted(self, record: AcceptanceRecord) -> None:
-        accepted = None if record.accepted is None else dict(record.accepted)
-        value: Mapping[str, object] | None = accepted
-        if record.coming is not None:
-            coming, revision = dict(record.coming), record.revision
-            value = {"accepted": accepted, "coming": coming, "revision": revision, "sequence": record.sequence}
+        value = {"last": _to_json(record.last), "coming": _to_json(record.coming)}
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             durable.replace(self._file, json.dumps(value, sort_keys=True).encode())
@@ -55,19 +51,38 @@ class AcceptedFile:
 
     def _unknown(self, reason: str | None) -> AcceptanceRecord:
         get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
-        return AcceptanceRecord(NOTHING_ACCEPTED)
+        return AcceptanceRecord(Acceptance())
 
 
-def _coming_record(value: object) -> AcceptanceRecord | None:
-    """Return the record in the file while a publication is being written; ``None`` for another value."""
-    if not isinstance(value, dict) or value.keys() != {"accepted", "coming", "revision", "sequence"}:
+def _to_json(acceptance: Acceptance | None) -> dict[str, Any] | None:
+    if acceptance is None:
         return None
-    accepted, coming, revision, sequence = (value[key] for key in ("accepted", "coming", "revision", "sequence"))
-    are_approvals = (accepted is None or _are_fingerprints(accepted)) and _are_fingerprints(coming)
-    if not are_approvals or not is_revision(revision) or not is_sequence(sequence):
+    return {
+        "approvals": dict(acceptance.approvals),
+        "left": None if acceptance.left is None else left_to_json(acceptance.left),
+        "revision": acceptance.revision,
+        "sequence": acceptance.sequence,
+    }
+
+
+def _record(value: Any) -> AcceptanceRecord:
+    """Return the record in a file of this or an earlier version; raises ``ValueError`` and others without one."""
+    if value.keys() == {"last", "coming"}:
+        return AcceptanceRecord(_acceptance(value["last"]), _acceptance(value["coming"]))
+    if value.keys() == {"accepted", "coming", "revision", "sequence"}:
+        last = None if value["accepted"] is None else {"approvals": value["accepted"]}
+        coming = {"approvals": value["coming"], "revision": value["revision"], "sequence": value["sequence"]}
+        return AcceptanceRecord(_acceptance(last), _acceptance(coming))
+    return AcceptanceRecord(_acceptance({"approvals": value}))
+
+
+def _acceptance(value: Any) -> Acceptance | None:
+    if value is None:
         return None
-    return AcceptanceRecord(accepted, coming, revision, sequence)
-
-
-def _are_fingerprints(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    approvals, left = value["approvals"], value.get("left")
+    revision, sequence = value.get("revision"), value.get("sequence", 0)
+    if not all(isinstance(each, str) for each in approvals.values()):
+        raise TypeError("expected fingerprints")
+    if not (revision is None or is_revision(revision)) or not (sequence == 0 or is_sequence(sequence)):
+        raise ValueError("expected a publication")
+    return Acceptance(approvals, None if left is None else left_from_json(left), revision, sequence)

@@ -10,6 +10,7 @@ from zkdeployment.errors import HostFilesError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.publication import is_sequence
+from zkdeployment.signing.digests import is_digest
 from zkdeployment.signing.sequences import SigningRecord
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _LARGEST = 4096
 
 
 class SigningFile:
-    """A file with one JSON object, ``{"reserved", "sequence", "since", "revision"}``, replaced atomically."""
+    """A file with one JSON object, with the values of ``SigningRecord`` as keys, replaced atomically."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -36,7 +37,8 @@ class SigningFile:
             case {"reserved": reserved} if is_sequence(reserved):
                 sequence, since, revision = (value.get(name) for name in ("sequence", "since", "revision"))
                 if is_sequence(sequence) and is_sequence(since) and is_revision(revision):
-                    return SigningRecord(reserved, sequence, since, revision)
+                    left = value.get("left")
+                    return SigningRecord(reserved, sequence, since, revision, left if is_digest(left) else None)
                 return SigningRecord(reserved)
         return self._unknown("not a record of signatures")
 
@@ -46,6 +48,7 @@ class SigningFile:
             "sequence": record.sequence,
             "since": record.since,
             "revision": record.revision,
+            "left": record.left,
         }
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ConflictError, HostFilesError, RefusedError
+from zkdeployment.errors import ConflictError, RefusedError
+from zkdeployment.intents.acceptance import NOTHING_ACCEPTED
 from zkdeployment.intents.approvals import (
-    NOTHING_ACCEPTED,
-    AcceptanceRecord,
     ReleaseSnapshot,
     accepted_by_syncer,
     deployment_objection,
-    newly_accepted,
     with_objections,
 )
 from zkdeployment.intents.publication import awaiting_reports, change_intents, with_final_status
@@ -23,35 +21,33 @@ from zkdeployment.planning.targets.governance import governed_services, read_int
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zkdeployment.daemons.syncer.accepted_governance import AcceptedGovernance
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.intents.approvals import AcceptedApprovals
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.publication import Published
     from zkdeployment.planning.publishing import Draft
     from zkdeployment.ports.approvals import ApprovalVerifier
-    from zkdeployment.ports.memory import ApprovalMemory
     from zkdeployment.ports.publication import PublicationStore
 
 
 class IntentJudge:
     """Reads records of intents from ``store``, and reports of hosts where the decision needs them.
 
-    With ``approvals``, only approvals without an objection count. ``memory`` is the syncer's own record of the
-    approvals that it accepted: the records in ZooKeeper do not prove which approvals count.
+    With ``approvals``, only approvals without an objection count. ``accepted`` has the approvals that the syncer
+    accepted: the records in ZooKeeper do not prove which approvals count.
     """
 
     def __init__(
         self,
         store: PublicationStore,
+        accepted: AcceptedGovernance,
         approvals: ApprovalVerifier | None = None,
-        memory: ApprovalMemory | None = None,
     ) -> None:
         self._store = store
+        self._accepted = accepted
         self._approvals = approvals
-        self._memory = memory
-        self._record: AcceptanceRecord | None = None
         self._settled: int | None = None
 
     def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
@@ -60,7 +56,8 @@ class IntentJudge:
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
         An intent that this syncer accepted counts even if ZooKeeper has lost its record.
         """
-        if not draft.concerns_governance and not published.intents and not self._known(published):
+        accepted = self._accepted.approvals(published)
+        if not draft.concerns_governance and published.intents is None and not accepted:
             return None
         before = None
         if published.intents is not None:
@@ -70,7 +67,7 @@ class IntentJudge:
         after = intent_snapshots(reviewed.documents, reviewed.linted.tree)
         objections: dict[IntentSubject, str] = {}
         if self._approvals is not None:
-            verify, accepted = self._approvals.objection, self._known(published)
+            verify = self._approvals.objection
             if before is None and accepted is not None:
                 before = {}  # ZooKeeper has lost the intents, which are not taken as they stand a second time
             is_accepted = accepted_by_syncer(accepted or NOTHING_ACCEPTED)
@@ -97,30 +94,6 @@ class IntentJudge:
                     f" {objection}; release it again with 'zkdeployment intent release {release.path} --key FILE'"
                 )
 
-    def accept(self, change: IntentsChange, published: Published, coming: Published) -> None:
-        """Record durably what the ``coming`` publication is about to accept; raises ``HostFilesError``.
-
-        ``published`` is the publication that stands. Call ``settle`` when the coming one was written.
-        """
-        accepted, known = newly_accepted(change.after), self._known(published)
-        record = AcceptanceRecord(known)
-        if accepted != known:
-            record = AcceptanceRecord(known, accepted, coming.revision, coming.sequence)
-        if record != self._record:
-            self._write(record)
-
-    def settle(self) -> None:
-        """Record that the publication of the last ``accept`` was written.
-
-        If this record is lost, the next run asks ZooKeeper.
-        """
-        if self._record is None or self._record.coming is None:
-            return
-        try:
-            self._write(AcceptanceRecord(self._record.coming))
-        except HostFilesError as error:
-            get_logger().warning("acceptance-not-recorded", reason=str(error))
-
     def record_final_statuses(self, published: Published) -> None:
         """Record the final status of each terminated instance of which no host has a deployment any more.
 
@@ -140,16 +113,6 @@ class IntentJudge:
                     self._store.record_final_status(ended)
                 except ConflictError as error:
                     get_logger().warning("final-status-not-recorded", reason=str(error))
-
-    def _known(self, published: Published) -> AcceptedApprovals | None:
-        if self._record is None and self._memory is not None:
-            self._record = self._memory.read_accepted()
-        return None if self._record is None else self._record.settled(published)
-
-    def _write(self, record: AcceptanceRecord) -> None:
-        if self._memory is not None:
-            self._memory.write_accepted(record)
-        self._record = record
 
     def _reports(self, records: Iterable[IntentRecord]) -> FleetReports:
         services = {service.assignment.path for record in records for service in record.instances[-1].services}

@@ -20,13 +20,14 @@ from zkdeployment.planning.publishing import (
     require_publishable,
 )
 from zkdeployment.planning.review import Review, review
-from zkdeployment.planning.targets.governance import NO_GOVERNANCE, Governance, read_intents
+from zkdeployment.planning.targets.governance import Governance, read_intents
 from zkdeployment.signing.standing import StandingPublication
 
 if TYPE_CHECKING:
+    from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.publication import Published, Targets
-    from zkdeployment.model.publishing.left_service import LeftService
+    from zkdeployment.model.publication import Published
     from zkdeployment.model.publishing.request import SyncOptions
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
@@ -53,48 +54,61 @@ class PublicationBuilder:
         snapshot: PublicationSnapshot,
         tip: Revision,
         options: SyncOptions,
+        standing: StandingGovernance,
         *,
         sequence: int,
         may_repeat: bool = True,
     ) -> PreparedPublication:
         """Return the publication of ``tip`` over the live tree; raises ``TreeError`` with all errors of the tree.
 
-        ``sequence`` is the one that the publication will probably have: its signature is begun at once.
+        ``standing`` is what governs before the publication. ``sequence`` is the one that the publication will
+        probably have: its signature is begun at once.
         Without ``may_repeat`` the publication counts as one with something new for hosts.
 
         The whole live tree is read if the options ask for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.
         """
-        last = None if options.reads_whole_tree else self._exact_text(snapshot.published)
+        published = snapshot.published
+        last = None if options.reads_whole_tree else self._exact_text(published)
+        if standing.revision != published.revision:
+            last = None  # ZooKeeper names another publication than the one whose governance is known
         reviewed = self._review(tip, reread=True)
         require_publishable(reviewed.problems, tip)
         if self._signed:
             repeats = may_repeat and last is not None and last.linted.tree == reviewed.linted.tree
-            since = snapshot.published.effective_since if repeats else sequence
-            strategy = reviewed.documents.strategy()
-            coming = StandingPublication(tip, sequence, since, targets=reviewed.targets, strategy=strategy)
+            since = published.effective_since if repeats else sequence
+            strategy, left = reviewed.documents.strategy(), standing.left
+            coming = StandingPublication(
+                tip, sequence, since, targets=reviewed.targets, strategy=strategy, left=left
+            )
             self._store.start_signing(coming)
-        prepared = None if last is None else self._prepare_over_text(reviewed, last, snapshot, tip)
+        prepared = None if last is None else self._prepare_over_text(reviewed, last, standing, snapshot, tip)
         if prepared is not None:
             return replace(prepared, repeats=prepared.repeats and may_repeat)
         strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
-        governance = NO_GOVERNANCE if snapshot.published.intents is None else self._store.governance()
+        text = self._standing_text(standing)
+        governance = Governance(self._standing_intents(text, published), standing.left)
         baseline = Baseline.of_live_tree(live, strategy, documents, governance, with_properties=self._signed)
-        ordered = ordered_revision(snapshot.published)
+        ordered = ordered_revision(published)
         ordered_text = None if ordered is None else self._text_of(ordered)
-        completed = ordered_targets(snapshot.published, snapshot.cluster, baseline.targets, reviewed, ordered_text)
-        baseline = replace(baseline, completed=completed)
+        completed = ordered_targets(published, snapshot.cluster, baseline.targets, reviewed, ordered_text)
+        baseline = replace(baseline, completed=completed, text=None if text is None else text.linted.tree)
         drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
-        before = last or self.published_text(snapshot.published)
+        before = last or self.published_text(published)
         repeats = may_repeat and is_repetition_of(before, reviewed, drafted, snapshot)
         return PreparedPublication(drafted, snapshot, live.versions, repeats=repeats)
 
     def _prepare_over_text(
-        self, reviewed: Review, last: Review, snapshot: PublicationSnapshot, tip: Revision
+        self,
+        reviewed: Review,
+        last: Review,
+        standing: StandingGovernance,
+        snapshot: PublicationSnapshot,
+        tip: Revision,
     ) -> PreparedPublication | None:
         """Return the publication over the last text; ``None`` if a live node to be changed has drifted."""
         try:
-            baseline = Baseline.of_text(last, self._left(snapshot.published))
+            baseline = Baseline.of_text(last, standing.left)
             drafted = draft(reviewed, baseline, snapshot, revision=tip)
         except TreeError:
             return None  # other live nodes may resolve the conflict
@@ -109,14 +123,15 @@ class PublicationBuilder:
         repeats = is_repetition_of(last, reviewed, drafted, snapshot)
         return PreparedPublication(drafted, snapshot, versions, partial=True, repeats=repeats)
 
-    def published_targets(self, published: Published, reviewed: Review) -> Targets:
-        """Return the targets of the published revision, whose text is ``reviewed``, without withheld services."""
-        governance = Governance(read_intents(reviewed.documents), self._left(published))
-        return reviewed.compilation.under(governance).targets
+    def _standing_text(self, standing: StandingGovernance) -> Review | None:
+        """Return the text of the revision that governs; ``None`` if it is not known or cannot be read any more."""
+        return None if standing.revision is None else self._text_of(standing.revision)
 
-    def _left(self, published: Published) -> tuple[LeftService, ...]:
-        """Return the services that left governance; nothing is read in a fleet that never had intents."""
-        return () if published.intents is None else self._store.left()
+    def _standing_intents(self, text: Review | None, published: Published) -> tuple[Intent, ...]:
+        """Return the intents that govern: those of the ``text``, or, without a valid one, those in ZooKeeper."""
+        if text is not None and not text.documents.errors:
+            return read_intents(text.documents)
+        return () if published.intents is None else self._store.governance().intents
 
     def _exact_text(self, published: Published) -> Review | None:
         """Return the text that the live tree is known to be exactly, if there is one."""

@@ -50,10 +50,10 @@ class SignedSequences:
         """Begin to record that nothing was written since ``reserve``: the last publication still stands."""
         self._write(replace(before, reserved=self.known.reserved))
 
-    def record(self, sequence: int, since: int, revision: Revision) -> None:
+    def record(self, sequence: int, since: int, revision: Revision, left: str | None) -> None:
         """Begin to record the publication that stands, unless a later one was signed."""
         if sequence >= self.known.reserved:
-            self._write(SigningRecord(sequence, sequence, since, revision))
+            self._write(SigningRecord(sequence, sequence, since, revision, left))
 
     def settle(self) -> None:
         """Wait until the record is durable; raises ``HostFilesError``."""

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import HostFilesError, UntrustedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import INITIAL, Cluster
+from zkdeployment.planning.targets.governance import Governance, read_intents
 from zkdeployment.signing.standing import StandingPublication
 from zkdeployment.signing.statement import SignedStatement, Statement
 
 if TYPE_CHECKING:
+    from zkdeployment.daemons.syncer.accepted_governance import AcceptedGovernance
     from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
     from zkdeployment.daemons.syncer.signed_sequences import SignedSequences
     from zkdeployment.model.cluster import Revision
@@ -38,15 +40,18 @@ class StandingSignature:
 
     Only the tip is signed again: whoever can write to ZooKeeper could have an old revision signed otherwise. A
     publication of an earlier revision keeps its signature until the tip is published. ``publishers`` are the keys
-    of all syncers; ``None``: only this syncer's key is known.
+    of all syncers; ``None``: only this syncer's key is known. ``statement`` is the statement that ``ensure`` found
+    in ZooKeeper with a valid signature, if there was one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a signature depends on
         self,
         store: PublicationStore,
         builder: PublicationBuilder,
         signer: PublicationSigner | None,
         sequences: SignedSequences,
+        accepted: AcceptedGovernance,
+        *,
         clock: Clock,
         publishers: PublisherKeys | None = None,
     ) -> None:
@@ -54,6 +59,7 @@ class StandingSignature:
         self._builder = builder
         self._signer = signer
         self._sequences = sequences
+        self._accepted = accepted
         self._clock = clock
         self._publishers = publishers
         self._verified: tuple[bytes, Statement] | None = None
@@ -61,6 +67,7 @@ class StandingSignature:
         self._has_checked = False
         self._replaced: float | None = None
         self._reported: bytes | None = None
+        self.statement: Statement | None = None
 
     def ensure(self, state: PublishedState, tip: Revision) -> bool:
         """Sign the standing publication again if necessary; return ``False`` if ``tip`` must be published again.
@@ -72,8 +79,9 @@ class StandingSignature:
             return True
         published = state.published
         statement = self._statement(self._signer, state)
+        self.statement = statement
         if statement is not None:
-            self._sequences.record(statement.sequence, statement.since, statement.revision)
+            self._sequences.record(statement.sequence, statement.since, statement.revision, statement.left)
             self._sequences.settle()
         if not published.sequence:
             return self._ensure_initial(state, statement)
@@ -92,8 +100,9 @@ class StandingSignature:
         reviewed = self._builder.published_text(published)
         if reviewed is None or reviewed.errors:
             return True
-        targets = self._builder.published_targets(published, reviewed)
-        standing = StandingPublication(*numbers, published.stamp, targets, reviewed.documents.strategy())
+        left = self._accepted.standing(published, self._sequences.known).left
+        targets = reviewed.compilation.under(Governance(read_intents(reviewed.documents), left)).targets
+        standing = StandingPublication(*numbers, published.stamp, targets, reviewed.documents.strategy(), left)
         return self._renew(standing, state.signed if settled else None)
 
     def _ensure_initial(self, state: PublishedState, statement: Statement | None) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
+from zkdeployment.daemons.syncer.accepted_governance import AcceptedGovernance
 from zkdeployment.daemons.syncer.intent_judge import IntentJudge
 from zkdeployment.daemons.syncer.package_guard import PackageGuard
 from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
@@ -21,6 +22,7 @@ from zkdeployment.daemons.syncer.signed_sequences import SignedSequences
 from zkdeployment.daemons.syncer.standing_signature import StandingSignature
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
+from zkdeployment.intents.approvals import newly_accepted
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published, next_sequence
@@ -28,11 +30,13 @@ from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.planning.convergence import has_unfinished_hosts, is_under_way, refusal
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
-from zkdeployment.signing.sequences import is_plausible, sequence_to_sign
+from zkdeployment.signing.sequences import SigningRecord, is_plausible, sequence_to_sign
+from zkdeployment.signing.statement import left_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
@@ -76,7 +80,8 @@ class _Candidate:
     """A tip that may be published over the fleet's ``snapshot``.
 
     ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
-    above all sequences that ZooKeeper and this syncer know. ``may_repeat``: the last publication is certainly the
+    above all sequences that ZooKeeper and this syncer know. ``standing`` is what governs before the publication.
+    ``may_repeat``: the last publication is certainly the
     publication that ZooKeeper names, and no host has to try it again; hosts that have it then have nothing to do
     if the tip does not differ.
     """
@@ -84,6 +89,7 @@ class _Candidate:
     tip: Revision
     origin: Origin
     snapshot: PublicationSnapshot
+    standing: StandingGovernance
     optional: bool
     sequence: int
     may_repeat: bool
@@ -121,9 +127,12 @@ class Syncer:
         self._builder = PublicationBuilder(source, store, signed=signer is not None)
         self._signer = signer
         self._sequences = SignedSequences(signing)
-        self._signature = StandingSignature(store, self._builder, signer, self._sequences, clock, publishers)
+        self._accepted = AcceptedGovernance(store, accepted)
+        self._signature = StandingSignature(
+            store, self._builder, signer, self._sequences, self._accepted, clock=clock, publishers=publishers
+        )
         self._guards = PublicationGuards(source, store)
-        self._intents = IntentJudge(store, approvals, accepted)
+        self._intents = IntentJudge(store, self._accepted, approvals)
         self._packages = None if repositories is None else PackageGuard(store, repositories)
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
@@ -237,7 +246,19 @@ class Syncer:
         begins_rollout = has_unfinished_hosts(snapshot) and not is_under_way(snapshot, tip)
         may_repeat = is_known and not (options.force and begins_rollout)
         optional = published and not options.force
-        return _Candidate(tip, origin, snapshot, optional, self._next_sequence(snapshot), may_repeat)
+        standing = self._accepted.standing(snapshot.published, self._standing_record())
+        return _Candidate(tip, origin, snapshot, standing, optional, self._next_sequence(snapshot), may_repeat)
+
+    def _standing_record(self) -> SigningRecord | None:
+        """Return the signed publication that stands, with sequence 0 if unknown; ``None`` without a signer."""
+        if self._signer is None:
+            return None
+        known, statement = self._sequences.known, self._signature.statement
+        if known.sequence or statement is None:
+            return known
+        return SigningRecord(
+            known.reserved, statement.sequence, statement.since, statement.revision, statement.left
+        )
 
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
         """Read the hosts and the rollout of the published revision."""
@@ -302,7 +323,12 @@ class Syncer:
         """Return the publication and its change of intents; nothing if the tip is published and stays as it is."""
         tip, snapshot = candidate.tip, candidate.snapshot
         prepared = self._builder.prepare(
-            snapshot, tip, options, sequence=candidate.sequence, may_repeat=candidate.may_repeat
+            snapshot,
+            tip,
+            options,
+            candidate.standing,
+            sequence=candidate.sequence,
+            may_repeat=candidate.may_repeat,
         )
         draft = prepared.draft
         if candidate.optional and not draft.change:
@@ -325,14 +351,16 @@ class Syncer:
         now = self._clock.now()
         publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
         coming = Published(revision=publication.revision, sequence=publication.sequence)
-        if intents is not None:
-            self._intents.accept(intents, candidate.snapshot.published, coming)
+        published = candidate.snapshot.published
+        if intents is not None or self._accepted.approvals(published) is not None:
+            approvals = {} if intents is None else newly_accepted(intents.after)
+            self._accepted.accept(approvals, publication.left, published, coming)
         since = self._store.publish(publication, intents)
-        if intents is not None:
-            self._intents.settle()
+        self._accepted.settle()
         if self._signer is not None:
             # If this record is lost, the next run takes the numbers from the statement and verifies its signature.
-            self._sequences.record(publication.sequence, since, publication.revision)
+            left = left_digest(publication.left)
+            self._sequences.record(publication.sequence, since, publication.revision, left)
         self._watermark.note(coming)
         return since
 

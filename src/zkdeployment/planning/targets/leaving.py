@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FormerGovernance:
-    """A published state: its governance, its tree, its targets and the services that these lack."""
+    """A published state: its governance, its tree, its targets and the services that these lack.
+
+    ``tree`` is the tree of all files, which contents are read from; a publication that was interrupted may have
+    changed the live tree since.
+    """
 
     governance: Governance
     tree: Tree
@@ -102,6 +106,12 @@ def left_problems(change: GovernanceChange, documents: Documents, text: Tree) ->
     for one in change.after.left:
         if one.content is not None and service_content(one.path, one.target, text).digest != one.content:
             message = f"{one} may not change: {one.sentence}; release it first, or put back its content"
+            if one in change.left:
+                message = (
+                    f"{one} may not change while it leaves the governance of {subject_text(one.former)}: expected"
+                    " the content that is deployed; put back its content, and release it after this change is"
+                    " published"
+                )
             yield Problem(message, path=one.path)
     for one in change.left:
         state = "is not deployed" if one.is_withheld else "stays deployed"

@@ -1,4 +1,4 @@
-"""The record of accepted approvals: what is read back, and what counts as damaged."""
+"""The record of what a syncer accepted: what is read, and what counts as damaged."""
 
 from __future__ import annotations
 
@@ -7,30 +7,63 @@ import json
 import pytest
 
 from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
-from zkdeployment.intents.approvals import NOTHING_ACCEPTED, AcceptanceRecord
+from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord
+from zkdeployment.model.publishing.left_service import LeftService
 
-COMING = AcceptanceRecord({"shop": "a"}, {"shop": "b"}, "r2", 7)
+LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1", "sha256:1"), LeftService("/b", "h1", ("p", "c"), "r1"))
+COMING = AcceptanceRecord(Acceptance({"shop": "a"}, (), "r1", 6), Acceptance({"shop": "b"}, LEFT, "r2", 7))
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     file = AcceptedFile(tmp_path / "mirror" / ".tree.accepted")
     assert file.read_accepted() is None
-    for record in (
-        COMING,
-        AcceptanceRecord(None, {}, "r1", 1),
-        AcceptanceRecord(NOTHING_ACCEPTED, {"shop": "b"}, 1, 1),
-        AcceptanceRecord({"shop": "b"}),
-    ):
+    for record in (COMING, AcceptanceRecord(None, Acceptance({}, (), 1, 1)), AcceptanceRecord(COMING.coming)):
         file.write_accepted(record)
         assert file.read_accepted() == record
 
 
 @pytest.mark.parametrize(
-    "damage", [{"accepted": {"shop": 1}}, {"coming": None}, {"revision": None}, {"sequence": "7"}, {"more": 1}]
+    ("written", "read"),
+    [
+        ({"shop": "a"}, AcceptanceRecord(Acceptance({"shop": "a"}))),
+        (
+            {"accepted": None, "coming": {"shop": "b"}, "revision": "r2", "sequence": 7},
+            AcceptanceRecord(None, Acceptance({"shop": "b"}, None, "r2", 7)),
+        ),
+        (
+            {"accepted": {"shop": "a"}, "coming": {}, "revision": 2, "sequence": 7},
+            AcceptanceRecord(Acceptance({"shop": "a"}), Acceptance({}, None, 2, 7)),
+        ),
+    ],
+)
+def test_a_record_of_an_earlier_version_has_no_left_services(tmp_path, written, read):
+    path = tmp_path / ".tree.accepted"
+    path.write_text(json.dumps(written))
+    assert AcceptedFile(path).read_accepted() == read
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"approvals": {"shop": 1}},
+        {"approvals": None},
+        {"left": 1},
+        {"left": [{"path": "/a"}]},
+        {"revision": []},
+        {"sequence": "7"},
+    ],
 )
 def test_a_damaged_record_accepts_nothing(tmp_path, damage):
     path = tmp_path / ".tree.accepted"
     file = AcceptedFile(path)
     file.write_accepted(COMING)
-    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
-    assert file.read_accepted() == AcceptanceRecord(NOTHING_ACCEPTED)
+    value = json.loads(path.read_text())
+    path.write_text(json.dumps(value | {"coming": value["coming"] | damage}))
+    assert file.read_accepted() == AcceptanceRecord(Acceptance())
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "{", '{"last": null, "coming": null, "more": 1}'])
+def test_another_value_accepts_nothing(tmp_path, content):
+    path = tmp_path / ".tree.accepted"
+    path.write_text(content)
+    assert AcceptedFile(path).read_accepted() == AcceptanceRecord(Acceptance())

@@ -150,6 +150,30 @@ def test_a_deployed_service_that_leaves_its_group_may_not_change_until_it_is_rel
     assert (publishing.targets, left(publishing)) == (ALL, ())
 
 
+@pytest.mark.parametrize("interrupted", [1, 2, 3])
+def test_a_service_that_leaves_after_an_interrupted_update_keeps_the_content_that_hosts_have(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch, interrupted: int
+):
+    rule = "  update: approve\n"
+    publish(publishing, i_yaml=group("Instantiated", extra=rule))
+    more = "".join(f"/more{n}\n" for n in range(20))
+    changed = TREE.replace("/db : db\n    version = '1'", "/db : db\n    version = '2'") + more
+    publishing.push(changed, i_yaml=group("Instantiated", extra=rule, tree=changed))
+    publishing.interrupt(monkeypatch, after=interrupted)
+    fewer = {"apps": "front: [/p1/front]", "extra": rule}
+    publishing.push(changed, i_yaml=group("Instantiated", tree=changed, **fewer))
+    with pytest.raises(
+        TreeError, match="/p1/db may not change while it leaves the governance of p1/store/v1/shop"
+    ):
+        publishing.sync(force=True)
+    publishing.push(TREE, i_yaml=group("Instantiated", **fewer))
+    publishing.sync(force=True)
+    assert publishing.targets == ALL
+    (one,) = left(publishing)
+    publish(publishing, TREE, r_yaml=release(one))
+    assert left(publishing) == ()
+
+
 def test_a_left_service_that_is_gone_from_the_tree_is_forgotten(publishing: Publishing):
     publish(publishing, i_yaml=group("Created"))
     publish(publishing, i_yaml=None)

@@ -395,7 +395,9 @@ def test_an_approval_whose_publication_was_written_counts_although_the_syncer_wa
     publishing.push(f"{TREE}/more\n")
     approved.sync()
     assert record(publishing).state.value == "Instantiated"
-    assert json.loads(approved.file.read_text()).keys() == {"p1/store/v1/shop"}
+    recorded = json.loads(approved.file.read_text())
+    assert recorded["coming"] is None
+    assert recorded["last"]["approvals"].keys() == {"p1/store/v1/shop"}
 
 
 def test_groups_that_were_deployed_before_approvals_needed_signatures_stay_deployed(

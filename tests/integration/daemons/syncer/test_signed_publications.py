@@ -23,7 +23,7 @@ from zkdeployment.model.publishing.request import SyncOptions
 from zkdeployment.signing.checking import deviations
 from zkdeployment.signing.digests import bucket_of
 from zkdeployment.signing.sequences import SigningRecord
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement
+from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement, left_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -303,7 +303,7 @@ def test_no_number_of_zookeeper_is_signed_and_each_is_recorded_before(signing: P
         signing.put("/zkdeployment/targets", properties)
         syncer.sync()
         assert numbers(signing) == (near + 2, near + 2)
-        assert record.read_signed() == SigningRecord(near + 2, near + 2, near + 2, tip)
+        assert record.read_signed() == SigningRecord(near + 2, near + 2, near + 2, tip, left_digest(()))
         # The standing publication is not signed again with another number.
         properties = signing.get("/zkdeployment/targets") or {}
         signing.put("/zkdeployment/targets", properties | {"sequence": near + 90, "since": near + 90})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.publication.last_publication import decode_published
+from zkdeployment.adapters.zookeeper.publication.left_services import read_left
 from zkdeployment.adapters.zookeeper.publication.live_tree import read_live_tree
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.errors import ConflictError, TreeError
@@ -29,6 +31,9 @@ def read_signed_fleet(session: Session) -> SignedFleet:
         strategy = read_strategy(session)
     except TreeError as error:
         strategy_problem = str(error)
+    left = None
+    with contextlib.suppress(TreeError):
+        left = read_left(session)
     fleet = SignedFleet(
         cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
         published=decode_published(targets),
@@ -38,6 +43,7 @@ def read_signed_fleet(session: Session) -> SignedFleet:
         targets=_read_children(session, paths.TARGETS),
         strategy=strategy,
         strategy_problem=strategy_problem,
+        left=left,
     )
     if [*map(_changed, before)] != [*map(_changed, session.get_many(_MARKS))]:
         raise ConflictError("a publication was written while the fleet was read; verify again")

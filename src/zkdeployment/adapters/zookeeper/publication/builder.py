@@ -37,6 +37,7 @@ from zkdeployment.adapters.zookeeper.publication.strategies import encode_strate
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.cluster import BY_HAND, Cluster
 from zkdeployment.model.cluster_machine import ClusterEvent, advance
+from zkdeployment.signing.statement import left_digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.publishing.publication import Publication
     from zkdeployment.model.publishing.tree_change import TreeChange
+    from zkdeployment.model.tree import Value
 
 #: A transaction blocks the whole ensemble; this many small operations take about 20 ms.
 OPERATIONS_LIMIT = 2000
 
 #: The properties of the targets' node that describe the last publication and stay valid after an import by hand.
-_OF_THE_LAST = ("sequence", "since", "strategy", "ordered", "intents")
+_OF_THE_LAST = ("sequence", "since", "strategy", "ordered", "intents", "left")
 
 #: Bytes for the operations that every transaction of a large publication has in addition to its share.
 _RESERVE = 4096
@@ -310,7 +312,9 @@ def _closing(
     since = _last_since(publication, snapshot) if repeats else sequence
     kept = {"sequence": sequence, "since": since}
     had_intents = decode_published(snapshot.targets).intents is not None
-    intents = {"intents": publication.intents} if publication.intents or had_intents else {}
+    intents: dict[str, Value] = {}
+    if publication.intents or had_intents:
+        intents = {"intents": publication.intents, "left": left_digest(publication.left)}
     properties = {"version": revision, **kept, **exact, **by, "ordered": revision, **intents}
     return [
         *_recording(publication, snapshot, sequence, since),

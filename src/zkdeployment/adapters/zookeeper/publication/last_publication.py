@@ -28,7 +28,7 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
     properties = targets.properties
     version, exact, sequence = properties.get("version"), properties.get("exact"), properties.get("sequence")
     since, intents = properties.get("since"), properties.get("intents")
-    strategy, ordered = properties.get("strategy"), properties.get("ordered")
+    strategy, ordered, left = properties.get("strategy"), properties.get("ordered"), properties.get("left")
     existing = {f"/{name}" for name in tops}
     return Published(
         revision=version if is_revision(version) else None,
@@ -41,6 +41,7 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
         strategy=strategy if isinstance(strategy, str) else None,
         ordered=ordered if is_revision(ordered) else None,
         intents=intents if isinstance(intents, int) and intents >= 0 else None,
+        left=left if isinstance(left, str) else None,
     )
 
 

@@ -12,7 +12,7 @@ from zkdeployment.adapters.zookeeper.publication.compiled import ROLES, encode_t
 from zkdeployment.errors import ZkdeploymentError
 from zkdeployment.signing.digests import BUCKETS
 from zkdeployment.signing.signed_targets import SignedTargets
-from zkdeployment.signing.statement import SignedStatement, Statement, strategy_digest
+from zkdeployment.signing.statement import SignedStatement, Statement, left_digest, strategy_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,6 +70,7 @@ class PublicationSigning:
             publication.revision,
             strategy_digest(publication.strategy),
             digests.digests,
+            None if publication.left is None else left_digest(publication.left),
         )
         if self._started is None or self._started.statement != statement:
             self._started = StartedSignature(statement, digests, self.signer.start(statement.to_text()))
