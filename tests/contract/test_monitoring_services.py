@@ -47,9 +47,9 @@ def test_an_instance_is_listed_fetched_answered_and_active(service):
     details = fetch(client, instance)
     assert (details["task"], details["command"], details["host"]["id"]) == ("rollout", "check_dummy", "h1")
     assert fetch(client, instance) == details
-    assert (client.list_pending(), client.list_active()) == ({instance}, frozenset())
+    assert (client.list_pending(), client.list_deployed().active) == ({instance}, frozenset())
     answer(client, instance, details["config_id"])
-    assert (client.list_pending(), client.list_active()) == (frozenset(), {instance})
+    assert (client.list_pending(), client.list_deployed().active) == (frozenset(), {instance})
 
 
 def test_an_answer_that_nothing_waits_for_changes_nothing_and_is_no_error(service):
@@ -89,7 +89,7 @@ def test_a_change_and_a_removal_have_their_tasks(service):
     assert fetch(client, instance)["task"] == "delete"
     answer(client, instance, changed["config_id"])
     assert fetch(client, instance) is None
-    assert client.list_pending() == client.list_active() == frozenset()
+    assert client.list_pending() == client.list_deployed().instances == frozenset()
 
 
 def test_an_unknown_instance_has_no_details(service):
@@ -112,10 +112,10 @@ class TestHttp:
         with running_service(zookeeper) as running:
             client = HttpMonitoringService(running.url, "nagios1", "wrong-key")
             with pytest.raises(ServiceError, match=r"refuses the user nagios1 \(status 401\)") as caught:
-                client.list_active()
+                client.list_deployed()
             assert "wrong-key" not in str(caught.value)
 
     def test_a_service_that_is_away_is_an_error(self):
         client = HttpMonitoringService("http://127.0.0.1:9", "nagios1", "a-key")
         with pytest.raises(ServiceError, match=r"cannot reach the service at http://127\.0\.0\.1:9: .*refused"):
-            client.list_active()
+            client.list_deployed()

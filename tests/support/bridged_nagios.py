@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import subprocess
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +28,8 @@ from zkdeployment.sandbox.nagios import NagiosServer, find_nagios
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from zkdeployment.ports.nagios import MonitoringService, NagiosObjects
 
 
 def make_details(name: str, host: str, command: str, *arguments: str, **more: Any) -> dict[str, Any]:
@@ -67,11 +71,19 @@ class BridgedNagios:
 
     def program_of_another_bridge(self) -> LocalNagios:
         """Return an adapter that has not read the status file yet."""
-        return self.make_program(shlex.split(self.server.verify), shlex.split(self.server.reload))
+        return self.make_program(self.verify_command, shlex.split(self.server.reload))
 
-    def make_program(self, verify: Sequence[str], reload: Sequence[str]) -> LocalNagios:
+    @property
+    def verify_command(self) -> Sequence[str]:
+        """The command that verifies the configuration."""
+        return shlex.split(self.server.verify)
+
+    def make_program(
+        self, verify: Sequence[str], reload: Sequence[str], kind: type[LocalNagios] = LocalNagios
+    ) -> LocalNagios:
         """Return an adapter with these commands."""
-        return LocalNagios(
+        return kind(
+            objects=self.server.objects,
             plugins=self.plugins,
             verify=verify,
             reload=reload,
@@ -84,7 +96,13 @@ class BridgedNagios:
         details = make_details(name, host, command, *arguments, **more)
         return self.service.want(make_key(details), details)
 
-    def rollouts(self, program: LocalNagios | None = None) -> CheckRollouts:
+    def rollouts(
+        self,
+        program: LocalNagios | None = None,
+        *,
+        service: MonitoringService | None = None,
+        objects: NagiosObjects | None = None,
+    ) -> CheckRollouts:
         """Return the part of a new bridge that rolls out checks."""
         place = NagiosPlace(
             objects=str(self.server.objects),
@@ -92,14 +110,21 @@ class BridgedNagios:
             host_template="generic-host",
             service_template="generic-service",
         )
-        objects = NagiosObjectDirectory(self.server.objects)
-        return CheckRollouts(self.service, objects, program or self.program, place)
+        directory = objects or NagiosObjectDirectory(self.server.objects)
+        return CheckRollouts(service or self.service, directory, program or self.program, place)
 
     def files(self) -> dict[str, tuple[int, bytes]]:
-        """Return the mode and the content of everything in the objects directory, also of hidden files."""
-        return {
-            file.name: (file.stat().st_mode & 0o777, file.read_bytes()) for file in self.server.objects.iterdir()
-        }
+        """Return the mode and the content of the files in the objects directory, also of hidden ones."""
+        found = {}
+        for file in self.server.objects.glob("*"):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                found[file.name] = file.stat().st_mode & 0o777, file.read_bytes()
+        return found
+
+    def verify(self) -> str | None:
+        """Return what Nagios would print now, if it were started; ``None`` if its configuration is valid."""
+        completed = subprocess.run(self.verify_command, capture_output=True, text=True, check=False)
+        return completed.stdout if completed.returncode else None
 
     @contextmanager
     def running(self) -> Iterator[None]:

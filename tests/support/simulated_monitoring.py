@@ -6,11 +6,12 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceKey
+from zkdeployment.checks.instance import DEPLOYED, CheckInstance, CheckState, InstanceKey
 from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
-from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open
+from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
 from zkdeployment.errors import ServiceError
+from zkdeployment.nagios.deployed import DeployedInstances
 from zkdeployment.nagios.service_requests import FetchedDetails
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ class SimulatedMonitoringService:
         with self._lock:
             self.instances[instance] = delete(self.instances[instance], self._now())
 
+    def retry(self, instance: str) -> None:
+        """Let the failed deployment or removal of an instance be tried again."""
+        with self._lock:
+            outcome = retry(self.instances[instance], self._now())
+            assert not isinstance(outcome, CheckRefusal)
+            self.instances[instance] = outcome
+
     def turn(self) -> None:
         """Run one turn of the life cycle."""
         with self._lock:
@@ -57,6 +65,11 @@ class SimulatedMonitoringService:
         """Return the state of the current configuration."""
         current = self.instances[instance].current_configuration
         return None if current is None else current.state
+
+    def configuration(self, instance: str) -> str:
+        """Return the id of the current configuration."""
+        current = self.instances[instance].current_configuration
+        return "" if current is None else current.config_id
 
     def reason(self, instance: str) -> str:
         """Return the words of the last answer about the current configuration."""
@@ -81,9 +94,18 @@ class SimulatedMonitoringService:
     def list_pending(self) -> frozenset[str]:
         return self._listed(list_open)
 
-    def list_active(self) -> frozenset[str]:
+    def list_deployed(self) -> DeployedInstances:
         self._check()
-        return frozenset(name for name in self.instances if self.state(name) is CheckState.ACTIVE)
+        with self._lock:
+            states = {name: self.state(name) for name in self.instances}
+            configurations = {
+                name: self.configuration(name) for name in self.instances if states[name] in DEPLOYED
+            }
+        return DeployedInstances(
+            frozenset(name for name, state in states.items() if state is CheckState.ACTIVE),
+            frozenset(name for name, state in states.items() if state is CheckState.DEPROVISION_FAILED),
+            configurations,
+        )
 
     def fetch(self, instances: Sequence[str]) -> FetchedDetails:
         self._check()

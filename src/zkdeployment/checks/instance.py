@@ -68,6 +68,10 @@ OPEN = frozenset(
     }
 )
 
+#: The states of a configuration that its monitoring system has and is not asked to change: those of a list of
+#: active deployments.
+DEPLOYED = frozenset({CheckState.ACTIVE, CheckState.DEPROVISION_FAILED})
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceKey:

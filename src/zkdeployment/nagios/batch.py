@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.nagios.check import NagiosCheck
+    from zkdeployment.nagios.deployed import DeployedInstances
 
 #: The tasks of the service. After ``deprovision`` another configuration of the instance follows.
 _ROLLOUT = "rollout"
@@ -31,6 +32,11 @@ class ObjectChange:
     problem: str | None = None
     answered: bool = True
 
+    @property
+    def is_removal(self) -> bool:
+        """Whether the instance is removed."""
+        return self.check is None and self.problem is None
+
     def unanswered(self) -> ObjectChange:
         """Return the change without an answer."""
         return replace(self, answered=False)
@@ -38,9 +44,9 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class BridgeBatch:
-    """Changes to the checks ``base``, which stay as they are."""
+    """Changes to checks that stay as they are: to the first of ``bases`` that Nagios accepts."""
 
-    base: Mapping[str, NagiosCheck]
+    bases: tuple[Mapping[str, NagiosCheck], ...]
     changes: tuple[ObjectChange, ...] = ()
 
 
@@ -79,27 +85,31 @@ def read_change(
 
 def update_batch(present: Mapping[str, NagiosCheck], changes: Iterable[ObjectChange]) -> BridgeBatch:
     """Return the batch for changes that the service has announced."""
-    return BridgeBatch(dict(present), tuple(changes))
+    return BridgeBatch((dict(present),), tuple(changes))
 
 
 def synchronizing_batch(
     present: Mapping[str, NagiosCheck],
-    active: Collection[str],
+    deployed: DeployedInstances,
     pending: Collection[str],
     changes: Mapping[str, ObjectChange],
 ) -> BridgeBatch:
     """Return the batch that makes a directory with the checks ``present`` the one that the service wants.
 
-    ``changes`` are those of fetched instances: ``pending`` ones, and ``active`` ones that are not present. Checks
-    that are in neither list are removed. A pending check that is to be rolled out is not in the base: a bridge
-    that was killed may have left it there unverified.
+    ``changes`` are those of fetched instances: ``pending`` ones, and active ones that are to be written. Doubtful
+    checks are removed before the changes: those that the service does not know, those of another configuration,
+    and those that are to be rolled out, which a killed bridge may have left. If Nagios does not accept the present
+    checks, the base is what remains without the doubtful ones.
     """
-    known = {*active, *pending}
-    unverified = {instance for instance in pending if instance in changes and changes[instance].check is not None}
-    base = {
-        instance: check for instance, check in present.items() if instance in known and instance not in unverified
+    known = deployed.instances.union(pending)
+    rollouts = {instance for instance, change in changes.items() if not change.is_removal}
+    doubtful = {
+        instance: check for instance, check in present.items() if instance not in known or instance in rollouts
     }
-    return BridgeBatch(base, tuple(changes.values()))
+    certain = {instance: check for instance, check in present.items() if instance not in doubtful}
+    removals = [ObjectChange(instance=instance, answered=False) for instance in sorted(doubtful)]
+    bases = (dict(present), certain) if doubtful else (certain,)
+    return BridgeBatch(bases, (*removals, *changes.values()))
 
 
 def changed_checks(base: Mapping[str, NagiosCheck], changes: Iterable[ObjectChange]) -> dict[str, NagiosCheck]:

@@ -74,6 +74,11 @@ def is_object_file(name: str) -> bool:
     return _FILE.fullmatch(name) is not None
 
 
+def is_host_file(name: str) -> bool:
+    """Whether ``object_files`` gives such a name to the definition of a host."""
+    return is_object_file(name) and name.startswith("host-")
+
+
 def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str, NagiosObjectFile]:
     """Return the files for checks, by name: one for each host, and a definition and a script for each check.
 

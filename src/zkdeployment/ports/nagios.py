@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from zkdeployment.nagios.deployed import DeployedInstances
     from zkdeployment.nagios.object_files import NagiosObjectFile
     from zkdeployment.nagios.service_requests import CheckAnswer, FetchedDetails
     from zkdeployment.nagios.status_file import NagiosResult
@@ -21,8 +22,8 @@ class MonitoringService(Protocol):
     def list_pending(self) -> frozenset[str]:
         """Return the instances that wait to be rolled out or removed, or for the answer about that."""
 
-    def list_active(self) -> frozenset[str]:
-        """Return the instances that are rolled out."""
+    def list_deployed(self) -> DeployedInstances:
+        """Return the instances that are rolled out, and those whose removal failed."""
 
     def fetch(self, instances: Sequence[str]) -> FetchedDetails:
         """Return the details of instances, which are in progress from now on; at most ``MOST_INSTANCES``."""
@@ -66,8 +67,11 @@ class NagiosProgram(Protocol):
     def has_plugin(self, name: str) -> bool:
         """Whether Nagios can run the plugin of this bare name."""
 
-    def verify(self) -> str | None:
-        """Return what Nagios prints about an invalid configuration; ``None`` if the configuration is valid."""
+    def verify(self, files: Mapping[str, NagiosObjectFile]) -> str | None:
+        """Return what Nagios prints about its configuration with ``files`` as the definitions of the bridge.
+
+        Return ``None`` if the configuration is valid. The files in the directory do not change.
+        """
 
     def reload(self) -> None:
         """Make Nagios read its configuration again."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks import requests
-from zkdeployment.checks.instance import CheckState
+from zkdeployment.checks.instance import DEPLOYED
 from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import read_instance_id
 from zkdeployment.errors import ConfigurationError, ForbiddenError, NotFoundError, RefusedError
@@ -14,7 +14,7 @@ from zkdeployment.errors import ConfigurationError, ForbiddenError, NotFoundErro
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.checks.instance import CheckInstance, InstanceConfiguration
     from zkdeployment.checks.monitoring_system import CheckResult
     from zkdeployment.model.tree import Value
     from zkdeployment.ports.server import ServerAdapters
@@ -177,15 +177,15 @@ def list_open(adapters: ServerAdapters, system: str) -> Collection[str]:
     return _list(adapters, system, adapters.checks.open(system), requests.list_open)
 
 
-def list_active(adapters: ServerAdapters, system: str) -> Collection[str]:
-    """Return the instances that are deployed to the monitoring system."""
-    return [
-        instance.id
+def list_deployed(adapters: ServerAdapters, system: str) -> Mapping[str, InstanceConfiguration]:
+    """Return the configurations that the monitoring system has, by instance: active, or impossible to remove."""
+    return {
+        instance.id: current
         for instance in adapters.checks.scan()
         if instance.system == system
         and (current := instance.current_configuration) is not None
-        and current.state is CheckState.ACTIVE
-    ]
+        and current.state in DEPLOYED
+    }
 
 
 def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, CheckResult]) -> Collection[str]:

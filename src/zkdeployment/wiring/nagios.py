@@ -41,6 +41,7 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
     nagios = settings.require_nagios()
     service = HttpMonitoringService(nagios.server, nagios.user, read_secret(nagios.key_file))
     program = LocalNagios(
+        objects=nagios.objects,
         plugins=nagios.plugins,
         verify=nagios.verify,
         reload=nagios.reload,

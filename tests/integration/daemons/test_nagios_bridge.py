@@ -42,8 +42,8 @@ class KilledBeforeReload:
     def has_plugin(self, name):
         return self._program.has_plugin(name)
 
-    def verify(self):
-        return self._program.verify()
+    def verify(self, files):
+        return self._program.verify(files)
 
     def reload(self):
         raise Killed
@@ -85,7 +85,7 @@ def test_what_cannot_be_rolled_out_is_answered_with_the_reason_and_all_others_st
         assert nagios.service.state(missing).value == nagios.service.state(broken).value == "rollout_failed"
         assert nagios.service.reason(missing).startswith("Nagios has no plugin check_nothing; install it")
         assert "Duplicate definition found for host 'h2.example.com'" in nagios.service.reason(broken)
-        assert nagios.program.verify() is None
+        assert nagios.verify() is None
         assert sorted(nagios.files()) == sorted(
             [f"check-{check}.{kind}" for check in good for kind in ("cfg", "sh")] + ["host-h1.example.com.cfg"]
         )
@@ -120,10 +120,10 @@ def test_a_killed_bridge_may_have_left_a_file_that_nagios_does_not_accept(nagios
             nagios.rollouts(KilledBeforeReload(nagios.program)).synchronize()
         definition = nagios.server.objects / f"check-{check}.cfg"
         definition.write_text(definition.read_text().replace("generic-service", "no-template"))
-        assert nagios.program.verify() is not None
+        assert nagios.verify() is not None
         nagios.rollouts().synchronize()
         assert nagios.service.state(check).value == "active"
-        assert nagios.program.verify() is None
+        assert nagios.verify() is None
 
 
 def test_a_directory_that_is_wiped_while_the_bridge_runs_is_filled_again(nagios):
@@ -132,7 +132,7 @@ def test_a_directory_that_is_wiped_while_the_bridge_runs_is_filled_again(nagios)
         nagios.wait_state(check, "active")
         files = nagios.files()
         shutil.rmtree(nagios.server.objects)
-        wait_until(lambda: nagios.server.objects.exists() and nagios.files() == files, "the files are back")
+        wait_until(lambda: nagios.files() == files, "the files are back")
         assert nagios.service.state(check).value == "active"
 
 
@@ -265,9 +265,9 @@ def test_commands_of_nagios_that_cannot_run_are_errors(nagios):
     with pytest.raises(
         NagiosError, match=r"/missing does not exist or is not on the PATH; see verify in \[nagios\]"
     ):
-        program.verify()
+        program.verify({})
     with pytest.raises(NagiosError, match=r"Nagios was not reloaded: false failed .*; see reload in \[nagios\]"):
         program.reload()
     killed = nagios.make_program(verify=["sh", "-c", "kill -9 $$"], reload=["true"])
     with pytest.raises(NagiosError, match="sh was ended by signal 9 while it verified"):
-        killed.verify()
+        killed.verify({})

@@ -1,6 +1,7 @@
 """Batches: changes from details, the batch of a synchronization, and the search for bad changes."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from zkdeployment.nagios.batch import (
     update_batch,
 )
 from zkdeployment.nagios.check import read_check
+from zkdeployment.nagios.deployed import DeployedInstances
 
 DETAILS = {
     "configuration": "front-http",
@@ -79,17 +81,33 @@ def test_an_impossible_change_has_its_problem(change, problem):
 
 def test_an_update_changes_what_is_present():
     batch = update_batch({instance(1): check(1), instance(2): check(2)}, [removal(1), rollout(3)])
-    assert changed_checks(batch.base, batch.changes) == {instance(2): check(2), instance(3): check(3)}
+    assert changed_checks(*batch.bases, batch.changes) == {instance(2): check(2), instance(3): check(3)}
 
 
-def test_a_synchronization_removes_what_is_in_no_list_and_takes_unverified_rollouts_out():
-    present = {instance(number): check(number) for number in (1, 2, 3, 4)}
+def test_a_synchronization_removes_unknown_checks_and_keeps_those_whose_removal_failed():
+    present = {instance(number): check(number) for number in (1, 2, 3, 4, 7)}
     changes = {instance(2): rollout(2), instance(3): removal(3), instance(5): rollout(5)}
-    batch = synchronizing_batch(
-        present, {instance(1), instance(5)}, {instance(2), instance(3), instance(6)}, changes
+    deployed = DeployedInstances(frozenset({instance(1), instance(5)}), frozenset({instance(7)}))
+    batch = synchronizing_batch(present, deployed, {instance(2), instance(3), instance(6)}, changes)
+    assert [sorted(base) for base in batch.bases] == [sorted(present), [instance(1), instance(3), instance(7)]]
+    for base in batch.bases:
+        assert sorted(changed_checks(base, batch.changes)) == [instance(number) for number in (1, 2, 5, 7)]
+
+
+def test_a_rollout_that_is_impossible_leaves_no_file_of_a_killed_bridge():
+    bad = replace(removal(2), problem="there is no such plugin")
+    deployed = DeployedInstances()
+    batch = synchronizing_batch({instance(2): check(2)}, deployed, {instance(2)}, {instance(2): bad})
+    assert batch.changes == (ObjectChange(instance=instance(2), answered=False), bad)
+
+
+def test_active_checks_of_another_configuration_are_outdated():
+    active = frozenset({instance(1), instance(2), instance(3)})
+    deployed = DeployedInstances(
+        active, frozenset({instance(4)}), {instance(1): "c1", instance(2): "c2", instance(4): "c4"}
     )
-    assert sorted(batch.base) == [instance(1), instance(3)]
-    assert sorted(changed_checks(batch.base, batch.changes)) == [instance(1), instance(2), instance(5)]
+    present = {instance(number): "c1" for number in (1, 2, 3, 4, 5)}
+    assert deployed.outdated(present) == {instance(2)}
 
 
 @given(st.integers(0, 100), st.sets(st.integers(0, 99), max_size=4))

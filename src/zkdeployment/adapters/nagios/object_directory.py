@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
 from zkdeployment.errors import NagiosError
-from zkdeployment.nagios.object_files import NagiosObjectFile, is_object_file
+from zkdeployment.nagios.object_files import NagiosObjectFile, is_host_file, is_object_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,14 +46,15 @@ class NagiosObjectDirectory:
                     executable = file.stat().st_mode & 0o777 == _PROGRAM
                     known[name] = NagiosObjectFile(content.decode("utf-8", errors="replace"), executable)
         self._known = known
-        return known
+        return dict(known)
 
     def write(self, files: Mapping[str, NagiosObjectFile]) -> None:
-        # Scripts are written first and definitions of objects removed first: no definition lacks its script.
-        for name in sorted(files, key=lambda name: (not files[name].executable, name)):
+        # Scripts are written before definitions, and hosts before their services; all are removed in the reverse
+        # order. So Nagios accepts what a bridge leaves that is killed in between.
+        for name in sorted(files, key=lambda name: (not files[name].executable, not is_host_file(name), name)):
             if self._known.get(name) != files[name]:
                 self._replace(name, files[name])
-        for name in sorted(self._known.keys() - files.keys()):
+        for name in sorted(self._known.keys() - files.keys(), key=lambda name: (is_host_file(name), name)):
             if not name.endswith(".sh"):
                 self._remove(name)
 

@@ -7,11 +7,15 @@ import os
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import process
+from zkdeployment.adapters.nagios.object_directory import NagiosObjectDirectory
+from zkdeployment.adapters.nagios.trial import configuration_trial
 from zkdeployment.errors import NagiosError, ProgramError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from zkdeployment.nagios.object_files import NagiosObjectFile
 
 #: Seconds. Nagios needs about a second for 10,000 services.
 _TIMEOUT = 120.0
@@ -22,18 +26,22 @@ _LARGEST_STATUS = 512 << 20
 class LocalNagios:
     """Nagios, with its ``plugins`` directory and the commands that ``verify`` and ``reload`` its configuration.
 
+    Its definitions of the bridge are in ``objects``. They are verified in a copy of the configuration if a word of
+    ``verify`` names the main configuration. Otherwise they are verified in their directory, and then restored.
     Without a ``command_file`` external commands are dropped; without a ``status_file`` there is no status.
     """
 
     def __init__(
         self,
         *,
+        objects: Path,
         plugins: Path,
         verify: Sequence[str],
         reload: Sequence[str],
         command_file: Path | None,
         status_file: Path | None,
     ) -> None:
+        self._objects = objects
         self._plugins = plugins
         self._verify = verify
         self._reload = reload
@@ -45,10 +53,26 @@ class LocalNagios:
         plugin = self._plugins / name
         return plugin.is_file() and os.access(plugin, os.X_OK)
 
-    def verify(self) -> str | None:
-        completed = self._run(self._verify, "verify")
+    def verify(self, files: Mapping[str, NagiosObjectFile]) -> str | None:
+        with configuration_trial(self._verify, self._objects, files) as trial:
+            if trial is None:
+                return self._verify_in_place(files)
+            output = self._verified(trial.command)
+            return None if output is None else trial.located(output)
+
+    def _verify_in_place(self, files: Mapping[str, NagiosObjectFile]) -> str | None:
+        directory = NagiosObjectDirectory(self._objects)
+        before = directory.read()
+        try:
+            directory.write(files)
+            return self._verified(self._verify)
+        finally:
+            directory.write(before)
+
+    def _verified(self, command: Sequence[str]) -> str | None:
+        completed = self._run(command, "verify")
         if completed.status < 0:
-            raise NagiosError(f"{self._verify[0]} was ended by signal {-completed.status} while it verified")
+            raise NagiosError(f"{command[0]} was ended by signal {-completed.status} while it verified")
         return f"{completed.stdout}\n{completed.stderr}" if completed.status else None
 
     def reload(self) -> None:

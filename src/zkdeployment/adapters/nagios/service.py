@@ -9,6 +9,7 @@ from urllib.parse import quote
 import urllib3
 
 from zkdeployment.errors import ServiceError
+from zkdeployment.nagios.deployed import DeployedInstances
 from zkdeployment.nagios.service_requests import FetchedDetails
 
 if TYPE_CHECKING:
@@ -39,8 +40,14 @@ class HttpMonitoringService:
     def list_pending(self) -> frozenset[str]:
         return self._list(f"{self._system}/all")
 
-    def list_active(self) -> frozenset[str]:
-        return self._list(f"{self._system}/active")
+    def list_deployed(self) -> DeployedInstances:
+        path = f"{self._system}/active"
+        body = self._request("GET", path)
+        active, retained = (self._instances(path, body, key) for key in ("deploymentsList", "deprovision_failed"))
+        configurations = body.get("configurations")
+        if not isinstance(configurations, dict) or not all(isinstance(found, str) for found in configurations.values()):
+            raise self._unexpected(path, "an object with configurations")
+        return DeployedInstances(active, retained, configurations)
 
     def fetch(self, instances: Sequence[str]) -> FetchedDetails:
         path = f"{self._system}/fetch"
@@ -68,10 +75,13 @@ class HttpMonitoringService:
         return frozenset(hosts)
 
     def _list(self, path: str) -> frozenset[str]:
-        body = self._request("GET", path)
-        instances = body.get("deploymentsList") if isinstance(body, dict) else None
+        return self._instances(path, self._request("GET", path), "deploymentsList")
+
+    def _instances(self, path: str, body: object, key: str) -> frozenset[str]:
+        """Return the list of instances in an answer."""
+        instances = body.get(key) if isinstance(body, dict) else None
         if not isinstance(instances, list) or not all(isinstance(instance, str) for instance in instances):
-            raise self._unexpected(path, "a deploymentsList")
+            raise self._unexpected(path, f"the list {key}")
         return frozenset(instances)
 
     def _failed(self, path: str, body: object) -> Mapping[str, str]:

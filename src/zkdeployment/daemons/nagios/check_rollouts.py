@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.nagios.batch import BridgeBatch, ObjectChange, VerifiedBatch
     from zkdeployment.nagios.check import NagiosCheck
-    from zkdeployment.nagios.object_files import NagiosPlace
+    from zkdeployment.nagios.object_files import NagiosObjectFile, NagiosPlace
     from zkdeployment.ports.nagios import MonitoringService, NagiosObjects, NagiosProgram
 
 
@@ -66,16 +66,19 @@ class CheckRollouts:
         """
         self.forget()
         # An instance that changes between the two requests is then in both lists and not in neither.
-        active = self._service.list_active()
+        deployed = self._service.list_deployed()
         pending = self._service.list_pending()
-        files = self._objects.read()
-        present = checks_in(files)
-        missing = active - pending - present.keys()
+        present = checks_in(self._objects.read())
+        outdated = deployed.outdated({instance: check.config_id for instance, check in present.items()})
+        missing = deployed.active.difference(present).union(outdated) - pending
         changes, failure = self._fetch(pending | missing, restored=missing)
-        batch = synchronizing_batch(present, active, pending, changes)
-        self._apply(batch)
+        self._apply(synchronizing_batch(present, deployed, pending, changes))
         get_logger().info(
-            "checks-synchronized", active=len(active), pending=len(pending), written=len(self._checks)
+            "checks-synchronized",
+            active=len(deployed.active),
+            pending=len(pending),
+            outdated=len(outdated),
+            written=len(self._checks),
         )
         self._finish(failure)
 
@@ -116,31 +119,40 @@ class CheckRollouts:
 
     def _apply(self, batch: BridgeBatch) -> None:
         """Write what Nagios accepts of a batch, reload it, and answer."""
-        self._write(batch.base)
-        if (output := self._nagios.verify()) is not None:
-            raise NagiosError(
-                "the configuration of Nagios is broken without the new changes, so that nothing is answered:"
-                f" {verification_words(output)}; correct it"
-            )
+        base = self._accepted_base(batch)
         possible = [change for change in batch.changes if change.problem is None]
-        verified = find_acceptable(possible, lambda changes: self._verify(batch, changes))
-        checks = changed_checks(batch.base, verified.accepted)
-        self._write(checks)
+        verified = find_acceptable(possible, lambda changes: self._verify(changed_checks(base, changes)))
+        checks = changed_checks(base, verified.accepted)
+        files = self._files(checks)
+        with failpoints.failpoints("write"):
+            self._objects.write(files)
         with failpoints.failpoints("reload"):
             self._nagios.reload()
-        self._objects.clean(object_files(checks.values(), self._place))
+        self._objects.clean(files)
         self._checks = checks
         impossible = [(change, change.problem) for change in batch.changes if change.problem is not None]
         self._answer(verified, impossible)
         self._names = self._objects.names()
 
-    def _verify(self, batch: BridgeBatch, changes: Sequence[ObjectChange]) -> str | None:
-        self._write(changed_checks(batch.base, changes))
-        output = self._nagios.verify()
+    def _accepted_base(self, batch: BridgeBatch) -> Mapping[str, NagiosCheck]:
+        """Return the first base of a batch that Nagios accepts."""
+        words: str | None = None
+        for base in batch.bases:
+            words = self._verify(base)
+            if words is None:
+                return base
+        raise NagiosError(
+            "the configuration of Nagios is broken without the new changes, so that nothing is answered:"
+            f" {words}; correct it"
+        )
+
+    def _verify(self, checks: Mapping[str, NagiosCheck]) -> str | None:
+        """Return the words of Nagios about a configuration with these checks; ``None`` if Nagios accepts it."""
+        output = self._nagios.verify(self._files(checks))
         return None if output is None else verification_words(output)
 
-    def _write(self, checks: Mapping[str, NagiosCheck]) -> None:
-        self._objects.write(object_files(checks.values(), self._place))
+    def _files(self, checks: Mapping[str, NagiosCheck]) -> dict[str, NagiosObjectFile]:
+        return object_files(checks.values(), self._place)
 
     def _answer(self, verified: VerifiedBatch, impossible: Sequence[tuple[ObjectChange, str]]) -> None:
         """Send the answers; the failure of one does not delay the others."""

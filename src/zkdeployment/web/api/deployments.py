@@ -12,6 +12,7 @@ from zkdeployment.web.access.rights import Monitoring
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.models.deployments import (
+    ActiveDeployments,
     AnsweredDeployment,
     AnsweredDeployments,
     DeploymentAnswer,
@@ -76,10 +77,13 @@ def list_open(system: SystemName, adapters: ConnectedAdapters, user: Monitoring)
 
 
 @router.get("/monitoring/{system}/active")
-def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
-    """Return the instances that are deployed; this changes nothing."""
+def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> ActiveDeployments:
+    """Return the instances that are deployed, and those whose removal failed; this changes nothing.
+
+    Deploy again what is missing, or has another configuration. Leave those whose removal failed as they are.
+    """
     _check_system(user, system)
-    return _listed(checks.list_active(adapters, system))
+    return ActiveDeployments.of(checks.list_deployed(adapters, system))
 
 
 @router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments)

@@ -1,10 +1,11 @@
 """What monitoring systems send and get: lists of instances, answers, and results."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
-from zkdeployment.checks.instance import CheckInstance
+from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
 
 #: The most instances of a request.
@@ -17,6 +18,27 @@ class DeploymentsList(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     deploymentsList: list[str]  # noqa: N815  the name of the interface
+
+
+class ActiveDeployments(DeploymentsList):
+    """The check instances that are deployed, those whose removal failed, and the configuration of each of them."""
+
+    configurations: Annotated[
+        dict[str, str], Field(description="The `config_id` that is deployed, by the identifier of the instance.")
+    ]
+    deprovision_failed: Annotated[
+        list[str], Field(description="Instances that the monitoring system could not remove.")
+    ]
+
+    @classmethod
+    def of(cls, deployed: Mapping[str, InstanceConfiguration]) -> "ActiveDeployments":
+        """Return the model of deployed configurations, given by instance."""
+        instances = sorted(deployed)
+        return cls(
+            deploymentsList=[found for found in instances if deployed[found].state is CheckState.ACTIVE],
+            configurations={found: deployed[found].config_id for found in instances},
+            deprovision_failed=[found for found in instances if deployed[found].state is not CheckState.ACTIVE],
+        )
 
 
 class DeploymentDetails(BaseModel):

@@ -1,0 +1,34 @@
+"""The instances that the service takes for deployed to a monitoring system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedInstances:
+    """The deployed instances: ``active`` ones, and ``retained`` ones, whose removal failed.
+
+    ``configurations`` has the id of the configuration of each instance.
+    """
+
+    active: frozenset[str] = frozenset()
+    retained: frozenset[str] = frozenset()
+    configurations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def instances(self) -> frozenset[str]:
+        """All deployed instances."""
+        return self.active | self.retained
+
+    def outdated(self, configurations: Mapping[str, str]) -> Collection[str]:
+        """Return the active instances that have other configurations than these, which are by instance."""
+        return frozenset(
+            instance
+            for instance, found in configurations.items()
+            if instance in self.active and self.configurations.get(instance, found) != found
+        )
