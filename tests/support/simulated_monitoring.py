@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import itertools
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.checks.instance import DEPLOYED, CheckInstance, CheckState, InstanceKey
+from zkdeployment.checks.instance import (
+    DEPLOYED,
+    CheckInstance,
+    CheckState,
+    InstanceConfiguration,
+    InstanceKey,
+    config_id,
+)
 from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
 from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
@@ -27,6 +35,7 @@ class SimulatedMonitoringService:
     def __init__(self) -> None:
         self.instances: dict[str, CheckInstance] = {}
         self.results: dict[str, NagiosResult] = {}
+        self.all_results: set[str] = set()
         self.reports = 0
         self.working: set[str] = set()
         self.broken = False
@@ -60,6 +69,17 @@ class SimulatedMonitoringService:
         with self._lock:
             for name, instance in self.instances.items():
                 self.instances[name] = life_cycle_turn(instance, self._now())
+
+    def deploy_silently(self, instance: str, details: Mapping[str, Any]) -> None:
+        """Make another configuration active, as a service whose content was restored."""
+        with self._lock:
+            number = len(self.instances[instance].configurations)
+            found = InstanceConfiguration(
+                number, config_id(instance, number), CheckState.ACTIVE, details, "nagios1"
+            )
+            self.instances[instance] = replace(
+                self.instances[instance], configurations=(found,), current=number, update_available=False
+            )
 
     def state(self, instance: str) -> CheckState | None:
         """Return the state of the current configuration."""
@@ -137,10 +157,17 @@ class SimulatedMonitoringService:
                     self.instances[given.instance] = answered
         return {}
 
-    def report_results(self, results: Mapping[str, NagiosResult]) -> None:
+    def report_results(self, results: Mapping[str, NagiosResult]) -> frozenset[str]:
         self._check()
         self.reports += 1
-        self.results |= results
+        own = {
+            name: result
+            for name, result in results.items()
+            if name in self.instances and result.config_id in {"", self.configuration(name)}
+        }
+        self.results |= own
+        self.all_results |= {result.output for result in own.values()}
+        return frozenset(results.keys() - own)
 
     def list_working_hosts(self) -> frozenset[str]:
         self._check()

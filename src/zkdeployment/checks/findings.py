@@ -75,14 +75,15 @@ def known_results(
 ) -> dict[str, CheckResult]:
     """Return the results of instances, all by identifier; those of a silent monitoring system are unknown.
 
-    An instance that is not deployed any more has no result. ``contacts`` are by monitoring system.
+    An instance that is not deployed any more has no result, and a result of another configuration than the current
+    one does not count. ``contacts`` are by monitoring system.
     """
     systems = {found.system for found in instances.values()}
     silent = {system for system in systems if is_stale(contacts.get(system), now)}
     return {
         instance_id: _unknown(results[instance_id]) if found.system in silent else results[instance_id]
         for instance_id, found in instances.items()
-        if instance_id in results and shown_state(found) not in _GONE
+        if instance_id in results and shown_state(found) not in _GONE and _is_current(results[instance_id], found)
     }
 
 
@@ -96,6 +97,11 @@ def check_findings(
         if not found.deleted
     )
     return tuple(sorted(findings, key=lambda finding: (FINDING_WORDS.index(finding.word), finding.subject)))
+
+
+def _is_current(result: CheckResult, instance: CheckInstance) -> bool:
+    configuration = shown_configuration(instance)
+    return configuration is None or result.is_of(configuration.config_id)
 
 
 def _unknown(result: CheckResult) -> CheckResult:

@@ -61,7 +61,7 @@ def _obstacle(instance: CheckInstance | None, result: CheckResult | None, since:
         return "was not computed yet"
     if newest.state is not CheckState.ACTIVE:
         return f"is {newest.state.value}" + (f": {newest.reason[:_LONGEST_OUTPUT]}" if newest.reason else "")
-    if result is None or not result.is_newer(since, newest.changed):
+    if result is None or not result.is_of(newest.config_id) or not result.is_newer(since, newest.changed):
         return "has no result since the deployment"
     return None
 

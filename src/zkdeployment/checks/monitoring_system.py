@@ -32,7 +32,8 @@ class CheckResult:
     """The last result of a check instance.
 
     ``since`` is when the check came into its state, ``reported`` when the monitoring system reported the result,
-    and ``checked`` when the check ran, if the system says so. Times are in seconds since the epoch.
+    and ``checked`` when the check ran, if the system says so. Times are in seconds since the epoch. ``config_id``
+    is the configuration that ran, if the system says so.
     """
 
     state: ResultState
@@ -40,6 +41,11 @@ class CheckResult:
     since: float
     reported: float
     checked: float | None = None
+    config_id: str | None = None
+
+    def is_of(self, config_id: str) -> bool:
+        """Whether the result may be of a configuration: it is of no other one."""
+        return self.config_id in {None, config_id}
 
     def is_newer(self, deployed: float, activated: float) -> bool:
         """Return whether the check ran after a deployment, and was reported after its details became active."""
@@ -54,6 +60,7 @@ class CheckResult:
             "since": self.since,
             "reported": self.reported,
             "checked": self.checked,
+            "config_id": self.config_id,
         }
 
     @classmethod
@@ -67,7 +74,9 @@ class CheckResult:
                 "reported": int() | float() as reported,
                 **others,
             } if state in _STATES:
-                return cls(ResultState(state), output, since, reported, _time(others.get("checked")))
+                checked, config_id = _time(others.get("checked")), others.get("config_id")
+                named = config_id if isinstance(config_id, str) else None
+                return cls(ResultState(state), output, since, reported, checked, named)
             case _:
                 return None
 

@@ -74,6 +74,12 @@ def is_object_file(name: str) -> bool:
     return _FILE.fullmatch(name) is not None
 
 
+def instance_of_file(name: str) -> str | None:
+    """Return the instance whose definition or script has this file name; ``None`` for other files."""
+    match = _FILE.fullmatch(name)
+    return None if match is None else match["instance"]
+
+
 def is_host_file(name: str) -> bool:
     """Whether ``object_files`` gives such a name to the definition of a host."""
     return is_object_file(name) and name.startswith("host-")

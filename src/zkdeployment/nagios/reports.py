@@ -52,6 +52,21 @@ def changed_results(
     }
 
 
+def results_of_checks(
+    results: Mapping[str, NagiosResult], checks: Mapping[str, NagiosCheck], written: Mapping[str, float]
+) -> dict[str, NagiosResult]:
+    """Return the results of these checks with their configurations.
+
+    ``written`` is when the definition of each check was written: Nagios keeps the result of a former definition
+    until the plugin has run again. Nagios records whole seconds.
+    """
+    return {
+        instance: replace(result, config_id=checks[instance].config_id)
+        for instance, result in results.items()
+        if instance in checks and result.checked >= int(written.get(instance, 0.0))
+    }
+
+
 def downtime_hosts(hosts: Collection[str], checks: Iterable[NagiosCheck]) -> frozenset[str]:
     """Return the names in Nagios of those hosts (by id) that have checks."""
     return frozenset(nagios_host_name(check) for check in checks if check.host_id in hosts)

@@ -27,17 +27,20 @@ class NagiosResult:
     """The result of a check: ok, warning, critical or unknown ``since`` a time, and the plugin's output.
 
     ``checked`` is when the plugin ran last, 0 if that is unknown. Times are in seconds since the epoch.
+    ``config_id`` is the configuration that ran; a status file does not name it.
     """
 
     state: str
     output: str
     since: float
     checked: float = 0.0
+    config_id: str = ""
 
     def to_json(self) -> dict[str, Value]:
         """Return the result as the service reads it."""
         checked: dict[str, Value] = {"checked": self.checked} if self.checked > 0 else {}
-        return {"state": self.state, "output": self.output, "since": self.since, **checked}
+        config_id: dict[str, Value] = {"config_id": self.config_id} if self.config_id else {}
+        return {"state": self.state, "output": self.output, "since": self.since, **checked, **config_id}
 
 
 @dataclass(frozen=True, slots=True)

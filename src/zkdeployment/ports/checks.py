@@ -16,6 +16,7 @@ from zkdeployment.checks.overview import (
 )
 from zkdeployment.checks.requests import CheckRefusal, retry
 from zkdeployment.checks.spawning import wanted_instances
+from zkdeployment.checks.systems.drift import check_drift
 from zkdeployment.documents.checks.kinds import CHECK
 from zkdeployment.errors import NotFoundError, RefusedError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.sources import CheckSnapshot
+    from zkdeployment.checks.systems.drift import CheckDrift, DroppedResult
     from zkdeployment.model.act import Act
     from zkdeployment.ports.operator import FleetReader
 
@@ -125,6 +127,12 @@ class MonitoringSystems(Protocol):
     def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
         """Record results, beside those of other instances."""
 
+    def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
+        """Record which configurations dropped results were of, and the instances whose results count."""
+
+    def drift(self) -> Mapping[str, Mapping[str, DroppedResult]]:
+        """Return the records of dropped results by monitoring system and instance."""
+
     def forget_results(self, system: str, instances: Collection[str]) -> None:
         """Remove the results of instances that are gone."""
 
@@ -202,6 +210,12 @@ class CheckAdapters:
         wanted = wanted_instances(replace(basis, hosts=some))
         instances = self.instances.find([found.id for found in wanted if path in {None, found.key.path}])
         return check_findings(instances, self.results(instances.values(), now))
+
+    def drift(self, now: float) -> tuple[CheckDrift, ...]:
+        """Return the checks that monitoring systems run differently from what is deployed there."""
+        records = self.systems.drift()
+        ids = {instance for dropped in records.values() for instance in dropped}
+        return check_drift(records, self.instances.find(ids), now)
 
     def find(self, instance_id: str) -> CheckInstance:
         """Return an instance; raises ``NotFoundError``."""

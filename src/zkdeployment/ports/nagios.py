@@ -35,8 +35,11 @@ class MonitoringService(Protocol):
         answers were not recorded, by instance.
         """
 
-    def report_results(self, results: Mapping[str, NagiosResult]) -> None:
-        """Report results of checks, and that the monitoring system is alive."""
+    def report_results(self, results: Mapping[str, NagiosResult]) -> frozenset[str]:
+        """Report results of checks, and that the monitoring system is alive.
+
+        Return the instances whose results do not count, because they are not deployed, or differently.
+        """
 
     def list_working_hosts(self) -> frozenset[str]:
         """Return the ids of the hosts that are in a deployment step."""
@@ -56,6 +59,9 @@ class NagiosObjects(Protocol):
 
         Scripts that are no longer used stay until ``clean``, because Nagios may still run them.
         """
+
+    def written(self) -> Mapping[str, float]:
+        """Return when the definition of each check was written, by instance, in seconds since the epoch."""
 
     def clean(self, files: Mapping[str, NagiosObjectFile]) -> None:
         """Remove everything of the bridge but ``files``, also what a killed bridge has left."""

@@ -9,6 +9,7 @@ from zkdeployment.checks import requests
 from zkdeployment.checks.instance import DEPLOYED
 from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import read_instance_id
+from zkdeployment.checks.systems.drift import expected_configuration
 from zkdeployment.errors import ConfigurationError, ForbiddenError, NotFoundError, RefusedError
 
 if TYPE_CHECKING:
@@ -189,14 +190,24 @@ def list_deployed(adapters: ServerAdapters, system: str) -> Mapping[str, Instanc
 
 
 def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, CheckResult]) -> Collection[str]:
-    """Record results; return the instances that are none of the monitoring system."""
-    ids = [*map(read_instance_id, results)]
-    own = {found.id for found in adapters.checks.find(ids).values() if found.system == system}
-    adapters.monitoring.record_results(
-        system, {instance: result for instance, result in results.items() if instance in own}
-    )
-    adapters.monitoring.note_contact(system, SystemContact(reported=adapters.clock.now()))
-    return results.keys() - own
+    """Record results; return the instances whose results do not count.
+
+    Those are instances of other systems, unknown ones, and those whose result names another configuration.
+    """
+    reported = {read_instance_id(instance): result for instance, result in results.items()}
+    found = adapters.checks.find([*reported])
+    expected = {instance: expected_configuration(found.get(instance), system) for instance in reported}
+    own = {
+        instance: result
+        for instance, result in reported.items()
+        if (configuration := expected[instance]) is not None and result.is_of(configuration)
+    }
+    dropped = {instance: result.config_id or "" for instance, result in reported.items() if instance not in own}
+    now = adapters.clock.now()
+    adapters.monitoring.record_results(system, own)
+    adapters.monitoring.record_drift(system, dropped, own.keys(), now)
+    adapters.monitoring.note_contact(system, SystemContact(reported=now))
+    return dropped.keys()
 
 
 def hosts_at_work(adapters: ServerAdapters) -> Collection[str]:

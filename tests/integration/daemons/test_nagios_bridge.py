@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.bridged_nagios import BridgedNagios
+from support.bridged_nagios import BridgedNagios, make_details
 from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.daemons.nagios.check_reports import CheckReports
@@ -136,6 +136,33 @@ def test_a_directory_that_is_wiped_while_the_bridge_runs_is_filled_again(nagios)
         assert nagios.service.state(check).value == "active"
 
 
+def test_a_directory_from_a_backup_is_corrected_and_its_results_do_not_count(nagios, tmp_path):
+    """The check of the backup is critical, the deployed one is OK."""
+    check = nagios.want("front", "h1", "check_dummy", "2", "from the backup")
+    with nagios.running():
+        nagios.rollouts().synchronize()
+        shutil.copytree(nagios.server.objects, tmp_path / "backup")
+        nagios.want("front", "h1", "check_dummy", "0", "deployed")
+        nagios.rollouts().synchronize()
+        nagios.service.turn()
+        nagios.rollouts().synchronize()
+        shutil.rmtree(nagios.server.objects)
+        shutil.copytree(tmp_path / "backup", nagios.server.objects)
+        nagios.program.reload()
+        wait_until(lambda: "from the backup" in nagios.server.status_file.read_text(), "the old check ran")
+        with nagios.bridge():
+            assert nagios.wait_result(check, "ok") == "OK: deployed"
+        assert nagios.service.all_results == {"OK: deployed"}
+
+
+def test_a_bridge_synchronizes_when_the_service_has_deployed_another_configuration(nagios):
+    check = nagios.want("front", "h1", "check_dummy", "0", "first")
+    with nagios.running(), nagios.bridge():
+        nagios.wait_result(check, "ok")
+        nagios.service.deploy_silently(check, make_details("front", "h1", "check_dummy", "1", "second"))
+        assert nagios.wait_result(check, "warning") == "WARNING: second"
+
+
 def test_files_of_checks_that_the_service_does_not_know_are_removed_and_others_are_not(nagios):
     check = nagios.want("first", "h1", "check_dummy", "0")
     with nagios.running():
@@ -240,15 +267,15 @@ def test_the_results_of_a_nagios_that_has_ended_are_not_reported_as_true(nagios)
     reports = CheckReports(nagios.service, nagios.program_of_another_bridge(), LaterClock())
     reported = nagios.service.reports
     with pytest.raises(NagiosError, match=r"has not written its status file for 20\d s"):
-        reports.send({})
+        reports.send({}, {})
     assert nagios.service.reports == reported
 
 
 def test_a_bridge_without_news_gives_signs_of_life(nagios):
     reports = CheckReports(nagios.service, nagios.program, SystemClock())
     with nagios.running():
-        reports.send({})
-        reports.send({})
+        reports.send({}, {})
+        reports.send({}, {})
     assert nagios.service.reports == 1
 
 

@@ -1,5 +1,6 @@
 """The manual's bridge for another monitoring system, with a real service and real plugins."""
 
+import json
 import subprocess
 import sys
 
@@ -66,9 +67,12 @@ def test_the_bridge_rolls_out_changes_and_removes_checks_and_reports_results(ser
 
     process.kill()
     process.wait()
-    (checks / good).unlink()
+    details = json.loads((checks / good).read_text())
+    (checks / good).write_text(json.dumps(details | {"config_id": "c9", "arguments": ["0"]}))
     start()
-    wait_until((checks / good).exists, "a bridge that starts writes what is missing")
+    wait_until(
+        lambda: json.loads((checks / good).read_text()) == details, "a bridge that starts writes what differs"
+    )
     service.delete(good)
     service.turn()
     wait_until(lambda: not (checks / good).exists(), "the check is removed")

@@ -229,6 +229,39 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
     assert one["result"]["output"] == "its monitoring system reports no results any more"
 
 
+def test_results_of_another_configuration_are_dropped_and_shown_as_drift(site: RolledOut):
+    one = site.get(f"/instances/{site.second}")
+    right = one["configurations"][0]["config_id"]
+    results = {
+        site.second: {"state": "ok", "output": "a former version", "since": 5, "config_id": MISSING},
+        MISSING: {"state": "ok", "since": 5},
+    }
+
+    def report() -> Any:
+        return site.monitor.request("PUT", "monitoring/nagios1/results", results).json()
+
+    assert report() == {"ignored": [MISSING, site.second]}
+    assert site.get(f"/instances/{site.second}") == one
+    drift = site.get("/instances/drift")
+    assert site.verb("drift") == drift
+    assert [(entry["id"], entry["reported"], entry["expected"]) for entry in drift["drift"]] == [
+        (MISSING, None, None),
+        (site.second, MISSING, right),
+    ]
+    assert "nothing" in site.table("drift")
+
+    results[site.second]["config_id"] = right
+    assert report() == {"ignored": [MISSING]}
+    assert site.get(f"/instances/{site.second}")["result"]["config_id"] == right
+    assert [entry["id"] for entry in site.get("/instances/drift")["drift"]] == [MISSING]
+    active = site.monitor.request("GET", "monitoring/nagios1/active").json()
+    assert active == {
+        "deploymentsList": [site.second],
+        "configurations": {site.second: right},
+        "deprovision_failed": [],
+    }
+
+
 def _by_id(listed: Any, site: RolledOut) -> list[Any]:
     by_id = {one["id"]: one for one in listed["instances"]}
     return [by_id[site.first], by_id[site.second]]

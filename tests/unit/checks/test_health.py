@@ -1,5 +1,7 @@
 """The health of hosts: each wanted check is active, has a result since the deployment, and is OK."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.check_instances import KEY, instance_of, version
@@ -47,8 +49,16 @@ def test_a_host_with_a_check_that_is_not_ok_is_unhealthy(state):
         (active(), result(checked=DEPLOYED)),
         (active(), result(reported=DEPLOYED, checked=101.0)),
         (active(changed=101.0), result()),
+        (active(), replace(result(ResultState.CRITICAL), config_id="c1")),
     ],
-    ids=["none", "before the deployment", "ran before it, reported later", "from the future", "before the change"],
+    ids=[
+        "none",
+        "before the deployment",
+        "ran before it, reported later",
+        "from the future",
+        "before the change",
+        "of another configuration",
+    ],
 )
 def test_an_old_result_does_not_count(instance, found):
     assert health(instance, found) == HostHealth(unchecked={"host1": f"{NAME} has no result since the deployment"})

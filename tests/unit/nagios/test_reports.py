@@ -9,6 +9,7 @@ from zkdeployment.nagios.reports import (
     downtime_hosts,
     due_downtimes,
     result_batches,
+    results_of_checks,
 )
 from zkdeployment.nagios.status_file import NagiosResult
 
@@ -34,6 +35,16 @@ def test_results_are_sent_in_parts_that_fit_into_a_request():
 
 def test_no_results_are_one_empty_part():
     assert [*result_batches({})] == [{}]
+
+
+def test_results_name_the_configuration_and_those_of_a_former_definition_do_not_count():
+    checks = {CHECK.instance: CHECK}
+    found = {CHECK.instance: OK, "other": OK}
+    named = {CHECK.instance: replace(OK, config_id="c1")}
+    assert results_of_checks(found, checks, {}) == named
+    assert results_of_checks(found, checks, {CHECK.instance: 6.9}) == named
+    assert results_of_checks(found, checks, {CHECK.instance: 7.1}) == {}
+    assert named[CHECK.instance].to_json()["config_id"] == "c1"
 
 
 def test_only_hosts_with_checks_get_downtimes():

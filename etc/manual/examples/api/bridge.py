@@ -41,19 +41,24 @@ def deploy(instance):
 
 def synchronize():
     """Make the files those that the service wants, whatever was lost; return the instances that have changed."""
-    active, waiting = (
-        set(ask("GET", f"monitoring/{user}/{part}")["deploymentsList"]) for part in ("active", "all")
-    )
-    present = {file.name for file in checks.iterdir()}
-    for unknown in present - active - waiting:
+    deployed = ask("GET", f"monitoring/{user}/active")
+    waiting = set(ask("GET", f"monitoring/{user}/all")["deploymentsList"])
+    wanted, known = deployed["configurations"], waiting | set(deployed["deploymentsList"])
+    present = {file.name: json.loads(file.read_text())["config_id"] for file in checks.glob("*-*")}
+    for unknown in present.keys() - known - set(deployed["deprovision_failed"]):
         (checks / unknown).unlink()
-    return waiting | active - present
+    return {instance for instance in known if instance in waiting or present.get(instance) != wanted[instance]}
 
 
 def run(results):
-    """Run each plugin whose interval is over, and report; a report is also a sign of life."""
+    """Run each plugin whose interval is over, and report; return whether all results count.
+
+    A report is also a sign of life.
+    """
     for file in checks.glob("*-*"):
-        details, last = json.loads(file.read_text()), results.get(file.name, {"state": "", "since": 0, "ran": 0})
+        details, last = json.loads(file.read_text()), results.get(file.name)
+        if last is None or last["config_id"] != details["config_id"]:
+            last = {"state": "", "since": 0, "ran": 0}
         if time.time() >= last["ran"] + details["interval"]:
             plugin = [plugins / details["command"], *details["arguments"]]
             ended = subprocess.run(plugin, capture_output=True, text=True, check=False)
@@ -63,20 +68,21 @@ def run(results):
                 "state": state,
                 "output": ended.stdout.strip(),
                 "since": since,
+                "config_id": details["config_id"],
                 "ran": time.time(),
             }
-    body = {name: {key: result[key] for key in ("state", "output", "since")} for name, result in results.items()}
-    ask("PUT", f"monitoring/{user}/results", body)
+    keys = ("state", "output", "since", "config_id")
+    body = {file.name: {key: results[file.name][key] for key in keys} for file in checks.glob("*-*")}
+    return not ask("PUT", f"monitoring/{user}/results", body)["ignored"]
 
 
 results, is_synchronized = {}, False
 while True:
     try:
         changed = ask("GET", f"monitoring/{user}")["deploymentsList"] if is_synchronized else synchronize()
-        is_synchronized = True
         for instance in changed:
             deploy(instance)
-        run(results)
+        is_synchronized = run(results)
     except urllib3.exceptions.HTTPError as error:
         is_synchronized = False
         print(error, file=sys.stderr, flush=True)

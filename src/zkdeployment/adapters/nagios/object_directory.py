@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters import durable
 from zkdeployment.errors import NagiosError
-from zkdeployment.nagios.object_files import NagiosObjectFile, is_host_file, is_object_file
+from zkdeployment.nagios.object_files import (
+    NagiosObjectFile,
+    instance_of_file,
+    is_host_file,
+    is_object_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,6 +65,12 @@ class NagiosObjectDirectory:
             if not name.endswith(".sh"):
                 self._remove(name)
 
+    def written(self) -> Mapping[str, float]:
+        with self._errors("read"):
+            times = {file.name: file.stat().st_mtime for file in self._directory.glob("check-*.cfg")}
+        instances = {name: instance_of_file(name) for name in times}
+        return {instance: times[name] for name, instance in instances.items() if instance is not None}
+
     def clean(self, files: Mapping[str, NagiosObjectFile]) -> None:
         for name in sorted(self.names() - files.keys()):
             self._remove(name)
@@ -71,6 +84,10 @@ class NagiosObjectDirectory:
         # A crash of the machine may lose files without harm: the bridge writes what is missing.
         with self._errors("write"):
             durable.replace(self._directory / name, file.text.encode(), mode=mode, sync=False)
+            if name in self._known:
+                # Nagios keeps the result of the former definition, and records only the second of a result.
+                later = time.time() + 1.0
+                os.utime(self._directory / name, (later, later))
         self._known[name] = file
 
     def _remove(self, name: str) -> None:

@@ -45,7 +45,9 @@ class HttpMonitoringService:
         body = self._request("GET", path)
         active, retained = (self._instances(path, body, key) for key in ("deploymentsList", "deprovision_failed"))
         configurations = body.get("configurations")
-        if not isinstance(configurations, dict) or not all(isinstance(found, str) for found in configurations.values()):
+        if not isinstance(configurations, dict) or not all(
+            isinstance(found, str) for found in configurations.values()
+        ):
             raise self._unexpected(path, "an object with configurations")
         return DeployedInstances(active, retained, configurations)
 
@@ -62,9 +64,11 @@ class HttpMonitoringService:
         body = self._request("POST", path, {answer.instance: answer.to_json() for answer in answers})
         return self._failed(path, body)
 
-    def report_results(self, results: Mapping[str, NagiosResult]) -> None:
+    def report_results(self, results: Mapping[str, NagiosResult]) -> frozenset[str]:
+        path = f"{self._system}/results"
         body = {instance: result.to_json() for instance, result in results.items()}
-        self._request("PUT", f"{self._system}/results", body)
+        answer = self._request("PUT", path, body)
+        return self._instances(path, answer, "ignored")
 
     def list_working_hosts(self) -> frozenset[str]:
         path = f"{self._system}/work"

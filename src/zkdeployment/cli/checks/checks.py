@@ -7,6 +7,7 @@ from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 _VERBS = {
     "create": LazyVerb("checks.change", "Commit new check configurations.", "create"),
     "delete": LazyVerb("checks.change", "Commit the end of a check configuration.", "delete"),
+    "drift": LazyVerb("checks.systems", "Show what monitoring systems run differently.", "drift"),
     "instances": LazyVerb("checks.instances", "Show check instances: their states and results.", "instances"),
     "list": LazyVerb("checks.listing", "List the published check configurations.", "list_checks"),
     "preview": LazyVerb("checks.preview", "Show the instances that a document would make."),

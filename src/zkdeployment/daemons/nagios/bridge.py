@@ -64,7 +64,7 @@ class NagiosBridge:
             self._attempt("rollout", self._follow)
         if now >= self._reported_at + _REPORTING:
             self._reported_at = now
-            self._attempt("report", lambda: self._reports.send(self._rollouts.checks))
+            self._attempt("report", self._report)
         self._notifier.status(self._activity())
 
     def _follow(self) -> None:
@@ -80,6 +80,12 @@ class NagiosBridge:
             self._retry_at = self._clock.monotonic() + self._backoff.fail()
             raise
         self._backoff.reset()
+
+    def _report(self) -> None:
+        """Report; if the service has deployed other checks, synchronize next."""
+        if self._reports.send(self._rollouts.checks, self._rollouts.written):
+            get_logger().warning("results-dropped")
+            self._rollouts.forget()
 
     def _attempt(self, part: str, act: Callable[[], None]) -> None:
         """Act, and log when a problem begins, changes or ends."""

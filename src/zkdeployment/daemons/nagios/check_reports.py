@@ -12,6 +12,7 @@ from zkdeployment.nagios.reports import (
     downtime_hosts,
     due_downtimes,
     result_batches,
+    results_of_checks,
 )
 from zkdeployment.nagios.status_file import NagiosStatus, read_status_file
 
@@ -40,36 +41,44 @@ class CheckReports:
         self._clock = clock
         self._status = NagiosStatus()
         self._reported: dict[str, NagiosResult] = {}
+        self._dropped: frozenset[str] = frozenset()
         self._reported_at = -math.inf
         self._requested: dict[str, float] = {}
 
-    def send(self, checks: Mapping[str, NagiosCheck]) -> None:
-        """Report once; raises ``ServiceError`` and ``NagiosError``."""
+    def send(self, checks: Mapping[str, NagiosCheck], written: Mapping[str, float]) -> bool:
+        """Report once; raises ``ServiceError`` and ``NagiosError``.
+
+        ``written`` is when the definition of each check was written. Return whether the service dropped results of
+        further instances: Nagios then has other checks than the service has deployed.
+        """
         text = self._nagios.read_status()
         if text is not None:
             self._status = read_status_file(text)
         try:
             self._request_downtimes(checks)
         finally:
-            self._report_results(checks)
+            is_dropped = self._report_results(checks, written)
+        return is_dropped
 
-    def _report_results(self, checks: Mapping[str, NagiosCheck]) -> None:
+    def _report_results(self, checks: Mapping[str, NagiosCheck], written: Mapping[str, float]) -> bool:
         age = self._clock.now() - self._status.created
         if self._status.created and age > _STALE:
             raise NagiosError(
                 f"Nagios has not written its status file for {age:.0f} s: results are not reported; is it running?"
             )
-        results = {instance: result for instance, result in self._status.results.items() if instance in checks}
+        results = results_of_checks(self._status.results, checks, written)
         due = self._status.created > 0 and self._clock.monotonic() - self._reported_at >= _SIGN_OF_LIFE
         changed = changed_results(results, self._reported, refresh=due)
         if not changed and not due:
-            return
-        for batch in result_batches(changed):
-            self._service.report_results(batch)
+            return False
+        dropped = frozenset[str]().union(*map(self._service.report_results, result_batches(changed)))
+        is_dropped = not dropped <= self._dropped
+        self._dropped = (self._dropped.difference(changed) | dropped).intersection(results)
         self._reported = {instance: self._reported.get(instance, result) for instance, result in results.items()}
         self._reported |= changed
         if due:
             self._reported_at = self._clock.monotonic()
+        return is_dropped
 
     def _request_downtimes(self, checks: Mapping[str, NagiosCheck]) -> None:
         now = self._clock.now()

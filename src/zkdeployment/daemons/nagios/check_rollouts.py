@@ -43,11 +43,17 @@ class CheckRollouts:
         self._place = place
         self._names: frozenset[str] | None = None
         self._checks: Mapping[str, NagiosCheck] = {}
+        self._written: Mapping[str, float] = {}
 
     @property
     def checks(self) -> Mapping[str, NagiosCheck]:
         """The checks in Nagios, by instance."""
         return self._checks
+
+    @property
+    def written(self) -> Mapping[str, float]:
+        """When the definition of each check was written, by instance, in seconds since the epoch."""
+        return self._written
 
     @property
     def is_synchronized(self) -> bool:
@@ -129,7 +135,7 @@ class CheckRollouts:
         with failpoints.failpoints("reload"):
             self._nagios.reload()
         self._objects.clean(files)
-        self._checks = checks
+        self._checks, self._written = checks, self._objects.written()
         impossible = [(change, change.problem) for change in batch.changes if change.problem is not None]
         self._answer(verified, impossible)
         self._names = self._objects.names()

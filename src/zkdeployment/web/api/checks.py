@@ -27,6 +27,7 @@ from zkdeployment.web.models.acts import ReasonedRequest
 from zkdeployment.web.models.checks import (
     CheckBody,
     CheckDocument,
+    CheckDriftBody,
     CheckInstancesBody,
     CheckInstanceView,
     ChecksBody,
@@ -78,6 +79,16 @@ def list_instances(
     found = selected(reading.instances.values(), wanted)
     shown = [overview_to_json(instance, reading.results.get(instance.id)) for instance in found]
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
+
+
+@router.get("/instances/drift", response_model=CheckDriftBody)
+def list_drift(adapters: ConnectedAdapters, _user: Reader) -> Response:
+    """Return the checks that monitoring systems run in other configurations than the deployed ones.
+
+    Their results are dropped. What was not reported for an hour is left out.
+    """
+    found = adapters.operator_checks.drift(adapters.clock.now())
+    return JSONResponse(with_schema("check-drift", {"drift": [entry.to_json() for entry in found]}))
 
 
 @router.get("/instances/{uuid}", response_model=CheckInstanceView)

@@ -130,7 +130,10 @@ def answer_deployments(
 def report_results(
     system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: ReportedResults
 ) -> RecordedResults:
-    """Record the results that changed. Without any, the request is a sign of life: the last results still hold."""
+    """Record the results that changed. Without any, the request is a sign of life: the last results still hold.
+
+    A result that names another configuration than the deployed one is not recorded.
+    """
     _check_system(user, system)
     now = adapters.clock.now()
     results = {instance: result.result(now) for instance, result in request.root.items()}

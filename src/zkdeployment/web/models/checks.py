@@ -74,13 +74,44 @@ class CheckBody(Described):
 
 
 class CheckResultBody(Described):
-    """The last result of a check; times are in seconds since the epoch."""
+    """The last result of a check; times are in seconds since the epoch.
+
+    `config_id` is the configuration that ran, if the monitoring system says so.
+    """
 
     state: Literal["ok", "warning", "critical", "unknown"]
     output: str
     since: float
     reported: float
     checked: float | None
+    config_id: str | None
+
+
+class CheckDriftEntry(Described):
+    """A check that a monitoring system runs in another configuration than the deployed one.
+
+    `expected` is null if the system should not run the check; the keys of the instance are null if it is unknown.
+    Results of `reported` have been dropped from `since` until `seen`, in seconds since the epoch.
+    """
+
+    id: str
+    monitoring: str
+    check: str | None
+    path: str | None
+    number: int | None
+    host: str | None
+    name: str | None
+    reported: str | None
+    expected: str | None
+    since: float
+    seen: float
+
+
+class CheckDriftBody(Described):
+    """What monitoring systems run that differs from what is deployed there."""
+
+    schema_: Annotated[Literal["zkdeployment/check-drift/v1"], Field(alias="schema")]
+    drift: list[CheckDriftEntry]
 
 
 class CheckInstanceBody(Described):

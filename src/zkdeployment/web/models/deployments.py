@@ -129,10 +129,12 @@ class ReportedResult(BaseModel):
     checked: Annotated[
         float | None, Field(ge=0, le=2**40, description="When the check ran, in seconds since the epoch.")
     ] = None
+    config_id: Annotated[str | None, Field(max_length=100, description="The configuration that ran.")] = None
 
     def result(self, now: float) -> CheckResult:
         """Return the result as it is kept."""
-        return CheckResult(self.state, self.output[:LONGEST_OUTPUT], self.since, now, self.checked)
+        output = self.output[:LONGEST_OUTPUT]
+        return CheckResult(self.state, output, self.since, now, self.checked, self.config_id)
 
 
 class ReportedResults(RootModel[dict[str, ReportedResult]]):
@@ -140,7 +142,7 @@ class ReportedResults(RootModel[dict[str, ReportedResult]]):
 
 
 class RecordedResults(BaseModel):
-    """The instances whose results were not recorded: those that do not exist, and those of other systems."""
+    """The instances whose results were not recorded: of other systems, of other configurations, or unknown."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,7 +1,7 @@
 """What is recorded of monitoring systems (a ``MonitoringSystems``).
 
-The node of a system holds its callback. ``contact`` below it holds the times of its last contacts, and
-``results/BUCKET`` the results of instances.
+The node of a system holds its callback. ``contact`` below it holds the times of its last contacts,
+``results/BUCKET`` the results of instances, and ``drift`` the configurations of dropped results.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.packed import pack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
+from zkdeployment.checks.systems.drift import DroppedResult, with_report
 from zkdeployment.errors import ConflictError
 from zkdeployment.unknown_keys import unknown_keys
 
@@ -103,6 +104,20 @@ class ZooKeeperMonitoringSystems:
                 lambda held, gone=gone: {key: value for key, value in held.items() if key not in gone},  # type: ignore[misc]
             )
 
+    def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
+        path = f"{paths.check_system_path(system)}/drift"
+        if dropped or self._session.get(path) is not None:
+            self._change(path, lambda held: _drift_to_json(with_report(_drift_in(held), dropped, kept, now)))
+
+    def drift(self) -> Mapping[str, Mapping[str, DroppedResult]]:
+        names = self._session.children(paths.CHECK_SYSTEMS) or ()
+        places = [f"{paths.CHECK_SYSTEMS}/{name}/drift" for name in names]
+        nodes = self._session.get_many(places)
+        return {
+            unquote(name): _drift_in(decode_values(path, node))
+            for name, path, node in zip(names, places, nodes, strict=True)
+        }
+
     def _change(self, path: str, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> None:
         for _ in range(_ATTEMPTS):
             node = self._session.get(path)
@@ -120,6 +135,15 @@ class ZooKeeperMonitoringSystems:
                 continue
             return
         raise ConflictError(f"{path} is changed all the time; try again")
+
+
+def _drift_in(values: Mapping[str, Value]) -> dict[str, DroppedResult]:
+    found = {instance: DroppedResult.from_json(value) for instance, value in values.items()}
+    return {instance: record for instance, record in found.items() if record is not None}
+
+
+def _drift_to_json(records: Mapping[str, DroppedResult]) -> dict[str, Value]:
+    return {instance: record.to_json() for instance, record in records.items()}
 
 
 def callback_in(node: Node) -> str | None:
