@@ -45,9 +45,31 @@ def read_documents(files: Iterable[SourceFile], known: Documents | None = None) 
 def document_files(files: Iterable[SourceFile]) -> list[SourceFile]:
     """Return the YAML files that may contain documents, sorted by name."""
     matches = [
-        file for file in files if file.name.endswith(DOCUMENT_SUFFIXES) and mentions_documents(file.content)
+        file
+        for file in files
+        if file.name.endswith(DOCUMENT_SUFFIXES) and not file.is_nested and mentions_documents(file.content)
     ]
     return sorted(matches, key=lambda file: file.name)
+
+
+def nested_files(files: Iterable[SourceFile]) -> list[SourceFile]:
+    """Return the files in subdirectories, whose documents are not in force, sorted by name."""
+    return sorted((file for file in files if file.is_nested), key=lambda file: file.name)
+
+
+def nested_problems(files: Iterable[SourceFile]) -> Iterator[Problem]:
+    """Yield a warning for each document in a subdirectory, and for each file there with a faulty document."""
+    for file in nested_files(files):
+        found = read_documents([replace(file, is_nested=False)])
+        for entry in found.entries.values():
+            title = f"the {entry.kind.title} {'/'.join(entry.subject)}".rstrip()
+            yield replace(entry.problem(("schema",), f"{title} is {_NOT_IN_FORCE}"), severity=Severity.WARNING)
+        for problem in found.problems:
+            message = f"a document with errors is {_NOT_IN_FORCE}; {problem.message}"
+            yield replace(problem, message=message, severity=Severity.WARNING)
+
+
+_NOT_IN_FORCE = "not in force: documents are read from the top directory of the repository only; move it there"
 
 
 class _DocumentReader:

@@ -16,10 +16,14 @@ MOST_BYTES_OF_A_FILE = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The content of a file in the repository: a tree file, or a file that may contain rollout documents."""
+    """The content of a file in the repository: a tree file, or a file that may contain documents.
+
+    ``is_nested``: the file is in a subdirectory, so its documents are not in force.
+    """
 
     name: str
     content: bytes
+    is_nested: bool = False
 
 
 def is_tree_file(name: str) -> bool:

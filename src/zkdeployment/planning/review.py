@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.documents.checks.references import check_problems
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.quarantine import QUARANTINE
-from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
 from zkdeployment.model.host import Identity, is_host_name
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.tree import parent_path
@@ -22,6 +22,7 @@ from zkdeployment.planning.precedence.placement import placement_problems
 from zkdeployment.planning.published_state import PublicationSnapshot
 from zkdeployment.planning.quarantines import lifted_quarantine_problems, quarantine_problems
 from zkdeployment.planning.targets.compilation import Compilation, Recompilation, compile_tree
+from zkdeployment.planning.targets.coverage import coverage_problems
 from zkdeployment.planning.targets.governance import Governance, intent_problems, read_intents
 from zkdeployment.rollout.groups import selects_only_by_name
 from zkdeployment.tree.diff import diff
@@ -86,7 +87,7 @@ def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:
     The hash for a publication that is to be ``signed`` is another one: its targets have more digests.
     """
     digest = hashlib.sha256(f"{RULES}{' signed' if signed else ''}\n".encode())
-    for file in (*tree_files(files), *document_files(files)):
+    for file in (*tree_files(files), *document_files(files), *nested_files(files)):
         digest.update(f"{file.name}\n{len(file.content)}\n".encode())
         digest.update(file.content)
     return digest.hexdigest()
@@ -123,8 +124,10 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
         placed += (place(problem, linted) for problem in check.nodes)
     if linted.parsed:
         placed += intent_problems(documents, linted.tree, compilation.whole)
+        placed += coverage_problems(documents, linted.tree, compilation.whole)
     placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
     placed += (place(problem, linted) for problem in _placement_problems(compilation.targets, documents))
+    placed += nested_problems(files)
     placed += check_problems(documents, linted.tree if linted.parsed else None)
     return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed, checks)
 

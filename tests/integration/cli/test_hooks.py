@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.commands import invoke
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
@@ -212,6 +213,15 @@ class TestPreReceive:
         accepted, output = server.push("main")
         assert not accepted
         assert "remote: i.yaml:6:11: data.colour: unknown key 'colour'" in output
+
+    def test_a_document_that_governs_nothing_is_named_by_the_hook_and_by_lint(self, server: Server):
+        group = GROUP.replace("CONTENT", f"sha256:{'0' * 64}")
+        server.clone.commit({"a.zk": GOOD, "intents/shop.yaml": group})
+        accepted, output = server.push("main")
+        assert accepted
+        expected = "intents/shop.yaml:1:9: schema: warning: the DeploymentIntentGroup p1/store/v1/shop is not in"
+        assert f"remote: {expected}" in output
+        assert expected in invoke("lint", server.clone.directory).stdout
 
     def test_the_hook_ignores_the_work_tree_of_the_pushing_user(self, server: Server):
         server.clone.commit({"a.zk": GOOD})

@@ -166,3 +166,14 @@ def test_other_texts_are_no_subject(text):
 def test_a_subject_with_an_invalid_name_is_refused_as_in_documents(text):
     with pytest.raises(ConfigurationError, match=r"SUBJECT: .* is not a (name|target) \(expected at most"):
         parse_subject(text)
+
+
+@pytest.mark.parametrize("key", ["apps", "network-intents"])
+def test_a_document_without_paths_is_an_error(key):
+    old = {
+        "apps": "{front: [/p1/shop/front], db: [/p1/shop/db, /p1/shop/cache]}",
+        "network-intents": "{vlan12: [/net/vlan12]}",
+    }[key]
+    (problem,) = read(TEXT.replace(old, "{}")).problems
+    assert problem.path == f"data.{key}"
+    assert problem.message == "expected at least one name with a path, found none: nothing would be governed"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.documents.facts import read_facts
-from zkdeployment.documents.reading import read_documents
+from zkdeployment.documents.reading import document_files, nested_problems, read_documents
 from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.host import Facts
@@ -308,6 +308,8 @@ class TestChoice:
             "DeploymentStrategy/v1",
             "shipyard/DeploymentStratgey/v1",
             "shipyard/deployment-strategy/v1",
+            "zkdeploymnt/Quarantine/v1",
+            "zkdeplyoment/DeploymentIntentGroup/v1",
         ],
     )
     def test_a_document_of_another_version_or_a_misspelt_schema_is_an_error(self, schema):
@@ -320,6 +322,36 @@ class TestChoice:
     def test_a_schema_by_another_key_is_an_error(self):
         (found,) = errors(strategy_of().replace("schema", "Schema"))
         assert found == "0.yaml:1:9: expected the key schema, found 'Schema'"
+
+    @pytest.mark.parametrize(
+        ("schema", "expected"),
+        [
+            ("", "1:1: expected the key schema with zkdeployment/DeploymentIntentGroup/v1"),
+            (
+                "schema: zkd/Group\n",
+                "1:9: schema: expected zkdeployment/DeploymentIntentGroup/v1, found",
+            ),
+            ("shcema: zkdeplyoment/DeploymentIntentGroup/v1\n", "1:1: expected the key schema with"),
+        ],
+    )
+    def test_a_document_with_the_keys_of_an_intent_and_without_its_schema_is_an_error(self, schema, expected):
+        text = f"{schema}metadata: {{name: shop, composite-app: store}}\ndata: {{apps: {{}}}}\n"
+        (found,) = errors(text)
+        assert found.startswith(f"0.yaml:{expected}")
+
+    def test_documents_in_subdirectories_are_warnings_that_name_them(self):
+        head = "schema: zkdeployment/Quarantine/v1\nmetadata: {name: web, version: '1.0'}\n"
+        files = [
+            SourceFile(f"deep/{name}.yaml", f"{head}data: {{{data}}}\n".encode(), is_nested=True)
+            for name, data in (("a", "reason: bad, by: ann, time: '2026-11-22'"), ("b", "bi: ann"))
+        ]
+        assert document_files(files) == []
+        found = [str(problem) for problem in nested_problems(files)]
+        place = "documents are read from the top directory of the repository only; move it there"
+        assert found[0].startswith("deep/a.yaml:1:")
+        assert f"the Quarantine web/1.0 is not in force: {place}" in found[0]
+        assert f"a document with errors is not in force: {place}; " in found[1]
+        assert "warning" in found[1]
 
     def test_other_documents_are_ignored(self):
         assert errors("schema: promenade/Docker/v1\ndata: {}\n", "schema: 1\n", "- schema\n") == []

@@ -94,7 +94,7 @@ class GitTreeCommits:
             return self._resolve(name, self._tip())  # it may have been pushed a moment ago
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
-        return self.source.files(revision)
+        return [file for file in self.source.files(revision) if not file.is_nested]
 
     def contains(self, revision: Revision, commit: str) -> bool:
         if str(revision) == commit:
@@ -238,7 +238,7 @@ class GitTreeCommits:
             files,
             unusable,
             past=past,
-            past_files=self.source.files(past),
+            past_files=self.files(past),
             newer=newer,
             newer_files=self._newer_files(newer) if order.reads_newer else (),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.git.command import Git
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.git.objects import ObjectReader, TreeEntry
 
-_SUFFIXES = tuple(suffix.encode() for suffix in (*TREE_SUFFIXES, *DOCUMENT_SUFFIXES))
+_DOCUMENT_SUFFIXES = tuple(suffix.encode() for suffix in DOCUMENT_SUFFIXES)
+_SUFFIXES = (*(suffix.encode() for suffix in TREE_SUFFIXES), *_DOCUMENT_SUFFIXES)
 
 
 def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
@@ -41,7 +43,7 @@ def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
     if answer.status or not _is_named_by_itself(git, revision):
         git.run("rev-parse", "--git-dir").check()
         raise SourceError(f"there is no revision {revision} in the repository at {repository}")
-    return read_files(GitObjects(git), answer.text, revision)
+    return read_files(GitObjects(git), answer.text, revision, nested=True)
 
 
 def _is_named_by_itself(git: Git, revision: str) -> bool:
@@ -55,18 +57,21 @@ def _is_named_by_itself(git: Git, revision: str) -> bool:
     return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", revision).text == full_id
 
 
-def read_files(objects: ObjectReader, tree: str, revision: str) -> tuple[SourceFile, ...]:
+def read_files(objects: ObjectReader, tree: str, revision: str, *, nested: bool = False) -> tuple[SourceFile, ...]:
     """Return the tree files and documents at the top of ``tree`` (anything that names a git tree), sorted by name.
 
-    ``revision`` names the tree in messages. Raises ``GitError`` if git fails, and ``SourceError`` if the files
-    cannot be a tree.
+    ``revision`` names the tree in messages. With ``nested``, files with documents in subdirectories follow, so
+    that checks can name documents that are not in force. Raises ``GitError`` if git fails, and ``SourceError`` if
+    the files cannot be a tree.
     """
     listed = objects.entries(tree, _SUFFIXES)
     entries = [_checked(entry, revision) for entry in listed if is_tree_file(entry.name)]
     documents = list(_documents(objects, listed))
     sizes = {entry.name: entry.size for entry in entries}
     check_limits(sizes | {file.name: len(file.content) for file in documents}, revision)
-    return tuple(sorted([*_read(objects, entries), *documents], key=lambda file: file.name))
+    files = sorted([*_read(objects, entries), *documents], key=lambda file: file.name)
+    below = _documents(objects, objects.nested_entries(tree, _DOCUMENT_SUFFIXES)) if nested else ()
+    return (*files, *(replace(file, is_nested=True) for file in below))
 
 
 def read_usable_files(objects: ObjectReader, tree: str) -> tuple[tuple[SourceFile, ...], frozenset[str]]:

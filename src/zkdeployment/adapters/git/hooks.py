@@ -73,4 +73,4 @@ def _tree_of(git: Git, commit: str) -> str | None:
 def staged_files() -> tuple[SourceFile, ...]:
     """Return the tree files in the index of the repository around this directory; raises ``SourceError``."""
     git = Git(directory=Path.cwd(), inherit=True)
-    return read_files(GitObjects(git), git.run("write-tree").check().text, "to be committed")
+    return read_files(GitObjects(git), git.run("write-tree").check().text, "to be committed", nested=True)

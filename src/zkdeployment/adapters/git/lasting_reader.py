@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _WINDOW = 400
 _CHUNK = 1 << 16
 
+_DIRECTORY = "040000"
+
 
 class LastingReader:
     """Reads objects while it is open (an ``ObjectReader``); it may be opened again and again, by any thread."""
@@ -64,6 +66,31 @@ class LastingReader:
             TreeEntry(name.decode("utf-8", "surrogateescape"), mode, blob, sizes.get(blob, 0))
             for mode, blob, name in listed
         ]
+
+    def nested_entries(self, tree: str, suffixes: tuple[bytes, ...]) -> list[TreeEntry]:
+        files = [file for file in self._below(tree) if file[1].endswith(suffixes)]
+        sizes = dict(self._sizes(files))
+        return [
+            TreeEntry(name.decode("utf-8", "surrogateescape"), "100644", blob, sizes[blob]) for blob, name in files
+        ]
+
+    def _below(self, tree: str) -> list[tuple[str, bytes]]:
+        """Return the files in all directories below a tree, by blob and path; all of a level are read at once."""
+        files: list[tuple[str, bytes]] = []
+        level = [(tree, b"")]
+        while level:
+            below = []
+            read = self._read([directory for directory, _ in level])
+            for (_, parent), (found, kind, content) in zip(level, read, strict=True):
+                if kind != "tree":
+                    raise missing_object(found)
+                for mode, entry, name in _parse(content, len(found) // 2):
+                    if mode == _DIRECTORY:
+                        below.append((entry, parent + name + b"/"))
+                    elif parent and mode not in NO_FILE:
+                        files.append((entry, parent + name))
+            level = below
+        return files
 
     def contents(self, blobs: Sequence[str]) -> list[bytes]:
         contents = []

@@ -36,6 +36,9 @@ class ObjectReader(Protocol):
     def entries(self, tree: str, suffixes: tuple[bytes, ...]) -> list[TreeEntry]:
         """Return the entries at the top of ``tree`` (any name of a git tree) whose names have such a suffix."""
 
+    def nested_entries(self, tree: str, suffixes: tuple[bytes, ...]) -> list[TreeEntry]:
+        """Return the files in all directories below ``tree`` with such a suffix; each name is a path."""
+
     def contents(self, blobs: Sequence[str]) -> list[bytes]:
         """Return the contents of blobs, in the order given."""
 
@@ -47,8 +50,15 @@ class GitObjects:
         self._git = git
 
     def entries(self, tree: str, suffixes: tuple[bytes, ...]) -> list[TreeEntry]:
-        listing = self._git.run("ls-tree", "-z", "--long", "--full-tree", "--end-of-options", tree).check().output
-        return [_entry(line) for line in listing.split(b"\0") if line.endswith(suffixes)]
+        return [_entry(line) for line in self._list(tree) if line.endswith(suffixes)]
+
+    def nested_entries(self, tree: str, suffixes: tuple[bytes, ...]) -> list[TreeEntry]:
+        entries = [_entry(line) for line in self._list(tree, "-r") if line.endswith(suffixes)]
+        return [entry for entry in entries if "/" in entry.name]
+
+    def _list(self, tree: str, *options: str) -> list[bytes]:
+        listed = ("ls-tree", *options, "-z", "--long", "--full-tree", "--end-of-options", tree)
+        return self._git.run(*listed).check().output.split(b"\0")
 
     def contents(self, blobs: Sequence[str]) -> list[bytes]:
         with tempfile.TemporaryFile() as wanted:

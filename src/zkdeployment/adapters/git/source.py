@@ -79,18 +79,18 @@ class GitSource:
         tree = f"{commit.id}^{{tree}}"
         try:
             with self._reader_of_files.opened(git, self._directory) as objects:
-                return read_files(objects, tree, commit.id)
+                return read_files(objects, tree, commit.id, nested=True)
         except GitTimeoutError:
             raise
         except GitError:
             pass  # a run of git shows whether the running git failed, or the mirror
         try:
-            return read_files(GitObjects(git), tree, commit.id)
+            return read_files(GitObjects(git), tree, commit.id, nested=True)
         except GitTimeoutError:
             raise
         except GitError:
             self._remake()
-            return read_files(GitObjects(git), tree, commit.id)
+            return read_files(GitObjects(git), tree, commit.id, nested=True)
 
     def origin(self, revision: Revision) -> Origin:
         """Return the author, subject, time and signer of a fetched revision.

@@ -14,6 +14,7 @@ from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, subject_text
 from zkdeployment.intents.instances import instances_body
+from zkdeployment.planning.targets.coverage import idle_paths
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ def _facts(overview: IntentOverview) -> Iterator[tuple[str, str]]:
             "app" if isinstance(intent, DeploymentIntentGroup) else "network intent",
             f"{name}: {', '.join(paths)}",
         )
+    if idle := idle_paths(intent, overview.snapshot.content.nodes):
+        yield "no service", f"{', '.join(idle)}: nothing is governed there"
     if instance is not None:
         ended = "" if instance.terminated is None else f", terminated {_when(instance.terminated)}"
         yield "instance", f"{instance.id}, instantiated {_when(instance.instantiated)} by {instance.by}{ended}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,10 @@ def read_files(paths: Iterable[str]) -> list[SourceFile]:
 
 
 def read_trees(names: Iterable[str]) -> list[SourceFile]:
-    """Return files and directories as ``read_files`` does; other names are revisions of the local repository."""
+    """Return files and directories as ``read_files`` does; other names are revisions of the local repository.
+
+    Files with documents in subdirectories follow, so that checks can name documents that are not in force.
+    """
     return [file for name in names for file in _read_tree(name)]
 
 
@@ -45,7 +49,7 @@ def is_whole_tree(names: Iterable[str]) -> bool:
 
 def _read_tree(name: str) -> Iterable[SourceFile]:
     if Path(name).exists() or looks_like_file(name):
-        return _read(Path(name))
+        return [*_read(Path(name)), *_read_nested(Path(name))]
     try:
         return read_local_revision(name)
     except SourceError as error:
@@ -68,6 +72,25 @@ def _read(path: Path) -> list[SourceFile]:
     if not is_tree_file(path.name) and not mentions_documents(file.content):
         raise ConfigurationError(f"{path} holds no document: expected schema: {' or '.join(BY_SCHEMA)}")
     return [file]
+
+
+def _read_nested(top: Path) -> Iterator[SourceFile]:
+    """Yield the files with documents in subdirectories; hidden directories belong to other programs."""
+    for directory, names, files in os.walk(top):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        below = Path(directory)
+        for path in (below / name for name in sorted(files) if below != top):
+            if path.is_file() and not path.is_symlink() and may_hold_documents(path.name, path.stat().st_size):
+                file = SourceFile(str(path), _content(path), is_nested=True)
+                if mentions_documents(file.content):
+                    yield file
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _read_in_directory(path: Path) -> Iterator[SourceFile]:

@@ -180,15 +180,17 @@ def _group_faults(value: Any) -> Iterator[Fault]:
             ("data", "state"),
             f"{state} needs the key approval; expected Created, and 'zkdeployment intent approve {subject}'",
         )
-    yield from _repeated_paths(value, "apps")
+    yield from _path_faults(value, "apps")
 
 
 def _cluster_faults(value: Any) -> Iterator[Fault]:
-    return _repeated_paths(value, "network-intents")
+    return _path_faults(value, "network-intents")
 
 
-def _repeated_paths(value: Any, key: str) -> Iterator[Fault]:
-    """Return a fault for each path that is given twice, or below another path of the document."""
+def _path_faults(value: Any, key: str) -> Iterator[Fault]:
+    """Return a fault for a document without paths, and for each path that is given twice or below another one."""
+    if not value["data"][key]:
+        yield ("data", key), "expected at least one name with a path, found none: nothing would be governed"
     given: dict[str, str] = {}
     entries = [
         (name, number, path) for name, paths in value["data"][key].items() for number, path in enumerate(paths)

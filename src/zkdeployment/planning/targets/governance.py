@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from zkdeployment.planning.targets.withheld import ServiceTarget
 
 #: The key of the paths, by the kind of document.
-_PATHS = {GROUP.name: "apps", CLUSTER.name: "network-intents"}
+INTENT_PATHS = {GROUP.name: "apps", CLUSTER.name: "network-intents"}
 
 #: The kinds of documents that are intents.
-INTENT_KINDS = frozenset(_PATHS)
+INTENT_KINDS = frozenset(INTENT_PATHS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,10 @@ def intent_problems(documents: Documents, tree: Tree, targets: Targets) -> Itera
 
     ``targets`` are those of the whole tree, with nothing withheld.
     """
-    entries = {entry.subject: entry for (kind, _), entry in documents.entries.items() if kind in _PATHS}
+    entries = {entry.subject: entry for (kind, _), entry in documents.entries.items() if kind in INTENT_PATHS}
     for fault in governance_faults(read_intents(documents), tree, targets):
         entry = entries[fault.subject]
-        yield entry.problem(("data", _PATHS[entry.kind.name], fault.app, fault.position), fault.message)
+        yield entry.problem(("data", INTENT_PATHS[entry.kind.name], fault.app, fault.position), fault.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -387,6 +387,17 @@ class TestFiles:
             ("é ü.zk", b"/e"),
         ]
 
+    def test_documents_in_subdirectories_are_read_as_such(self, repository: Repository, mirror: Path):
+        document = "schema: zkdeployment/Quarantine/v1\n"
+        revision = repository.commit(
+            {"a.zk": "/a\n", "sub/deep/b.yaml": document, "sub/c.yml": document, "sub/other.yaml": "x: 1\n"}
+        )
+        git = source(repository, mirror)
+        git.fetch()
+        expected = [("a.zk", False), ("sub/c.yml", True), ("sub/deep/b.yaml", True)]
+        assert [(file.name, file.is_nested) for file in git.files(revision)] == expected
+        assert [(file.name, file.is_nested) for file in revision_files(mirror, revision)] == expected
+
     def test_attributes_of_the_repository_do_not_change_tree_files(self, repository: Repository, mirror: Path):
         revision = repository.commit(
             {".gitattributes": "*.zk text eol=crlf ident\n", "a.zk": "/a\n  x = '$Id$'\n"}

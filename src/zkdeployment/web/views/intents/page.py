@@ -10,6 +10,7 @@ from zkdeployment.documents.intents.values import ClusterIntents, IntentState, s
 from zkdeployment.fleet.branch.jobs import JobState
 from zkdeployment.intents.difference import content_difference
 from zkdeployment.model.cluster import short
+from zkdeployment.planning.targets.coverage import idle_paths
 from zkdeployment.web.views.intents.cell import cell_view
 from zkdeployment.web.views.intents.matrix import intent_matrix
 from zkdeployment.web.views.intents.signs import STATE_TONES, StatusCounts, status_counts
@@ -190,6 +191,8 @@ def _facts(record: IntentRecord) -> Iterator[tuple[str, str]]:
         yield "Profile", intent.composite_profile
         yield "Update", "in place, if approved" if intent.update.value == "approve" else "after its termination"
     yield "Content", record.content.digest
+    if idle := idle_paths(intent, record.content.nodes):
+        yield "Paths without a service", f"{', '.join(idle)}: nothing is governed there"
 
 
 def _difference(record: IntentRecord) -> ContentDifference | None:
