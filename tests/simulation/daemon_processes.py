@@ -180,6 +180,29 @@ class _Access:
         """Do nothing."""
 
 
+class _Traces(_Access):
+    """The traces of tenants: none."""
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        super().__init__(None)
+
+    def keep_access(self) -> None:
+        """Do nothing."""
+
+    def restore_access(self) -> None:
+        """Do nothing."""
+
+    def facts(self) -> frozenset[str]:
+        """Return no facts."""
+        return frozenset()
+
+    def read_baseline(self) -> None:
+        """Return no baseline."""
+
+    def write_baseline(self, _baseline: object) -> None:
+        """Do nothing."""
+
+
 class _Nothing:
     """An adapter that is not used."""
 
@@ -229,6 +252,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "wiring.agent.Filesystem": files,
         "wiring.agent.ScriptRunner": scripts,
         "wiring.host.leases.AuthorizedKeys": _Access,
+        "wiring.host.leases.HostTraces": _Traces,
         "wiring.agent._PROGRAM": _Nothing(),
         "wiring.agent.CheckoutPlaces": checkouts,
         "wiring.agent.SmtpMailer": _Nothing,

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from support.waiting import wait_until
+from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
 from zkdeployment.adapters.pools.role_nodes import RoleNodes
 from zkdeployment.adapters.systemd import SystemdNotifier
 from zkdeployment.adapters.zookeeper.client import paths
@@ -122,7 +123,9 @@ class TestWorker:
         self.session.on_change(self.control.wake)
         mechanisms: Mapping[Any, PoolMechanism] = {
             AnsibleMechanism: mechanism,
-            RoleMechanism: RoleNodes(ZooKeeperLeases(self.session), clock, is_stopped=lambda: self.tasks.must_end),
+            RoleMechanism: RoleNodes(
+                ZooKeeperLeases(self.session), clock, lambda: self.tasks.must_end, AnsiblePlaybooks()
+            ),
         }
         runs = TaskRuns(mechanisms, clock)
         self.tasks = NodeTasks(self.store, runs, wake=self.control.wake, is_stopped=lambda: self.control.stopping)

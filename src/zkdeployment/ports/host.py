@@ -8,11 +8,13 @@ from zkdeployment.ports.memory import HostMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.inventory import Inventory, Marker, Packages
     from zkdeployment.model.plan import PackageChange
+    from zkdeployment.pools.hosts.host_baseline import HostBaseline
 
 
 class Transaction(Protocol):
@@ -119,6 +121,29 @@ class TenantAccess(Protocol):
 
     def end_connections(self) -> None:
         """End all SSH connections to this host, except the one through which this process was started."""
+
+
+class TenantTraces(Protocol):
+    """What tenants leave on this host. Raises ``HostFilesError``."""
+
+    @property
+    def file(self) -> Path:
+        """The file with the baseline."""
+
+    def keep_access(self) -> None:
+        """Record ``.ssh`` of root, unless it is recorded already."""
+
+    def restore_access(self) -> None:
+        """Make ``.ssh`` of root as it was recorded, and forget the record; does nothing without a record."""
+
+    def facts(self) -> frozenset[str]:
+        """Return accounts, changed files of packages, listeners and units, each as a line; may take minutes."""
+
+    def read_baseline(self) -> HostBaseline | None:
+        """Return the facts from before the present lease; ``None`` without any."""
+
+    def write_baseline(self, baseline: HostBaseline | None) -> None:
+        """Record the facts from before a lease; ``None`` removes them."""
 
 
 class HostFiles(HostMemory, Protocol):

@@ -135,7 +135,7 @@ def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostRepor
         return HostRole()
     with late_import():
         from zkdeployment.wiring.host.leases import lease_follower  # noqa: PLC0415
-    return lease_follower(settings.root, adapters, reporting, idle_role)
+    return lease_follower(settings, adapters, reporting, idle_role)
 
 
 def _end_leases(settings: Settings, run: RunDirectory) -> None:

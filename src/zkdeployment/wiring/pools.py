@@ -57,7 +57,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
     mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
         AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
-        RoleMechanism: RoleNodes(leases, clock, is_stopped=lambda: tasks.must_end),
+        RoleMechanism: RoleNodes(leases, clock, lambda: tasks.must_end, playbooks),
     }
     runs = TaskRuns(mechanisms, clock)
     tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)

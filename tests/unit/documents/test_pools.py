@@ -200,6 +200,15 @@ def test_a_lifetime_is_written_as_in_duffy(lifetime: str, seconds: float) -> Non
     assert POOLS.parse(value).defaults.session_lifetime == seconds
 
 
+def test_hosts_may_have_a_playbook_that_resets_them_which_has_to_be_complete() -> None:
+    pool = "{concrete: {a: {mechanism: {type: role, role: {idle: x, leased: y, reset: %s}}}}}"
+    whole = read(with_pools(pool % "{topdir: /srv, playbook: reset.yml, extra-vars: {bmc: a}}"))
+    assert POOLS.parse(whole).pools["a"].mechanism == RoleMechanism(
+        "x", "y", AnsibleMechanism("/srv", Playbook("reset.yml", {"bmc": "a"}))
+    )
+    assert "'topdir' is a required property" in str(faults(with_pools(pool % "{playbook: reset.yml}")))
+
+
 def test_the_lifetime_is_at_most_its_ceiling() -> None:
     text = "metadata: {name: pools}\ndata: {defaults: {session-lifetime: 13h}, nodepools: {concrete: {}}}"
     assert "longer than session-lifetime-max" in faults(text)["data.defaults"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.documents.pools.values import RoleMechanism
 from zkdeployment.errors import ProgramError, TreeError, UnreachableError, error_message
 from zkdeployment.pools.lease_progress import LeaseProgress, LeaseStage, lease_progress
-from zkdeployment.pools.node import NodeEvent, end_of_deprovisioning, end_of_provisioning, fail
-from zkdeployment.pools.playbook_results import MechanismOutcome
+from zkdeployment.pools.node import NodeEvent, NodeState, end_of_deprovisioning, end_of_provisioning, fail
+from zkdeployment.pools.playbook_results import MechanismOutcome, deprovisioned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.pools.lease import Lease
     from zkdeployment.pools.node import PoolNode
-    from zkdeployment.ports.pools import LeaseStore
+    from zkdeployment.ports.pools import LeaseStore, PlaybookRunner
     from zkdeployment.ports.process import Clock
 
 T = TypeVar("T")
@@ -35,9 +36,15 @@ _LOOK = 1.0
 
 
 class RoleNodes:
-    """Leases hosts of the fleet (a ``PoolMechanism``). ``is_stopped`` returns whether this process is to end."""
+    """Leases hosts of the fleet (a ``PoolMechanism``). ``is_stopped`` returns whether this process is to end.
 
-    def __init__(self, leases: LeaseStore, clock: Clock, is_stopped: Callable[[], bool]) -> None:
+    ``playbooks`` runs the playbooks that reset hosts.
+    """
+
+    def __init__(
+        self, leases: LeaseStore, clock: Clock, is_stopped: Callable[[], bool], playbooks: PlaybookRunner
+    ) -> None:
+        self._playbooks = playbooks
         self._leases = leases
         self._clock = clock
         self._is_stopped = is_stopped
@@ -68,10 +75,12 @@ class RoleNodes:
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
         idle = {_host(node): self._idle_role(_host(node), role) for node in nodes}
-        failures = self._change_roles(idle, needs_version=False)
-        ended: list[PoolNode] = []
-        problems: list[str] = []
-        for node in nodes:
+        unreset = self._reset(pool, role, nodes, idle)
+        ended, problems = list(unreset.nodes), list(unreset.problems)
+        failed = {node.id for node in ended}
+        rest = [node for node in nodes if node.id not in failed]
+        failures = self._change_roles({_host(node): idle[_host(node)] for node in rest}, needs_version=False)
+        for node in rest:
             reason, now = failures.get(_host(node)), self._clock.now()
             if reason is None:
                 ended.append(end_of_deprovisioning(node, now))
@@ -81,6 +90,27 @@ class RoleNodes:
                 problems.append(f"node {node.id}, host {node.host}: {detail}")
                 ended.append(fail(node, detail, now))
         return MechanismOutcome(tuple(ended), (), tuple(problems))
+
+    def _reset(
+        self, pool: NodePool, role: RoleMechanism, nodes: Sequence[PoolNode], idle: Mapping[str, str]
+    ) -> MechanismOutcome:
+        """Run the playbook that installs hosts again, if there is one; return the nodes for which it failed.
+
+        The hosts get their idle roles first: a host that was installed again deploys the role in its lease.
+        """
+        if role.reset is None:
+            return MechanismOutcome((), (), ())
+        for host_id, wanted in idle.items():
+            with contextlib.suppress(TreeError):  # it is reported when the role is awaited
+                self._give(host_id, wanted, ())
+        given = [
+            {"id": node.id, "hostname": node.hostname, "ipaddr": node.ipaddr, "data": dict(node.data)}
+            for node in nodes
+        ]
+        output = self._playbooks.run(role.reset, role.reset.provision, pool.values, given)
+        outcome = deprovisioned(nodes, output, self._clock.now())
+        failed = tuple(node for node in outcome.nodes if node.state is NodeState.FAILED)
+        return MechanismOutcome(failed, (), outcome.problems)
 
     def write_key(self, node: PoolNode, key: str) -> bool:
         self._change_keys(node, (key,))

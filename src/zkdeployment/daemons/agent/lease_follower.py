@@ -15,16 +15,17 @@ from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import ConflictError, HostFilesError, RefusedError
 from zkdeployment.log import get_logger
 from zkdeployment.model.host import WAITING_PREFIX
+from zkdeployment.pools.hosts.host_baseline import HostBaseline, shown_differences
 from zkdeployment.pools.lease import Lease, LeaseRecord, admissible_keys, first_record, revoked_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.model.cluster import ClusterState, Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.ports.host import TenantAccess
+    from zkdeployment.ports.host import TenantAccess, TenantTraces
 
 _WAITS_FOR_ROLE = f"{WAITING_PREFIX}take role "
 
@@ -36,8 +37,15 @@ class LeaseFollower(HostRole):
     """
 
     def __init__(
-        self, adapters: AgentAdapters, reporting: HostReporting, access: TenantAccess, *, idle_role: str
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        access: TenantAccess,
+        traces: TenantTraces,
+        *,
+        idle_role: str,
     ) -> None:
+        self._traces = traces
         self._adapters = adapters
         self._reporting = reporting
         self._access = access
@@ -109,6 +117,7 @@ class LeaseFollower(HostRole):
         if self._lease.role == self._record.lease.role:
             return
         identity = self._host.identity
+        self._keep_baseline()
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
         self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_roles(identity))
         with failpoints("take-role"):
@@ -128,8 +137,49 @@ class LeaseFollower(HostRole):
             if self._lease.role != self._record.lease.role:  # another lease came at the last moment
                 self._store(replace(self._record, is_reached=True))
                 return
+            self._compare()
+            self._prepare(self._lease.keys)
             self._access.admit(self._lease.keys)
             self._store(LeaseRecord(self._lease, is_reached=True))
+
+    def _keep_baseline(self) -> None:
+        """Record the facts about an idle host before it takes another role, unless a tenant came since then."""
+        record = self._record
+        if record.lease.role == self._idle_role and record.is_reached:
+            baseline = self._traces.read_baseline()
+            if baseline is None or not baseline.is_lent:
+                self._traces.write_baseline(HostBaseline(self._traces.facts()))
+
+    def _compare(self) -> None:
+        """Record the facts about a host in its new role, or compare those of an idle host with the recorded ones.
+
+        Raises ``HostFilesError`` if the host differs: nobody may get it, because of what its tenant left.
+        """
+        baseline = self._traces.read_baseline()
+        if baseline is None:
+            return
+        if self._lease.role != self._idle_role:
+            if not baseline.is_lent:
+                self._traces.write_baseline(replace(baseline, leased=self._traces.facts()))
+            return
+        differences = baseline.differences(self._traces.facts()) if baseline.is_lent else ()
+        if differences:
+            get_logger().error("tenant-left-traces", differences=differences)
+            raise HostFilesError(
+                "this host is not as it was before its tenant came: expected no difference, found"
+                f" {shown_differences(differences)}; clean the host or install it again, or remove"
+                f" {self._traces.file} to accept its present state, then forgive the node"
+            )
+        self._traces.write_baseline(None)
+
+    def _prepare(self, keys: Sequence[str]) -> None:
+        """Record what is restored after a tenant, before keys are admitted."""
+        if not keys:
+            return
+        self._traces.keep_access()
+        baseline = self._traces.read_baseline()
+        if baseline is not None and not baseline.is_lent:
+            self._traces.write_baseline(replace(baseline, is_lent=True))
 
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
         """Note that a deployment failed, and hand on the lock of the role, for which no other host waits."""
@@ -173,7 +223,10 @@ class LeaseFollower(HostRole):
         keys = admissible_keys(self._lease, before, is_reached=self.is_reached)
         revoked = revoked_keys(self._lease, before)
         try:
+            self._prepare(keys)
             with failpoints("write-keys"):
+                if not keys:
+                    self._traces.restore_access()
                 self._access.admit(keys)
         except HostFilesError:
             if revoked and self._disconnected != self._lease.number:  # once: somebody has to repair the file

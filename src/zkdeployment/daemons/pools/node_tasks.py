@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.failpoints import failpoints
-from zkdeployment.documents.pools.values import AnsibleMechanism
+from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
 from zkdeployment.errors import AbandonedError, ConflictError, TreeError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 from zkdeployment.pools.results import given_up
@@ -165,4 +165,7 @@ class NodeTasks:
 def _lane(task: NodeTask) -> _Lane:
     if task.kind in {TaskKind.CONTEXTUALIZE, TaskKind.REVOKE}:
         return _Lane.KEYS
-    return _Lane.PLAYBOOKS if isinstance(task.pool.mechanism, AnsibleMechanism) else _Lane.ROLES
+    mechanism = task.pool.mechanism
+    resets = isinstance(mechanism, RoleMechanism) and mechanism.reset is not None
+    runs_playbook = isinstance(mechanism, AnsibleMechanism) or (resets and task.kind is TaskKind.DEPROVISION)
+    return _Lane.PLAYBOOKS if runs_playbook else _Lane.ROLES

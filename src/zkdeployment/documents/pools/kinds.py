@@ -87,8 +87,17 @@ _ANSIBLE = mapping_form(
 
 _ROLE_NAME = name_form(NameKind.ROLE)
 
-_ROLE = mapping_form({}, {"idle": _ROLE_NAME, "leased": _ROLE_NAME}) | {
-    "description": "a mapping with the roles idle and leased"
+_RESET = mapping_form(
+    {},
+    {
+        "topdir": NAME | {"description": "a directory"},
+        "playbook": NAME | {"description": "the file of a playbook"},
+        "extra-vars": _or_null(_VALUES),
+    },
+) | {"description": "a mapping with topdir, playbook and extra-vars"}
+
+_ROLE = mapping_form({}, {"idle": _ROLE_NAME, "leased": _ROLE_NAME, "reset": _or_null(_RESET)}) | {
+    "description": "a mapping with the roles idle and leased, and reset"
 }
 
 _MECHANISM = mapping_form(
@@ -173,7 +182,13 @@ _COMPLETE_MECHANISMS: Mapping[str, dict[str, Any]] = {
     "role": {
         "type": "object",
         "required": ["role"],
-        "properties": {"role": {"type": "object", "required": ["idle", "leased"]}},
+        "properties": {
+            "role": {
+                "type": "object",
+                "required": ["idle", "leased"],
+                "properties": {"reset": {"type": "object", "required": ["topdir", "playbook"]}},
+            }
+        },
     },
 }
 
@@ -247,7 +262,7 @@ def described_pool(name: str, values: Mapping[str, Any]) -> NodePool:
 
 def _mechanism(value: Mapping[str, Any]) -> Mechanism:
     if value["type"] == "role":
-        return RoleMechanism(value["role"]["idle"], value["role"]["leased"])
+        return RoleMechanism(value["role"]["idle"], value["role"]["leased"], _reset(value["role"].get("reset")))
     ansible = value["ansible"]
     common = ansible.get("extra-vars", {})
 
@@ -258,6 +273,12 @@ def _mechanism(value: Mapping[str, Any]) -> Mechanism:
     return AnsibleMechanism(
         ansible["topdir"], playbook(ansible["provision"]), None if removal is None else playbook(removal)
     )
+
+
+def _reset(value: Mapping[str, Any] | None) -> AnsibleMechanism | None:
+    if value is None:
+        return None
+    return AnsibleMechanism(value["topdir"], Playbook(value["playbook"], value.get("extra-vars", {})))
 
 
 def _limits(defaults: Mapping[str, Any]) -> TenantLimits:

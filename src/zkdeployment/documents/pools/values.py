@@ -30,10 +30,14 @@ class AnsibleMechanism:
 
 @dataclass(frozen=True, slots=True)
 class RoleMechanism:
-    """Nodes are hosts of this fleet: they have the role ``idle``, and ``leased`` while they are in the pool."""
+    """Nodes are hosts of this fleet: they have the role ``idle``, and ``leased`` while they are in the pool.
+
+    ``reset`` has as ``provision`` the playbook that installs a host again after a session or restores a snapshot.
+    """
 
     idle: str
     leased: str
+    reset: AnsibleMechanism | None = None
 
 
 Mechanism: TypeAlias = "AnsibleMechanism | RoleMechanism"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
+from zkdeployment.adapters.host_files.tenant_traces import HostTraces
 from zkdeployment.daemons.agent.lease_follower import LeaseFollower
 from zkdeployment.pools.lease import first_record
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.host_files.run_directory import RunDirectory
+    from zkdeployment.config.settings import Settings
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.model.host import Host
@@ -31,15 +33,21 @@ def with_lease(run: RunDirectory, host: Host, idle_role: str) -> Host:
     )
 
 
-def lease_follower(root: Path, adapters: AgentAdapters, reporting: HostReporting, idle_role: str) -> LeaseFollower:
+def lease_follower(
+    settings: Settings, adapters: AgentAdapters, reporting: HostReporting, idle_role: str
+) -> LeaseFollower:
     """Return the follower of the lease of a host, which has ``idle_role`` without a lease."""
-    return LeaseFollower(adapters, reporting, AuthorizedKeys(root), idle_role=idle_role)
+    traces = HostTraces(settings.root, settings.require_run_directory(), verifies=settings.packages != "none")
+    return LeaseFollower(adapters, reporting, AuthorizedKeys(settings.root), traces, idle_role=idle_role)
 
 
 def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | None) -> None:
     """Remove what leases left on a host that has ``role`` now and cannot be leased any more."""
     access = AuthorizedKeys(root)
+    traces = HostTraces(root, run.path, verifies=False)
+    traces.restore_access()
     access.admit(())
+    traces.write_baseline(None)
     if record.lease.keys:
         access.end_connections()
     run.end_leases(role)

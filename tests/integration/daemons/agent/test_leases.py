@@ -114,9 +114,8 @@ def test_a_host_that_fails_in_the_same_way_with_each_lease_says_so_and_ends_the_
     with host.agent():
         fleet.lease("h1", "spare", 1, KEY)
         wait_for_lease(host, "spare", 1)
-        file = host.root / "root/.ssh/authorized_keys"
-        file.unlink()
-        file.mkdir()  # as a tenant may do
+        (host.root / "root").rename(host.root / "home")
+        (host.root / "root").symlink_to("home")  # as a tenant may do
         fleet.lease("h1", "spare", 2)
         wait_until(lambda: host.node.get("lease_failed") == 2, "the error of the second lease")
         error = host.node["error"]
@@ -124,7 +123,8 @@ def test_a_host_that_fails_in_the_same_way_with_each_lease_says_so_and_ends_the_
         fleet.lease("h1", "spare", 3)
         wait_until(lambda: host.node.get("lease_failed") == 3, "the error of the third lease")
         assert host.node["error"] == error
-        file.rmdir()
+        (host.root / "root").unlink()
+        (host.root / "home").rename(host.root / "root")
         fleet.lease("h1", "spare", 4)
         wait_for_lease(host, "spare", 4)
     assert len(ended) >= 2
@@ -235,3 +235,27 @@ def test_scripts_have_the_role_of_the_lease_in_their_environment_and_a_dry_run_s
     assert (host.root / "roles").read_text() == "ci /who/myfoo 0\n"
     record = json.loads((host.run / "lease").read_text())
     assert record == {"role": "ci", "number": 1, "keys": [], "reached": True}
+
+
+def test_a_host_that_its_tenant_changed_fails_with_each_difference_until_it_is_clean(fleet, host):
+    accounts = host.root / "etc/passwd"
+    accounts.parent.mkdir()
+    accounts.write_text("root:x:0:0::/root:/bin/sh\n")
+    with host.agent():
+        wait_for_lease(host, "spare", 0)
+        fleet.lease("h1", "ci", 1)
+        wait_for_lease(host, "ci", 1)
+        with accounts.open("a") as file:
+            file.write("foo:x:990:990::/:/sbin/nologin\n")  # not by the role: its deployment is over
+        fleet.lease("h1", "ci", 2, KEY)
+        wait_for_lease(host, "ci", 2)
+        (host.root / "root/.ssh/authorized_keys2").write_text(OTHER)
+        fleet.lease("h1", "spare", 3)
+        host.wait_for_error()
+        assert not (host.root / "root/.ssh").exists()
+        assert "found new: account foo:x:990:990:/:/sbin/nologin; clean the host" in host.node["error"]
+        assert ("leased" in host.node, fleet.version) == (False, "r1")
+        accounts.write_text("root:x:0:0::/root:/bin/sh\n")
+        fleet.lease("h1", "spare", 4)
+        wait_for_lease(host, "spare", 4)
+        assert not (host.run / "lease-baseline").exists()

@@ -15,7 +15,7 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.pools.role_nodes import RoleNodes
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
-from zkdeployment.documents.pools.values import NodePool, RoleMechanism
+from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
 from zkdeployment.errors import ProgramError
 from zkdeployment.pools.lease import TENANT_MARKER
 from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
@@ -71,7 +71,7 @@ def test_a_host_is_filled_into_its_pool_lent_to_a_tenant_undeployed_and_used_aga
         wait_until(
             lambda: pools.states() == ["unused"] and pools.store.read().filling["web"].failures, "it is back"
         )
-        assert (file.read_text(), host.markers) == ("", [])
+        assert (file.parent.exists(), host.markers) == (False, [])
         assert fleet.calls()[2:4] == called("-u /who/myfoo 0")
         record = pools.store.read().filling["web"]
         assert "host h1, did not take the role ci: " in record.reason
@@ -88,7 +88,7 @@ class Worker:
         self.stopped = threading.Event()
         self.leases = ZooKeeperLeases(session)
         self.looks = 0
-        self.mechanism = RoleNodes(self.leases, self.clock, self._counted)
+        self.mechanism = RoleNodes(self.leases, self.clock, self._counted, NO_PLAYBOOKS)
         self.results: list[object] = []
 
     def _counted(self) -> bool:
@@ -215,3 +215,36 @@ def test_concurrent_changes_of_a_lease_get_different_numbers(worker):
     for thread in threads:
         thread.join()
     assert sorted(lease.number for lease in worker.results) == list(range(1, 9))
+
+
+class Reset:
+    """A playbook that resets hosts: it records what it gets and the lease of the host, and returns an output."""
+
+    def __init__(self, leases: ZooKeeperLeases, output: object) -> None:
+        self._leases, self._output = leases, output
+        self.seen: list[Any] = []
+
+    def run(self, mechanism: Any, playbook: Any, values: Any, nodes: Any) -> object:
+        lease = self._leases.observe("h1").lease
+        self.seen.append((mechanism.topdir, playbook.playbook, values, nodes[0]["data"], lease and lease.role))
+        return self._output
+
+
+@pytest.mark.parametrize("is_reset", [True, False], ids=["reset", "not in the result"])
+def test_a_host_is_reset_by_a_playbook_after_it_got_its_idle_role_and_before_it_counts_as_clean(
+    fleet, host, zookeeper, is_reset
+):
+    result = {"ipaddr": "192.0.2.7"}
+    pool = replace(POOL, mechanism=replace(POOL.mechanism, reset=AnsibleMechanism("/srv", Playbook("reset.yml"))))
+    node = replace(NODE, state=NodeState.DEPROVISIONING, data={"provision": result})
+    with host.agent(), Session(zookeeper) as session:
+        host.wait_for_version("r1")
+        leases = ZooKeeperLeases(session)
+        playbooks: Any = Reset(leases, {"nodes": [result] if is_reset else []})
+        mechanism = RoleNodes(leases, SystemClock(), lambda: False, playbooks)
+        fleet.lease("h1", "ci", 1)
+        wait_until(lambda: host.node.get("leased") == {"role": "ci", "number": 1}, "the role")
+        outcome = mechanism.deprovision(pool, [node])
+    assert playbooks.seen == [("/srv", "reset.yml", {}, {"provision": result}, "spare")]
+    assert [ended.state for ended in outcome.nodes] == [NodeState.UNUSED if is_reset else NodeState.FAILED]
+    assert bool(outcome.problems) != is_reset

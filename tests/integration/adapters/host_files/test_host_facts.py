@@ -1,0 +1,47 @@
+"""Facts about a host: accounts of a directory, listeners of this machine, and files of packages."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from zkdeployment.adapters import process
+from zkdeployment.adapters.host_files import host_facts as module
+from zkdeployment.adapters.host_files.host_facts import host_facts
+from zkdeployment.errors import HostFilesError
+
+
+def test_accounts_groups_and_passwords_are_facts_and_passwords_are_not_shown(tmp_path):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("eve:x:0:0:Eve:/root:/bin/sh\n")
+    (tmp_path / "etc/group").write_text("wheel:x:10:eve\n")
+    (tmp_path / "etc/shadow").write_text("eve:$6$secret:19000:0:::::\n")
+    facts = host_facts(tmp_path, verifies=False)
+    assert {"account eve:x:0:0:/root:/bin/sh", "group wheel:10:eve"} < facts
+    assert "secret" not in str(facts)
+    (tmp_path / "etc/shadow").write_text("eve:$6$other:19000:0:::::\n")
+    assert len(host_facts(tmp_path, verifies=False) - facts) == 1
+    (tmp_path / "etc/passwd").unlink()
+    (tmp_path / "etc/passwd").symlink_to("group")
+    with pytest.raises(HostFilesError, match="etc/passwd"):
+        host_facts(tmp_path, verifies=False)
+
+
+def test_a_listener_is_a_fact_of_the_machine():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert any(f"listener tcp 127.0.0.1 {port} (" in fact for fact in host_facts(Path("/"), verifies=False))
+    assert not any(f" {port} (" in fact for fact in host_facts(Path("/"), verifies=False))
+
+
+def test_changed_files_of_packages_are_facts_and_a_failure_is_an_error(tmp_path, monkeypatch):
+    def run(argv, **_limits):
+        assert argv[:3] == ["rpm", "--root", str(tmp_path)]
+        return process.Completed(tuple(argv), status, "S.5....T.  c /etc/sudoers\nmissing     /bin/su\n", "")
+
+    monkeypatch.setattr(module.process, "run", run)
+    status = 1
+    assert host_facts(tmp_path, verifies=True) == {"file S.5....T. c /etc/sudoers", "file missing /bin/su"}
+    status = 2
+    with pytest.raises(HostFilesError, match="cannot compare this host with its state before the lease"):
+        host_facts(tmp_path, verifies=True)
