@@ -112,6 +112,19 @@ def service_properties(lookup: Lookup, paths: Iterable[str]) -> dict[str, Proper
     return found
 
 
+def tree_basis(
+    lookup: Lookup,
+    targets: Targets,
+    configurations: Mapping[str, CheckConfiguration],
+    hosts: Mapping[str, CheckedHost],
+) -> CheckBasis:
+    """Return the basis of configurations by name in a tree with these targets."""
+    paths = [
+        path for path in service_paths(targets) if any(found.concerns(path) for found in configurations.values())
+    ]
+    return CheckBasis(configurations, targets, service_properties(lookup, paths), hosts)
+
+
 def service_paths(targets: Targets) -> frozenset[str]:
     """Return the paths of all services that any target is to run."""
     return frozenset(

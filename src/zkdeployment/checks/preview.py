@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.checks.basis import CheckBasis, service_paths, service_properties
+from zkdeployment.checks.basis import tree_basis
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.documents.checks.kinds import CHECK
 from zkdeployment.documents.checks.references import check_problems
@@ -50,11 +50,5 @@ def preview_checks(documents: Documents, basis: PreviewBasis) -> CheckPreview:
     if errors:
         raise TreeError("\n".join(errors))
     configurations = {found.name: found for found in documents.of(CHECK).values()}
-    paths = [
-        path
-        for path in service_paths(basis.targets)
-        if any(found.concerns(path) for found in configurations.values())
-    ]
-    properties = service_properties(basis.tree.properties, paths)
-    found = CheckBasis(configurations, basis.targets, properties, basis.hosts)
+    found = tree_basis(basis.tree.properties, basis.targets, configurations, basis.hosts)
     return CheckPreview(tuple(wanted_instances(found)), tuple(map(str, problems)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.instance import InstanceKey
@@ -56,6 +56,19 @@ def wanted_instances(basis: CheckBasis, scope: CheckScope | None = None) -> Iter
     """Yield the wanted instances, by host, path and number; with a scope only those that it concerns."""
     if basis.configurations:
         yield from _Spawner(basis, scope).instances()
+
+
+def deciding_instance(wanted: Mapping[str, WantedInstance], key: InstanceKey) -> WantedInstance | None:
+    """Return which of the wanted instances, by identifier, decides about an existing one; ``None`` if none does.
+
+    A check with too many combinations of attributes wants one instance without any, which has that fault: the
+    instances that exist stay as they are.
+    """
+    found = wanted.get(key.id)
+    if found is not None or not key.attributes:
+        return found
+    whole = wanted.get(replace(key, attributes=()).id)
+    return whole if whole is not None and whole.check.is_overfull else None
 
 
 class _Spawner:

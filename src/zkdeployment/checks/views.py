@@ -56,7 +56,7 @@ def preview_to_json(instances: Iterable[WantedInstance]) -> dict[str, Value]:
     """Return wanted instances as ``checks preview -o json`` prints them."""
     found = tuple(instances)
     return {
-        "instances": [_wanted_to_json(wanted) for wanted in found],
+        "instances": [wanted_to_json(wanted) for wanted in found],
         "errors": [error.to_json() for error in check_errors(found)],
     }
 
@@ -106,7 +106,8 @@ def check_to_json(
     }
 
 
-def _wanted_to_json(wanted: WantedInstance) -> dict[str, Value]:
+def wanted_to_json(wanted: WantedInstance) -> dict[str, Value]:
+    """Return a wanted instance with its details, or the reasons for which it has none."""
     key, identity = wanted.key, wanted.host.identity
     return {
         "id": wanted.id,

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.padding import Padding
 
 from zkdeployment.acts.package_check import with_package_check
+from zkdeployment.checks.difference import planned_difference
 from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.files import is_whole_tree, read_trees
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from zkdeployment.checks.difference import CheckDifference
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
@@ -84,10 +86,11 @@ def command(  # noqa: PLR0917  options are arguments
 
     The tree is that of PATH (files, a directory with *.zk and *.zkx files, or a revision of the git repository
     around the current directory, pushed or not), of REV, or of the tip of the configured branch. With a strategy,
-    the order of its groups is shown, too. The plans are based on the inventories that hosts report; the plan of a
-    host without an inventory is unknown. Nothing is changed. The exit code is 0 if nothing would change, 4 if
-    something would change, 1 if the tree has errors, breaks the life cycle of an intent, or a host would fail, 3
-    if --host names no host that is registered, has reported an inventory or is named in the tree.
+    the order of its groups is shown, too, and with checks what happens to their instances. The plans are based on
+    the inventories that hosts report; the plan of a host without an inventory is unknown. Nothing is changed. The
+    exit code is 0 if nothing would change, 4 if something would change, 1 if the tree has errors, breaks the life
+    cycle of an intent, or a host would fail, 3 if --host names no host that is registered, has reported an
+    inventory or is named in the tree.
 
     With --repositories, or repositories in [sync] of the configuration, the packages that the tree newly wants are
     looked up, and the transactions of hosts are resolved on paper. A package that hosts could not install gives
@@ -104,8 +107,7 @@ def command(  # noqa: PLR0917  options are arguments
     if paths and revision is not None:
         raise click.UsageError("expected PATH or --revision, found both")
     planned_revision, files = _read(paths, revision)
-    reviewed = review(files)
-    _refuse(reviewed)
+    reviewed = _reviewed(files)
     with open_operator(connection) as operator:
         basis, records = operator.prediction_basis(), operator.intents.records()
     basis = with_ordered_text(basis, _config())
@@ -123,13 +125,14 @@ def command(  # noqa: PLR0917  options are arguments
         keeps_strategy=keeps_strategy,
     )
     predicted = _checked(predicted, basis, repositories)
+    checks = planned_difference(reviewed, basis, predicted, keeps_documents=keeps_strategy)
     for warning in predicted.warnings:
         echo(warning, err=True)
     refused = bool(refusals) or not _can_install(predicted)
-    _print(predicted, output, short=short, every=bool(hosts))
+    _print(predicted, checks, output, short=short, every=bool(hosts))
     if refused or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
-    raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes else 0)
+    raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes or checks else 0)
 
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
@@ -167,22 +170,28 @@ def _config() -> Path | None:
     return config
 
 
-def _refuse(reviewed: Review) -> None:
-    """Print the problems of files with errors, and end the command with exit code 1."""
+def _reviewed(files: Sequence[SourceFile]) -> Review:
+    """Return the review of files; if they have errors, print them and end the command with exit code 1."""
+    reviewed = review(files)
     if reviewed.errors:
         for problem in reviewed.problems:
             echo(str(problem), err=True)
         raise click.exceptions.Exit(1)
+    return reviewed
 
 
-def _print(predicted: Prediction, output: str, *, short: bool, every: bool) -> None:
+def _print(predicted: Prediction, checks: CheckDifference, output: str, *, short: bool, every: bool) -> None:
     if output != "table":
-        emit(predicted.to_json(), output, schema="plan")
-    elif short:
-        for line in short_lines(predicted.forecast):
+        emit({**predicted.to_json(), "checks": checks.to_json()}, output, schema="plan")
+        return
+    lines = [*checks.describe()]
+    if short:
+        for line in (*short_lines(predicted.forecast), *([""] if lines else []), *(f"- {line}" for line in lines)):
             echo(line)
-    else:
-        console_for(stderr=False).print(_render(predicted.forecast, every=every), soft_wrap=True)
+        return
+    console_for(stderr=False).print(_render(predicted.forecast, every=every), soft_wrap=True)
+    for line in (*([""] if lines else []), *lines):
+        echo(line)
 
 
 def _render(prediction: Forecast, *, every: bool) -> RenderableType:

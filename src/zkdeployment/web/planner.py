@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 
 from zkdeployment.acts.package_check import with_package_check
+from zkdeployment.checks.difference import planned_difference
 from zkdeployment.errors import RefusedError, SourceError, TreeError
 from zkdeployment.planning.interruption import ordered_revision
 from zkdeployment.planning.prediction import predict
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
+    from zkdeployment.checks.difference import CheckDifference
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.prediction import Prediction
@@ -42,8 +44,10 @@ class RevisionPlanner:
     def __init__(self) -> None:
         self._free = threading.BoundedSemaphore(_AT_ONCE)
 
-    def plan(self, adapters: ServerAdapters, revision: str | None) -> Prediction:
+    def plan(self, adapters: ServerAdapters, revision: str | None) -> tuple[Prediction, CheckDifference]:
         """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
+
+        Returned is also what happens to check instances.
 
         Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
         the repository does not have, ``SourceError`` if the repository cannot be read, and ``RefusedError`` if no
@@ -63,9 +67,9 @@ class RevisionPlanner:
             if ordered is not None:
                 basis = replace(basis, ordered_text=_reviewed(adapters.read_revision, ordered))
             predicted = predict(reviewed, basis, revision=found, title="")
-            if adapters.repositories is None:
-                return predicted
-            return with_package_check(predicted, basis, adapters.repositories)
+            if adapters.repositories is not None:
+                predicted = with_package_check(predicted, basis, adapters.repositories)
+            return predicted, planned_difference(reviewed, basis, predicted)
 
     def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
         """Return what a revision changed in the tree of another one, a line for each effect.

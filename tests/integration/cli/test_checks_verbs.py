@@ -161,6 +161,28 @@ def test_documents_with_errors_are_neither_previewed_nor_created(site: Site) -> 
     assert site.run("preview", site.directory / "missing.yaml").returncode == 2
 
 
+def test_the_difference_of_a_revision_is_shown_alone_and_in_the_plan(site: Site) -> None:
+    site.branch.push({"nagios.yaml": SYSTEM, "check.yaml": CHECK})
+    site.publish()
+    same = site.run("diff")
+    assert (same.returncode, same.stdout, same.stderr) == (0, "", "")
+    site.branch.push({"a.zk": TREE.replace("[80, 81]", "[81, 82]"), "nagios.yaml": SYSTEM, "check.yaml": CHECK})
+    done = site.run("diff", "main")
+    assert done.returncode == 4
+    assert done.stderr == "check front-http: instances: 2 added, 2 removed\n"
+    rows = [line.split()[:2] for line in done.stdout.splitlines() if "front-http" in line]
+    assert rows == [[mark, "front-http"] for mark in ("+", "+", "-", "-")]
+    shown = site.run("diff", "-o", "json")
+    assert json.loads(shown.stdout)["counts"] == {"added": 2, "changed": 0, "removed": 2}
+    plan = invoke("plan", "--short", "--config", site.config)
+    assert plan.returncode == 4
+    assert "- check front-http: instances: 2 added, 2 removed" in plan.stdout.splitlines()
+    listed = invoke("plan", "-o", "json", "--config", site.config)
+    assert json.loads(listed.stdout)["checks"]["counts"] == {"added": 2, "changed": 0, "removed": 2}
+    site.branch.push({"a.zk": "nonsense"})
+    assert site.run("diff").returncode == 1
+
+
 def test_a_preview_of_a_revision_needs_no_publication_of_it(site: Site) -> None:
     site.publish()
     site.branch.push({"a.zk": TREE.replace("[80, 81]", "[82]"), "nagios.yaml": SYSTEM})

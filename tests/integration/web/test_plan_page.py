@@ -14,6 +14,14 @@ from zkdeployment.model.user import Role
 
 INVENTORY = Inventory(packages={"glibc": (Package("glibc", 0, "2.34", "1", "noarch"),)})
 TREE = "/demo\n  /hello : hello\n    version = '1.0'\n    note = '<b>'\n    /deploy\n      /h1\n"
+CHECKS = """\
+schema: zkdeployment/MonitoringSystem/v1
+metadata: {name: nagios1}
+---
+schema: zkdeployment/CheckConfiguration/v1
+metadata: {name: ping}
+data: {object: /demo, monitoring: nagios1, check: {command: check_ping}}
+"""
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def browser(tmp_path, zookeeper, publishing, paper_repository):
 
 
 def test_the_plan_of_a_branch_is_shown_before_it_is_merged(browser, publishing):
-    publishing.push(TREE.replace("1.0", "1.2"))
+    publishing.push(TREE.replace("1.0", "1.2"), checks_yaml=CHECKS)
     page = browser.get("/plan?revision=main")
     unknown = browser.get("/plan?revision=no-such-branch")
     publishing.push("/demo\n  nonsense\n")
@@ -54,6 +62,7 @@ def test_the_plan_of_a_branch_is_shown_before_it_is_merged(browser, publishing):
     assert "1 host would change" in page.text
     assert "deploy /demo/hello 0 (hello 1.2)" in page.text
     assert "~ /demo/hello" in page.text
+    assert "<li>check ping: instances: 1 added</li>" in page.text
     assert "This would not be published" in page.text
     assert "1 newly wanted package looked up in the repositories of hosts." in page.text
     assert "no repository has the package hello 1.2" in page.text

@@ -7,6 +7,7 @@ from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 _VERBS = {
     "create": LazyVerb("checks.change", "Commit new check configurations.", "create"),
     "delete": LazyVerb("checks.change", "Commit the end of a check configuration.", "delete"),
+    "diff": LazyVerb("checks.diff", "Show which check instances a revision adds, changes and removes."),
     "drift": LazyVerb("checks.systems", "Show what monitoring systems run differently.", "drift"),
     "instances": LazyVerb("checks.instances", "Show check instances: their states and results.", "instances"),
     "list": LazyVerb("checks.listing", "List the published check configurations.", "list_checks"),
@@ -26,6 +27,7 @@ def command() -> None:
     Example:
       zkdeployment checks preview front-http.yaml
       zkdeployment checks create front-http.yaml --reason 'the shop is live'
+      zkdeployment checks diff my-branch
       zkdeployment checks list
       zkdeployment checks instances --state rollout_failed
       zkdeployment checks simulate events.json

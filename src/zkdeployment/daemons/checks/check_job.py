@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.basis import changed_scope
 from zkdeployment.checks.instance import CheckInstance, CheckState
 from zkdeployment.checks.life_cycle import with_last_versions
 from zkdeployment.checks.ordering import WantedConfiguration, delete, want
-from zkdeployment.checks.spawning import wanted_instances
+from zkdeployment.checks.spawning import deciding_instance, wanted_instances
 from zkdeployment.daemons.checks.isolated_changes import IsolatedChanges
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import Deployment
@@ -98,7 +98,7 @@ class CheckJob:
         for instance in self._instances.scan(skip_damaged=True):
             former.add(instance.id)
             self._note(instance.id, instance)
-            if _wanted(instance, _find(wanted, instance.id, instance), snapshot, now) != instance:
+            if _wanted(instance, deciding_instance(wanted, instance.key), snapshot, now) != instance:
                 different.append(instance.id)
         missing = [found for found in wanted if found not in former and not wanted[found].faults]
         self._write([*different, *missing], wanted, snapshot)
@@ -127,7 +127,8 @@ class CheckJob:
         self, instances: Collection[str], wanted: Mapping[str, WantedInstance], snapshot: CheckSnapshot
     ) -> None:
         def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
-            return _wanted(instance, _find(wanted, instance_id, instance), snapshot, self._clock.now())
+            found = wanted.get(instance_id) if instance is None else deciding_instance(wanted, instance.key)
+            return _wanted(instance, found, snapshot, self._clock.now())
 
         self._record("check-instances-changed", self.changes.change(instances, change))
 
@@ -149,21 +150,6 @@ class CheckJob:
 
 def _by_id(instances: Iterable[WantedInstance]) -> dict[str, WantedInstance]:
     return {instance.id: instance for instance in instances}
-
-
-def _find(
-    wanted: Mapping[str, WantedInstance], instance_id: str, instance: CheckInstance | None
-) -> WantedInstance | None:
-    """Return the wanted instance that decides about an instance.
-
-    A check with too many combinations of attributes wants one instance without any, which has that fault: the
-    instances that exist stay as they are.
-    """
-    found = wanted.get(instance_id)
-    if found is not None or instance is None or not instance.key.attributes:
-        return found
-    whole = wanted.get(replace(instance.key, attributes=()).id)
-    return whole if whole is not None and whole.check.is_overfull else None
 
 
 def _wanted(

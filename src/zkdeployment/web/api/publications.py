@@ -87,8 +87,8 @@ def read_plan(
     client tries again.
     """
     del user
-    prediction = planner_of(request).plan(adapters, revision)
-    return JSONResponse(with_schema("plan", prediction.to_json()))
+    prediction, checks = planner_of(request).plan(adapters, revision)
+    return JSONResponse(with_schema("plan", {**prediction.to_json(), "checks": checks.to_json()}))
 
 
 @router.get("/tree", responses=_MISSING)

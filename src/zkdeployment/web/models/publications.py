@@ -158,6 +158,16 @@ class PackageCheckBody(Described):
     problems: list[PackageProblemBody]
 
 
+class CheckDifferenceBody(Described):
+    """What a publication does to check instances: at most 1,000 of each kind, and how many there are."""
+
+    counts: dict[Literal["added", "changed", "removed"], int]
+    added: list[dict[str, Any]]
+    changed: list[dict[str, Any]]
+    removed: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+
+
 class PlanBody(Described):
     """The forecast of a publication."""
 
@@ -172,3 +182,4 @@ class PlanBody(Described):
     order: dict[str, Any] | None
     warnings: list[str]
     packages: PackageCheckBody | None
+    checks: CheckDifferenceBody

@@ -31,8 +31,8 @@ def show_plan(
         mistake = "The service knows no repository: expected url and tree-directory in [sync]."
     elif revision:
         try:
-            prediction = planner_of(request).plan(adapters, revision)
-            view = plan_view(prediction.forecast, prediction.warnings, prediction.packages)
+            prediction, checks = planner_of(request).plan(adapters, revision)
+            view = plan_view(prediction.forecast, prediction.warnings, prediction.packages, checks)
         except TreeError as error:
             view = refused_plan(str(error))
         except SourceError as error:

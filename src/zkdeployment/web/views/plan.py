@@ -17,6 +17,7 @@ from zkdeployment.web.views.states import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from zkdeployment.checks.difference import CheckDifference
     from zkdeployment.planning.forecast import Forecast, HostForecast
     from zkdeployment.planning.order import Turn
 
@@ -58,6 +59,7 @@ class PlanView:
     strategy: tuple[str, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
     nodes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 def refused_plan(problems: str) -> PlanView:
@@ -67,7 +69,10 @@ def refused_plan(problems: str) -> PlanView:
 
 
 def plan_view(
-    prediction: Forecast, warnings: Iterable[str] = (), packages: PackageFindings | None = None
+    prediction: Forecast,
+    warnings: Iterable[str] = (),
+    packages: PackageFindings | None = None,
+    checks: CheckDifference | None = None,
 ) -> PlanView:
     """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check."""
     findings = packages or PackageFindings()
@@ -93,6 +98,7 @@ def plan_view(
         strategy=tuple(prediction.strategy.describe()) if prediction.strategy else (),
         order=tuple(_order(prediction)),
         nodes=tuple(_nodes(prediction)),
+        checks=() if checks is None else tuple(checks.describe()),
     )
 
 

@@ -1,0 +1,65 @@
+"""What a change of the basis does to check instances."""
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from support.check_bases import check_bases
+from zkdeployment.checks.basis import CheckBasis, CheckedHost
+from zkdeployment.checks.comparison import same_details
+from zkdeployment.checks.difference import check_difference, shown_command
+from zkdeployment.checks.spawning import wanted_instances
+from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints
+from zkdeployment.model.deployment import Assignment
+from zkdeployment.model.host import Facts, Identity
+
+TCP = CheckConfiguration("tcp", "/shop", "nagios1", "check_tcp", ("-p", "{property.port}"))
+BASIS = CheckBasis(
+    {"tcp": TCP},
+    {"h1": (Assignment("/shop/web", 1, "web", "web"),)},
+    {"/shop/web": {"port": 80}},
+    {"h1": CheckedHost(Identity("h1", "h1.example.com"), "192.0.2.1", Facts())},
+)
+
+
+def test_instances_are_added_changed_and_removed():
+    ping = CheckConfiguration("ping", "/shop", "nagios1", "check_ping")
+    after = replace(BASIS, configurations={"tcp": TCP, "ping": ping}, properties={"/shop/web": {"port": 81}})
+    forth, back = check_difference(BASIS, after), check_difference(after, BASIS)
+    assert [*forth.describe()] == ["check ping: instances: 1 added", "check tcp: instances: 1 changed"]
+    assert [*back.describe()] == ["check ping: instances: 1 removed", "check tcp: instances: 1 changed"]
+    ((old, new),) = forth.changed
+    assert (shown_command(old), shown_command(new)) == (("check_tcp", "-p", "80"), ("check_tcp", "-p", "81"))
+    assert forth.to_json()["counts"] == {"added": 1, "changed": 1, "removed": 0}
+    assert forth.to_json()["changed"][0]["after"]["details"]["arguments"] == ["-p", "81"]
+    assert not check_difference(BASIS, BASIS)
+
+
+def test_another_monitoring_system_is_a_change():
+    moved = check_difference(BASIS, replace(BASIS, configurations={"tcp": replace(TCP, monitoring="nagios2")}))
+    assert [(old.system, new.system) for old, new in moved.changed] == [("nagios1", "nagios2")]
+
+
+def test_instances_with_faults_stay_and_are_named():
+    missing = "{property.port} has no value: the service has no property port"
+    without_port = check_difference(BASIS, replace(BASIS, properties={}))
+    assert not without_port
+    assert [*without_port.describe()] == [f"check instances of /shop/web stay as they are (1): {missing}"]
+    listed = replace(TCP, constraints=CheckConstraints(attributes=("port",)))
+    before = replace(BASIS, configurations={"tcp": listed}, properties={"/shop/web": {"port": [80, 81]}})
+    overfull = check_difference(before, replace(before, properties={"/shop/web": {"port": [*range(1001)]}}))
+    assert (bool(overfull), len(overfull.errors)) == (False, 1)
+
+
+@given(check_bases(), check_bases())
+def test_what_is_neither_added_changed_nor_removed_is_the_same(before, after):
+    difference = check_difference(before, after)
+    touched = {found.id for found in (*difference.added, *difference.removed)}
+    touched |= {old.id for old, _ in difference.changed}
+    old, new = (
+        {found.id: found for found in wanted_instances(basis) if not found.faults} for basis in (before, after)
+    )
+    held = {found.id for found in wanted_instances(after) if found.faults}
+    for instance in (old.keys() | new.keys()) - touched - held:
+        assert old[instance].system == new[instance].system
+        assert same_details(old[instance].details(), new[instance].details())
