@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.checks.instance import OPEN, UNDEPLOYING
+from zkdeployment.checks.instance import OPEN, UNDEPLOYING, CheckState
 from zkdeployment.checks.workflow import WORKFLOW, CheckEvent, has_successor, transition
 
 if TYPE_CHECKING:
@@ -36,6 +36,18 @@ class FetchedDeployment:
             "version": self.configuration.version,
         }
         return {**self.configuration.details, **identity, "task": self.task.value}
+
+
+#: The events that lead from each state of a configuration that a monitoring system may have to its removal.
+_REMOVING_EVENTS = {
+    CheckState.AWAITING_ROLLOUT: CheckEvent.FETCH,
+    CheckState.ROLLOUT_IN_PROGRESS: CheckEvent.SUCCESS,
+    CheckState.ROLLOUT_FAILED: CheckEvent.FETCH,
+    CheckState.ACTIVE: CheckEvent.REPLACE,
+    CheckState.AWAITING_DEPROVISION: CheckEvent.FETCH,
+    CheckState.DEPROVISION_IN_PROGRESS: CheckEvent.SUCCESS,
+    CheckState.DEPROVISION_FAILED: CheckEvent.FETCH,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,33 @@ def answer(
 def retry(instance: CheckInstance, now: float) -> CheckInstance | CheckRefusal:
     """Return an instance whose failed rollout or undeployment is tried again, or why that is refused."""
     return _requested(instance, CheckEvent.RETRY, now)
+
+
+def abandon(instance: CheckInstance, system: str, now: float, reason: str = "") -> CheckInstance:
+    """Return an instance as if a monitoring system that is gone had removed what it has of the instance.
+
+    Each configuration takes the steps of the workflow up to ``deprovisioned``; ``reason`` is kept.
+    """
+    for configuration in instance.configurations:
+        if configuration.system == system:
+            instance = _removed(instance, configuration, now, reason)
+    gone = instance.current_configuration
+    if gone is not None and gone.system == system and gone.state is CheckState.DEPROVISIONED:
+        return replace(instance, update_available=False)
+    return instance
+
+
+def _removed(
+    instance: CheckInstance, configuration: InstanceConfiguration, now: float, reason: str
+) -> CheckInstance:
+    while configuration.state in _REMOVING_EVENTS:
+        event = _REMOVING_EVENTS[configuration.state]
+        stepped = transition(instance, configuration.version, event, now, reason)
+        moved = None if stepped is None else stepped.configuration(configuration.version)
+        assert stepped is not None  # noqa: S101  the workflow has these events
+        assert moved is not None  # noqa: S101  none of them discards a configuration
+        instance, configuration = stepped, moved
+    return instance
 
 
 def list_flagged(instance: CheckInstance, now: float) -> tuple[CheckInstance, bool]:

@@ -14,11 +14,12 @@ from zkdeployment.checks.overview import (
     selected,
     waiting_since,
 )
-from zkdeployment.checks.requests import CheckRefusal, retry
+from zkdeployment.checks.requests import CheckRefusal, abandon, retry
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.checks.systems.drift import check_drift
 from zkdeployment.documents.checks.kinds import CHECK
 from zkdeployment.errors import NotFoundError, RefusedError
+from zkdeployment.model.listing import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 #: How many instances that wait for a monitoring system are read to know since when they wait.
 _SAMPLE = 100
+
+#: How many checks a refusal names.
+_NAMED = 5
 
 
 class CheckInstances(Protocol):
@@ -257,6 +261,34 @@ class CheckAdapters:
             raise RefusedError(
                 refusals[0] if refusals else "no failed check instance is selected: nothing to retry"
             )
+        self.acts.record(act)
+        return changed
+
+    def held(self, system: str) -> tuple[CheckInstance, ...]:
+        """Return the instances of which a monitoring system has something, or that wait for it."""
+        scanned = self.instances.scan(skip_damaged=True)
+        return tuple(found for found in scanned if abandon(found, system, 0.0) != found)
+
+    def abandon(self, system: str, act: Act) -> tuple[CheckInstance, ...]:
+        """End the instances of a monitoring system that is gone; return the changed ones.
+
+        Raises ``RefusedError`` if published checks name the system, or if it has no instances.
+        """
+        checks = self.fleet.documents().of(CHECK).values()
+        naming = sorted(found.name for found in checks if found.monitoring == system)
+        if naming:
+            raise RefusedError(
+                f"the monitoring system {system} is not abandoned: published checks name it"
+                f" ({listing(naming, _NAMED)}); delete them, or let them name another monitoring system first"
+            )
+        reason = f"abandoned: {act.reason}"
+        outcomes = self.instances.change(
+            [found.id for found in self.held(system)],
+            lambda _, found: None if found is None else abandon(found, system, act.time, reason),
+        )
+        changed = tuple(after for before, after in outcomes.values() if after is not None and after != before)
+        if not changed:
+            raise RefusedError(f"no check instance waits for the monitoring system {system}: nothing to abandon")
         self.acts.record(act)
         return changed
 

@@ -57,6 +57,13 @@ def retry(adapters: ServerAdapters, user: User, text: str, reason: str) -> Check
     return changed
 
 
+def abandon(adapters: ServerAdapters, user: User, system: str, reason: str) -> tuple[CheckInstance, ...]:
+    """End the instances of a monitoring system that is gone; return them afterwards. Only for the whole fleet."""
+    _permit(user, "")
+    act = new_act(adapters, user, f"checks abandon --system {system}", reason)
+    return adapters.operator_checks.abandon(system, act)
+
+
 def _permit(user: User, path: str) -> None:
     """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root is the whole fleet."""
     check_right(user, ActKind.ACT_ON_CHECK, *filter(None, (path,)))

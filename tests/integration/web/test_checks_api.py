@@ -306,6 +306,37 @@ def test_the_verb_retries_one_instance_or_all_of_a_system_or_of_a_check(site: Ro
     assert "the state is awaiting_rollout; expected " in refused.stderr
 
 
+def test_a_system_that_is_gone_is_abandoned_when_no_check_names_it(site: RolledOut, publishing: Publishing):
+    client, operator = site.service.client, site.service.add_user(Role.OPERATOR)
+    limited = site.service.add_user(Role.OPERATOR, "limited", ("/shop",))
+    address, reason = "/api/v1/checks/systems/nagios1/abandon", {"reason": "it was scrapped"}
+    refused = client.post(address, json=reason, auth=operator)
+    assert refused.status_code == 409
+    assert "published checks name it (tcp); delete them, or let them name another" in refused.json()["detail"]
+    warned = invoke("user", "retire", "nagios1", "--reason", "it is gone", "-z", site.zookeeper)
+    assert "nagios1 still has check instances (2), which it cannot remove any more" in warned.stderr
+
+    with Session(site.zookeeper, session_timeout=6) as session:
+        fleet = CheckedFleet(publishing, session)
+        fleet.publish(
+            DOCUMENTS.replace("monitoring: nagios1", "monitoring: nagios2") + system_document("nagios2"), web=80
+        )
+        fleet.report("web")
+        with fleet.daemon() as daemon:
+            daemon.run_turn()
+            assert client.post(address, json=reason, auth=limited).status_code == 403
+            assert client.post(address, auth=operator).status_code == 422
+            answer = client.post(address, json=reason, auth=operator)
+            assert (answer.status_code, len(answer.json()["instances"])) == (200, 1)
+            daemon.run_turn()
+    listed = [(one["monitoring"], one["state"]) for one in site.get("/instances")["instances"]]
+    assert listed == [("nagios2", "awaiting_rollout")] * 2
+    act = client.get("/api/v1/audit", auth=operator).json()["acts"][0]
+    assert (act["what"], act["reason"]) == ("checks abandon --system nagios1", "it was scrapped")
+    again = invoke("checks", "abandon", "--system", "nagios1", "--reason", "x", "-z", site.zookeeper)
+    assert (again.returncode, "nothing to abandon" in again.stderr) == (3, True)
+
+
 def test_a_check_whose_arguments_have_no_value_is_shown_with_its_errors(publishing: Publishing, zookeeper: str):
     with Session(zookeeper, session_timeout=6) as session:
         fleet = CheckedFleet(publishing, session)

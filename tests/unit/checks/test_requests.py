@@ -4,15 +4,27 @@ import pytest
 
 from support.check_instances import KEY, described, instance_of, version, wanted
 from zkdeployment.checks.instance import CheckInstance, CheckState, config_id
+from zkdeployment.checks.life_cycle import life_cycle_turn
 from zkdeployment.checks.ordering import want
 from zkdeployment.checks.requests import (
     CheckRefusal,
     DeploymentTask,
+    abandon,
     answer,
     fetch,
     list_flagged,
     list_open,
     retry,
+)
+
+ABANDONED = (
+    CheckState.AWAITING_ROLLOUT,
+    CheckState.ROLLOUT_IN_PROGRESS,
+    CheckState.ROLLOUT_FAILED,
+    CheckState.ACTIVE,
+    CheckState.AWAITING_DEPROVISION,
+    CheckState.DEPROVISION_IN_PROGRESS,
+    CheckState.DEPROVISION_FAILED,
 )
 
 FETCHED = {
@@ -31,6 +43,33 @@ ANSWERED = {
     (CheckState.DEPROVISION_IN_PROGRESS, True): "deprovisioned",
     (CheckState.DEPROVISION_IN_PROGRESS, False): "deprovision_failed",
 }
+
+
+@pytest.mark.parametrize("state", CheckState)
+def test_an_abandoned_system_has_nothing_more_and_waits_for_nothing(state):
+    before = instance_of(version(0, state, "A"), update_available=state in ABANDONED)
+    after = abandon(before, "nagios1", 7.0, "it is gone")
+    if state not in ABANDONED:
+        assert after == before
+        return
+    assert described(after) == "0A deprovisioned; current 0"
+    assert after.configurations[0].reason == "it is gone"
+    assert abandon(before, "nagios2", 7.0, "it is gone") == before
+
+
+def test_the_successor_of_an_abandoned_configuration_starts_in_the_next_turn():
+    before = instance_of(
+        version(0, CheckState.DEPROVISION_IN_PROGRESS, "A"), version(1, CheckState.BLOCKED, "A", "nagios2")
+    )
+    after = life_cycle_turn(abandon(before, "nagios1", 7.0), 8.0)
+    assert described(after) == "0A deprovisioned, 1A awaiting_rollout; flagged, current 1"
+    assert after.system == "nagios2"
+
+
+def test_a_deleted_instance_of_an_abandoned_system_awaits_its_deletion():
+    before = instance_of(version(0, CheckState.ACTIVE, "A"), deleted=True)
+    after = life_cycle_turn(abandon(before, "nagios1", 7.0), 8.0)
+    assert described(after) == "0A awaiting_deletion; deleted, current 0"
 
 
 @pytest.mark.parametrize("state", CheckState)

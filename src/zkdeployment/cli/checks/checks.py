@@ -5,6 +5,7 @@ import click
 from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 
 _VERBS = {
+    "abandon": LazyVerb("checks.systems", "End the checks of a monitoring system that is gone.", "abandon"),
     "create": LazyVerb("checks.change", "Commit new check configurations.", "create"),
     "delete": LazyVerb("checks.change", "Commit the end of a check configuration.", "delete"),
     "diff": LazyVerb("checks.diff", "Show which check instances a revision adds, changes and removes."),

@@ -1,4 +1,4 @@
-"""``zkdeployment checks drift``: monitoring systems whose checks differ from what is deployed there."""
+"""``zkdeployment checks drift`` and ``abandon``: monitoring systems whose checks differ, or that are gone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.checks.overview import host_name
+from zkdeployment.checks.overview import host_name, overview_to_json
 from zkdeployment.cli.shared.console import console_for, styled
+from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
@@ -46,6 +47,30 @@ def drift(connection: Servers, output: str) -> None:
         console_for(stderr=False).print(ResponsiveTable(headings, rows, whole=("ID",)), soft_wrap=True)
     else:
         echo("no drift: monitoring systems report only what is deployed there", err=True)
+
+
+@click.command(name="abandon")
+@click.option("--system", metavar="NAME", required=True, help="The monitoring system that is gone.")
+@reason_option(required=True)
+@output_option
+@zookeeper_options
+def abandon(*, connection: Servers, system: str, reason: str, output: str) -> None:
+    """End the checks of a monitoring system that is gone, and that cannot remove them any more.
+
+    The check instances become deprovisioned, so that their successors on other monitoring systems start. The exit
+    code is 3 while published checks name the system, or if it has no instances.
+
+    \b
+    Example:
+      zkdeployment checks abandon --system nagios1 --reason 'the machine was scrapped'
+    """
+    act = new_act(f"checks abandon --system {system}", reason)
+    with open_checks(connection) as checks:
+        ended = checks.abandon(system, act)
+    if output != "table":
+        emit({"instances": [overview_to_json(found, None) for found in ended]}, output, schema="check-instances")
+    else:
+        echo(f"abandoned {system}; ended check instances: {len(ended)}")
 
 
 def _cells(entry: CheckDrift, now: float) -> tuple[Text | str, ...]:

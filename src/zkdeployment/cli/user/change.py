@@ -126,7 +126,8 @@ def reset_key(connection: Servers, name: str, expires: float | None, reason: str
 def retire(connection: Servers, name: str, reason: str) -> None:
     """Retire a user permanently: its key, and all logins with it, end at once. The name is not used again.
 
-    The sessions of a tenant end, too: its nodes are cleaned.
+    The sessions of a tenant end, too: its nodes are cleaned. A warning names the check instances of a monitoring
+    system, which it cannot remove any more.
 
     \b
     Example:
@@ -140,10 +141,27 @@ def retire(connection: Servers, name: str, reason: str) -> None:
         user = users.user(name)
         if user is None or not user.is_tenant:
             users.retire(name, act)
+            if user is not None and user.role is Role.MONITORING:
+                _warn_of_checks(connection, name)
         else:
             with open_pools(connection) as pools:
                 retire_tenant(user, users, pools, act)
     echo(f"retired {name}")
+
+
+def _warn_of_checks(connection: Servers, system: str) -> None:
+    """Warn of the check instances that a retired monitoring system cannot remove any more."""
+    from zkdeployment.wiring.checks import open_checks  # noqa: PLC0415  other commands start faster
+
+    with open_checks(connection) as checks:
+        count = len(checks.held(system))
+    if count:
+        echo(
+            f"warning: the monitoring system {system} still has check instances ({count}), which it cannot remove"
+            " any more: let no check name it, and run"
+            f" 'zkdeployment checks abandon --system {system} --reason TEXT'",
+            err=True,
+        )
 
 
 def _read_ssh_key(file: Path) -> str:

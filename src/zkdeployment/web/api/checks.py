@@ -23,7 +23,7 @@ from zkdeployment.web.access.rights import Operator, Reader
 from zkdeployment.web.api.intent_answers import UNCHANGED, ReasonParameter, refer_to
 from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
-from zkdeployment.web.models.acts import ReasonedRequest
+from zkdeployment.web.models.acts import ActRequest, ReasonedRequest
 from zkdeployment.web.models.checks import (
     CheckBody,
     CheckDocument,
@@ -38,6 +38,7 @@ from zkdeployment.web.models.intents import CommitReference
 router = APIRouter(prefix="/api/v1/checks", tags=["checks"], responses=ERRORS)
 
 CheckName = Annotated[str, Path(max_length=500, description="The name of a check configuration.")]
+SystemName = Annotated[str, Path(max_length=500, description="The name of a monitoring system.")]
 InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
 
 
@@ -109,6 +110,16 @@ def retry_instance(
     instance = check_acts.retry(adapters, user, uuid, "" if request is None else request.reason)
     results = adapters.operator_checks.results([instance], adapters.clock.now())
     return JSONResponse(with_schema("check-instance", instance_to_view(instance, results.get(instance.id))))
+
+
+@router.post("/systems/{system}/abandon", response_model=CheckInstancesBody)
+def abandon_system(
+    adapters: ConnectedAdapters, user: Operator, system: SystemName, request: ActRequest
+) -> Response:
+    """End the instances of a monitoring system that is gone; return them. 409 while published checks name it."""
+    ended = check_acts.abandon(adapters, user, system, request.reason)
+    shown = [overview_to_json(instance, None) for instance in ended]
+    return JSONResponse(with_schema("check-instances", {"instances": shown}))
 
 
 @router.get("/summary", response_model=CheckSummaryBody)
