@@ -437,7 +437,7 @@ def test_at_a_terminal_an_approval_shows_the_content_and_the_plan_and_asks(site:
     before = site.branch.tip()
     refused, shown = site.at_terminal("n\n", "approve", SHOP, "--reason", "tested")
     assert (refused, site.branch.tip()) == (130, before)
-    assert f"the whole content of {SHOP}, which was never approved:" in shown
+    assert f"{SHOP} was never approved: the whole content is new" in shown
     assert "  add /p1/shop/front" in shown
     assert "after the instantiation:" in shown
     assert f"Approve this content of {SHOP}? [y/N]" in shown

@@ -19,10 +19,8 @@ from zkdeployment.cli.shared.ordered_text import with_ordered_text
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.intents.values import IntentState, subject_text
 from zkdeployment.errors import ConfigurationError
-from zkdeployment.intents.difference import content_difference
+from zkdeployment.intents.comparison import compare_before_approval
 from zkdeployment.intents.edits import find_intent, with_state
-from zkdeployment.intents.instances import EMPTY_CONTENT
-from zkdeployment.intents.overview import IntentOverview
 from zkdeployment.model.commits import FileChanges
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
@@ -159,17 +157,9 @@ def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapt
 
 def _changes(order: IntentOrder, placed: PlacedIntent) -> Iterator[str]:
     """Yield what changed since the last approval."""
-    subject = subject_text(order.subject)
-    record = order.record
-    former = None if record is None else IntentOverview(record, None).approved_content
-    if former is None:
-        is_new = record is None or record.intent.approval is None
-        remark = "which was never approved" if is_new else "because the approved content was never published"
-        yield f"the whole content of {subject}, {remark}:"
-    else:
-        yield f"changed in {subject} since the last approval:"
-    lines = list(content_difference(former or EMPTY_CONTENT, placed.snapshot.content))
-    yield from (f"  {line}" for line in lines or ["nothing"])
+    compared = compare_before_approval(order.record, placed.snapshot)
+    yield compared.remark or f"changed in {subject_text(order.subject)} since the last approval:"
+    yield from (f"  {line}" for line in list(compared.lines()) or ["nothing"])
 
 
 def _plan(files: Sequence[SourceFile], placed: PlacedIntent, operator: OperatorAdapters) -> Iterator[str]:

@@ -9,10 +9,7 @@ import click
 from zkdeployment.cli.intent.reading import read_overview, subject_argument
 from zkdeployment.cli.shared.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.terminal import echo
-from zkdeployment.documents.intents.values import ClusterIntents, subject_text
-from zkdeployment.errors import RefusedError
-from zkdeployment.intents.difference import content_difference, difference_to_json
-from zkdeployment.intents.instances import EMPTY_CONTENT
+from zkdeployment.intents.comparison import compare_content
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
@@ -39,30 +36,13 @@ def command(connection: Servers, subject: IntentSubject, output: str) -> None:
       zkdeployment intent diff p1/store/v1/shop -o json
     """
     with open_operator(connection) as operator:
-        overview = read_overview(operator, subject)
-    if isinstance(overview.intent, ClusterIntents):
-        raise RefusedError(
-            f"{subject_text(subject)} is a cluster: clusters are applied without an approval; expected a group,"
-            " PROJECT/APP/VERSION/NAME"
-        )
-    before, content = overview.approved_content or EMPTY_CONTENT, overview.snapshot.content
-    if overview.approval is None:
-        echo(f"{subject_text(subject)} was never approved: the whole content is new", err=True)
-    elif before is EMPTY_CONTENT and not overview.snapshot.is_approved:
-        echo("the approved content was never published, so that the whole content is shown", err=True)
-    if overview.snapshot.is_approved:
-        before = content
+        compared = compare_content(read_overview(operator, subject))
+    if compared.remark:
+        echo(compared.remark, err=True)
     if output != "table":
-        approval = overview.approval
-        body = {
-            "subject": subject_text(subject),
-            "approved": None if approval is None else approval.content,
-            "content": content.digest,
-            **difference_to_json(before, content),
-        }
-        emit(body, output, schema="intent-diff")
+        emit(compared.to_json(), output, schema="intent-diff")
     else:
-        for line in content_difference(before, content):
+        for line in compared.lines():
             echo(line)
-    if not overview.snapshot.is_approved:
+    if not compared.is_approved:
         raise click.exceptions.Exit(_DIFFERENT)
