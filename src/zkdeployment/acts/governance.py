@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.checks import ChangeBasis, check_change
+from zkdeployment.acts.seen_content import require_seen
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.file_changes import without_document
 from zkdeployment.documents.file_names import document_file_name
@@ -21,7 +22,7 @@ from zkdeployment.planning.targets.content import service_content
 from zkdeployment.ports.commits import CommitOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
@@ -39,6 +40,7 @@ class ReleaseOrder:
     """The request to release left services at these ``paths``: by whom, and why.
 
     ``left`` are all services that left governance. ``permit`` raises an error if the author may not act on a path.
+    ``contents`` are the digests of the contents that the author has seen, if the author named any.
     """
 
     paths: Sequence[str]
@@ -46,6 +48,7 @@ class ReleaseOrder:
     author: Author
     reason: str
     permit: Callable[[str], None] = lambda _path: None
+    contents: Collection[str] = ()
 
 
 def release_services(
@@ -114,6 +117,7 @@ def _release(
     if left.path not in reviewed.linted.tree:
         raise RefusedError(f"{left.path} is not in the tree at the tip of the branch; nothing is to be released")
     content = service_content(left.path, left.target, reviewed.linted.tree).digest
+    require_seen(left.path, content, *order.contents)
     approval = Approval(content, order.author.email, order.reason)
     release = ServiceRelease(left.path, left.target, left.former, left.revision, approval)
     if sign is None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.checks import ChangeBasis, check_change
+from zkdeployment.acts.seen_content import require_seen
 from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
@@ -136,11 +137,7 @@ def approve_intent(
         placed = _find(commits, branch, order)
         step = _approval_step(placed.snapshot, branch, order)
         digest = placed.snapshot.content.digest
-        if content not in {None, digest}:
-            raise RefusedError(
-                f"the content of {subject_text(order.subject)} changed after it was shown: expected {content},"
-                f" found {digest}; look at it again, then approve it"
-            )
+        require_seen(subject_text(order.subject), digest, content)
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
         _require_published(placed.snapshot, branch, order, corrects=True)
@@ -181,13 +178,15 @@ def adopt_intent(
     order: IntentOrder,
     *,
     new: Intent | None = None,
+    content: str | None = None,
     sign: Callable[[IntentSubject, str], str] | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Take over services as they are deployed: approve the content at the tip, and instantiate it, in one commit.
 
     Services that the tip changes, or that are not deployed, are refused. ``new`` is the intent if the branch has
-    no document of it yet. Raises ``RefusedError`` if approvals need a signature and this one does not count.
+    no document of it yet. ``content`` is the digest of the content that the author has seen. Raises
+    ``RefusedError`` if approvals need a signature and this one does not count.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -195,6 +194,7 @@ def adopt_intent(
         files = FileChanges(added, "").apply(branch.files)
         placed = find_intent(files, order.subject)
         order.permit(placed.intent)
+        require_seen(subject_text(order.subject), placed.snapshot.content.digest, content)
         _require_published(placed.snapshot, branch, order, corrects=True)
         _require_deployed(files, placed.intent, order.deployed or {})
         adopted = _adopted(placed, order, sign)

@@ -1,4 +1,4 @@
-"""The content of a group beside the content that was approved last: what an approval would cover, and what is new."""
+"""The content of a group beside the content that was approved last: what an approval would cover."""
 
 from __future__ import annotations
 

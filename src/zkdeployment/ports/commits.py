@@ -69,6 +69,9 @@ class TreeCommits(Protocol):
         pushed at each attempt.
         """
 
+    def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
+        """Return the tip of the branch with its tree files and documents, whose signature is not verified."""
+
     def revision(self, name: str) -> str:
         """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
 

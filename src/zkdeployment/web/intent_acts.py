@@ -6,6 +6,7 @@ intent, and ``RefusedError`` if the state of the intent forbids it or the servic
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.acts.governance import ReleaseOrder, release_services
@@ -28,7 +29,7 @@ from zkdeployment.web.acts import check_right, require_commits
 from zkdeployment.web.views.intents.acts import intent_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from zkdeployment.acts.intents import IntentOrder
     from zkdeployment.documents.intents.values import Intent, IntentSubject
@@ -77,24 +78,54 @@ def act_on_intent(
     return change_state(commits, order, act)
 
 
+def preview_act(adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct) -> CommitOutcome:
+    """Return what an act of ``act_on_intent`` would commit; nothing is pushed."""
+    commits, order = require_commits(adapters), _order(adapters, user, subject, "")
+    if act is IntentAct.APPROVE:
+        return approve_intent(commits, order, dry_run=True)
+    return change_state(commits, order, act, dry_run=True)
+
+
 def adopt(
-    adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str, *, intent: Intent | None = None
+    adapters: ServerAdapters,
+    user: User,
+    subject: IntentSubject,
+    reason: str,
+    *,
+    intent: Intent | None = None,
+    content: str | None = None,
 ) -> CommitOutcome:
-    """Put deployed services under an intent as they are; ``intent`` is the new one if there is no document."""
+    """Put deployed services under an intent as they are; ``intent`` is the new one if there is no document.
+
+    ``content`` is the digest of the content that the user has seen.
+    """
     order = _order(adapters, user, subject, reason)
-    return adopt_intent(require_commits(adapters), order, new=intent)
+    return adopt_intent(require_commits(adapters), order, new=intent, content=content)
 
 
-def release(adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str) -> CommitOutcome:
-    """Deploy services that left the governance of their intent as the tree has them."""
-    order = ReleaseOrder(
-        paths=paths,
-        left=adapters.operator.intents.left(),
-        author=require_commits(adapters).author(user.name),
-        reason=sanitize(reason),
-        permit=lambda path: check_right(user, ActKind.ACT_ON_INTENT, path),
-    )
+def preview_adoption(
+    adapters: ServerAdapters, user: User, subject: IntentSubject, intent: Intent | None
+) -> CommitOutcome:
+    """Return what an adoption would commit; nothing is pushed."""
+    order = _order(adapters, user, subject, "")
+    return adopt_intent(require_commits(adapters), order, new=intent, dry_run=True)
+
+
+def release(
+    adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str, *, contents: Collection[str] = ()
+) -> CommitOutcome:
+    """Deploy services that left the governance of their intent as the tree has them.
+
+    ``contents`` are the digests of the contents that the user has seen; without any, all contents are released.
+    """
+    order = replace(_release_order(adapters, user, paths, reason), contents=contents)
     return release_services(require_commits(adapters), order)
+
+
+def preview_release(adapters: ServerAdapters, user: User, paths: Sequence[str]) -> CommitOutcome:
+    """Return what a release would commit; nothing is pushed."""
+    order = _release_order(adapters, user, paths, "")
+    return release_services(require_commits(adapters), order, dry_run=True)
 
 
 def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
@@ -102,7 +133,7 @@ def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) ->
     return create_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
 
 
-def replace(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
+def replace_document(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
     """Change the description of an intent; its state and its approval stay as they are."""
     return replace_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
 
@@ -114,6 +145,16 @@ def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason:
     last = record.instances[-1] if record is not None and record.instances else None
     is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
     return remove_intent(commits, order, is_terminating=is_busy)
+
+
+def _release_order(adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str) -> ReleaseOrder:
+    return ReleaseOrder(
+        paths=paths,
+        left=adapters.operator.intents.left(),
+        author=require_commits(adapters).author(user.name),
+        reason=sanitize(reason),
+        permit=lambda path: check_right(user, ActKind.ACT_ON_INTENT, path),
+    )
 
 
 def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> IntentOrder:

@@ -12,6 +12,8 @@ from starlette.exceptions import HTTPException
 from zkdeployment.acts.package_check import with_package_check
 from zkdeployment.checks.difference import planned_difference
 from zkdeployment.errors import RefusedError, SourceError, TreeError
+from zkdeployment.intents.overview import find_overview, intent_overviews
+from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.planning.interruption import ordered_revision
 from zkdeployment.planning.prediction import predict
 from zkdeployment.planning.review import review
@@ -20,11 +22,14 @@ from zkdeployment.tree.lint import lint
 from zkdeployment.web.error_responses import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fastapi import Request
 
     from zkdeployment.checks.difference import CheckDifference
+    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.life_cycle import IntentSnapshot
+    from zkdeployment.intents.overview import IntentOverview
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.prediction import Prediction
@@ -62,14 +67,27 @@ class RevisionPlanner:
             reviewed = review(files)
             if reviewed.errors:
                 raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
-            basis = adapters.operator.prediction_basis()
-            ordered = ordered_revision(basis.published)
-            if ordered is not None:
-                basis = replace(basis, ordered_text=_reviewed(adapters.read_revision, ordered))
-            predicted = predict(reviewed, basis, revision=found, title="")
-            if adapters.repositories is not None:
-                predicted = with_package_check(predicted, basis, adapters.repositories)
-            return predicted, planned_difference(reviewed, basis, predicted)
+            return _prediction(adapters, reviewed, found)
+
+    def plan_files(
+        self, adapters: ServerAdapters, files: Sequence[SourceFile], title: str
+    ) -> tuple[Prediction, CheckDifference]:
+        """Return the plan of files that no revision has yet and ``title`` names; raises what ``plan`` raises."""
+        with self._place():
+            return _prediction(adapters, review(files), None, title)
+
+    def intent_overview(self, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
+        """Return an intent as it is published and, if the service has a repository, at the tip of the branch.
+
+        Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
+        """
+        record = adapters.feed.intent(subject)
+        tip: Mapping[IntentSubject, IntentSnapshot] = {}
+        if adapters.commits is not None:
+            with self._place():
+                reviewed = review(adapters.commits.at_tip()[1])
+                tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+        return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
 
     def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
         """Return what a revision changed in the tree of another one, a line for each effect.
@@ -97,6 +115,23 @@ class RevisionPlanner:
             yield
         finally:
             self._free.release()
+
+
+def _prediction(
+    adapters: ServerAdapters, reviewed: Review, revision: Revision | None, title: str = ""
+) -> tuple[Prediction, CheckDifference]:
+    """Return the plan of a reviewed tree, with the check of its packages if the repositories are configured.
+
+    Returned is also what happens to check instances.
+    """
+    basis = adapters.operator.prediction_basis()
+    ordered = ordered_revision(basis.published)
+    if ordered is not None and adapters.read_revision is not None:
+        basis = replace(basis, ordered_text=_reviewed(adapters.read_revision, ordered))
+    predicted = predict(reviewed, basis, revision=revision, title=title)
+    if adapters.repositories is not None:
+        predicted = with_package_check(predicted, basis, adapters.repositories)
+    return predicted, planned_difference(reviewed, basis, predicted)
 
 
 def _reviewed(

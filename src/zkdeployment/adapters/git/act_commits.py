@@ -87,6 +87,10 @@ class GitTreeCommits:
             " try again"
         )
 
+    def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
+        tip = self._tip()
+        return tip, self.source.files(tip)
+
     def revision(self, name: str) -> str:
         try:
             return self._resolve(name, self._tip(_RECENT))

@@ -78,6 +78,10 @@ class LimitedCommits:
         with self.acts.taken():
             return self.commits.commit(order, dry_run=dry_run)
 
+    def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
+        with self.questions.taken():
+            return self.commits.at_tip()
+
     def revision(self, name: str) -> str:
         with self.questions.taken():
             return self.commits.revision(name)

@@ -3,20 +3,23 @@
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Response
-from fastapi.responses import JSONResponse
+from fastapi import Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
 
 from zkdeployment.documents.intents.values import IntentSubject
+from zkdeployment.intents.comparison import compare_content
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.intents.status_body import status_body
 from zkdeployment.intents.status_query import read_query, require_apps
 from zkdeployment.model.commits import CommitOutcome
 from zkdeployment.model.user import User
 from zkdeployment.ports.server import ServerAdapters
+from zkdeployment.printable import printable
 from zkdeployment.web import intent_acts
 from zkdeployment.web.intent_documents import check_same_state, published_document, requested_intent
 from zkdeployment.web.models.acts import OptionalReason, ReasonedRequest
 from zkdeployment.web.models.intents import ClusterDocument, CommitReference, GroupDocument
+from zkdeployment.web.planner import planner_of
 
 #: The number of names that identify a group, and of those that identify a cluster.
 GROUP_NAMES = 4
@@ -34,6 +37,11 @@ AdoptParameter = Annotated[bool, Query(description="Whether the intent adopts it
 #: The response to an act that changes nothing.
 UNCHANGED: dict[int | str, dict[str, Any]] = {
     200: {"model": CommitReference, "description": "There was nothing to change."}
+}
+
+#: The response with a difference, which is text if the request asks for it.
+TEXT_OR_JSON: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The difference.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 
 
@@ -83,6 +91,14 @@ def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: di
     return JSONResponse(status_body(record, query, replace(reports, clusters=clusters)))
 
 
+def show_difference(request: Request, adapters: ServerAdapters, subject: IntentSubject) -> Response:
+    """Return what changed in the content of a group since its last approval, as JSON or as text."""
+    compared = compare_content(planner_of(request).intent_overview(adapters, subject))
+    if not request.headers.get("Accept", "").startswith("text/plain"):
+        return JSONResponse(compared.to_json())
+    return PlainTextResponse("".join(f"{printable(line)}\n" for line in compared.lines()))
+
+
 def replace_document(
     adapters: ServerAdapters,
     user: User,
@@ -94,7 +110,7 @@ def replace_document(
     """Change the document of the intent that ``names`` identify."""
     intent = requested_intent(document, names)
     check_same_state(document, adapters.feed.intent(intent.subject))
-    return refer_to(intent_acts.replace(adapters, user, intent, reason), response)
+    return refer_to(intent_acts.replace_document(adapters, user, intent, reason), response)
 
 
 def change_state(

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from zkdeployment.documents.intents.values import IntentSubject
 from zkdeployment.intents.life_cycle import IntentAct
@@ -10,6 +10,7 @@ from zkdeployment.web import intent_acts
 from zkdeployment.web.access.rights import Operator, Reader
 from zkdeployment.web.api.intent_answers import (
     GROUP_NAMES,
+    TEXT_OR_JSON,
     UNCHANGED,
     AdoptParameter,
     ReasonParameter,
@@ -19,6 +20,7 @@ from zkdeployment.web.api.intent_answers import (
     list_documents,
     refer_to,
     replace_document,
+    show_difference,
     show_document,
     show_status,
 )
@@ -31,6 +33,7 @@ from zkdeployment.web.models.intents import (
     CommitReference,
     GroupDocument,
     InstancesBody,
+    IntentDifferenceBody,
     IntentStatusBody,
 )
 
@@ -158,6 +161,22 @@ def terminate_group(
 ) -> CommitReference:
     """Undeploy the services of an instantiated group."""
     return change_state(adapters, user, group, IntentAct.TERMINATE, request)
+
+
+@router.get("/{name}/diff", response_model=IntentDifferenceBody, responses=TEXT_OR_JSON)
+def read_group_difference(
+    request: Request,
+    adapters: Adapters,
+    _user: Reader,
+    group: Annotated[IntentSubject, Depends(_group)],
+) -> Response:
+    """Return what changed in the content of a group since its last approval.
+
+    The content is that at the tip of the branch, which an approval would cover; without a repository, it is the
+    published one. A group that was never approved is compared with nothing. A request that accepts text/plain gets
+    a line for each difference.
+    """
+    return show_difference(request, adapters, group)
 
 
 @router.get("/{name}/status", response_model=IntentStatusBody | InstancesBody)

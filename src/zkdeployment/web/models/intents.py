@@ -85,6 +85,34 @@ class ApproveRequest(ActRequest):
     content: Digest | None = None
 
 
+class ChangedKey(BaseModel):
+    """A key of a document with both of its values."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: Any
+    after: Any
+
+
+class IntentDifferenceBody(BaseModel):
+    """What changed since the approval of ``approved``: keys of the document, and nodes with resolved links.
+
+    ``content`` is the digest of the content, which a request for an approval may name. ``update`` maps nodes to
+    all of their new properties.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str
+    approved: str | None
+    content: str
+    is_approved: bool
+    document: dict[str, ChangedKey]
+    create: dict[str, dict[str, Any]]
+    update: dict[str, dict[str, Any]]
+    delete: list[str]
+
+
 class CommitReference(BaseModel):
     """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
 

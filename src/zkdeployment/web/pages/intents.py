@@ -9,6 +9,7 @@ from zkdeployment.errors import RefusedError, SourceError
 from zkdeployment.fleet.branch.jobs import Job
 from zkdeployment.intents.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.reality import FleetReports, ReportedHosts
+from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.model.user import Right
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web import acts
@@ -19,9 +20,10 @@ from zkdeployment.web.intent_resources import intent_resources
 from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.live_page import last_known, read_or, show_page, view_address
 from zkdeployment.web.views.intents.acts import offered_acts
+from zkdeployment.web.views.intents.governance import left_services_view
 from zkdeployment.web.views.intents.listing import intent_page_of, intents_view
 from zkdeployment.web.views.intents.matrix import MatrixQuery
-from zkdeployment.web.views.intents.page import intent_view, shown_instance
+from zkdeployment.web.views.intents.page import act_progress, intent_view, shown_instance
 from zkdeployment.web.views.intents.query import IntentListQuery
 
 router = APIRouter(include_in_schema=False)
@@ -29,6 +31,7 @@ router = APIRouter(include_in_schema=False)
 #: The kinds of events after which these pages are no longer current.
 _EVENTS = "intent host publication"
 
+_NO_LEFT: tuple[LeftService, ...] = ()
 _NO_RECORDS: tuple[IntentRecord, ...] = ()
 _NO_REPORTS = FleetReports(ReportedHosts(()))
 
@@ -43,7 +46,19 @@ def show_intents(request: Request, adapters: Adapters, user: Reader) -> Response
     resources = intent_resources(request)
     counts = {subject: resources.counts(subject, instance, reports) for subject, instance in newest.items()}
     view = intents_view(records, page, counts, adapters.clock.now())
-    return show_page(request, adapters, user, "intents.html", events=_EVENTS, view=view)
+    left = last_known(request).read(Known.LEFT, adapters.feed.left, _NO_LEFT)
+    may_act = user.may(Right.ACT_ON_FLEET) and adapters.commits is not None
+    return show_page(
+        request,
+        adapters,
+        user,
+        "intents.html",
+        events=_EVENTS,
+        view=view,
+        left=left_services_view(left, user if may_act else None),
+        may_act=may_act,
+        job=act_progress(_job(adapters, request.query_params.get("job", ""))),
+    )
 
 
 @router.get("/intents/{names:path}")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publishing.history import PublicationRecord
     from zkdeployment.model.user import User
     from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.web.views.plan import PlanView
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,21 @@ class ActInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ActDetail:
+    """Lines that a person reads before the act; ``is_open`` is whether the page shows them at once."""
+
+    title: str
+    lines: tuple[str, ...]
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ActForm:
     """The form of an act: what will happen, and the button that does it.
 
-    ``objection`` is why the act is not possible now, or empty. ``fields`` name the subject of the act.
-    ``asks_reason`` is whether the act is recorded with a reason.
+    ``objection`` is why the act is not possible now, or empty. ``fields`` name the subject of the act. ``details``
+    and the ``plan`` of hosts show what the act covers. ``asks_reason`` is whether the act is recorded with a
+    reason.
     """
 
     title: str
@@ -81,6 +92,8 @@ class ActForm:
     asks_reason: bool = True
     reason_required: bool = True
     objection: str = ""
+    details: tuple[ActDetail, ...] = ()
+    plan: PlanView | None = None
 
 
 #: The acts that a fleet accepts in each state, in the order in which they are shown.

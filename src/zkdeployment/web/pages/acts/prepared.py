@@ -1,8 +1,7 @@
-"""The acts that forms offer: each with its form, and with the function that performs it."""
+"""The acts that forms offer on the fleet, its rollout and its locks: each with the function that performs it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError
@@ -11,20 +10,17 @@ from zkdeployment.model.publishing.request import GuardOverrides
 from zkdeployment.model.user import ActKind
 from zkdeployment.rollout.state import Directive
 from zkdeployment.web import acts
-from zkdeployment.web.intent_acts import act_on_intent, approvals_are_signed, find_record
+from zkdeployment.web.pages.acts.prepared_act import PreparedAct
+from zkdeployment.web.pages.acts.prepared_intents import PreparedIntentActs
 from zkdeployment.web.views.acts import fleet_form, form_directive, release_form, rollback_form, rollout_form
-from zkdeployment.web.views.intents.acts import FORM_ACTS, intent_form, intent_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from zkdeployment.intents.life_cycle import IntentAct
     from zkdeployment.model.user import User
     from zkdeployment.ports.server import ServerAdapters
-    from zkdeployment.web.views.acts import ActForm
-
-    #: Performs an act for a user, with a reason.
-    Performer = Callable[[User, str], object]
+    from zkdeployment.web.pages.acts.prepared_act import Performer
+    from zkdeployment.web.planner import RevisionPlanner
 
 #: Seconds to wait for the syncer's answer to a request for a publication.
 _SYNCER_TIMEOUT = 30.0
@@ -33,22 +29,9 @@ _SYNCER_TIMEOUT = 30.0
 _DIGITS = 17
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedAct:
-    """An act: its form, the function that performs it, and what rights it takes.
-
-    ``paths`` are the services that the act concerns; an act without paths concerns the whole fleet. ``shows_job``
-    is whether the page that is shown afterwards says what became of the act's commit.
-    """
-
-    form: ActForm
-    perform: Performer
-    kind: ActKind
-    paths: tuple[str, ...] = ()
-    shows_job: bool = False
-
-
-def prepare_act(name: str, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct | None:
+def prepare_act(
+    name: str, values: Mapping[str, str], adapters: ServerAdapters, planner: RevisionPlanner
+) -> PreparedAct | None:
     """Return the act of this name on the subject that ``values`` describe, the fields of its form; else ``None``.
 
     Raises ``NotFoundError`` for a lock or an intent that does not exist.
@@ -57,8 +40,9 @@ def prepare_act(name: str, values: Mapping[str, str], adapters: ServerAdapters) 
         return _release(values, adapters)
     if name == "rollback":
         return _roll_back(values, adapters)
-    if name in FORM_ACTS:
-        return _act_on_intent(FORM_ACTS[name], values, adapters)
+    intents = PreparedIntentActs(adapters, planner, values)
+    if name in intents.by_name:
+        return intents.by_name[name]()
     directive = form_directive(name)
     if directive is not None:
         return _direct(directive, values, adapters)
@@ -116,18 +100,6 @@ def _roll_back(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedA
         return outcome
 
     return PreparedAct(rollback_form(record), perform, ActKind.ROLL_BACK)
-
-
-def _act_on_intent(act: IntentAct, values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:
-    subject = tuple(values.get("subject", "").split("/"))
-    record = find_record(adapters, subject)
-
-    def perform(user: User, reason: str) -> object:
-        return act_on_intent(adapters, user, subject, act, reason, content=values.get("content") or None)
-
-    paths = intent_paths(record.intent)
-    form = intent_form(record, act, signed=approvals_are_signed(adapters))
-    return PreparedAct(form, perform, ActKind.ACT_ON_INTENT, paths, shows_job=True)
 
 
 def _release(values: Mapping[str, str], adapters: ServerAdapters) -> PreparedAct:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import ClusterIntents, subject_text
+from zkdeployment.documents.intents.values import ClusterIntents, UpdateRule, subject_text
 from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, perform, signature_hint
 from zkdeployment.model.user import ActKind, act_refusal
 from zkdeployment.web.views.acts import ActForm
 from zkdeployment.web.views.links import act_page
-from zkdeployment.web.views.states import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +33,8 @@ _KINDS = {
 #: The acts by the names of their forms.
 FORM_ACTS: Mapping[str, IntentAct] = {f"intent-{act.value}": act for act in _KINDS}
 
-_COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
+#: The last consequence of each act on an intent.
+COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,12 @@ def intent_paths(intent: Intent) -> tuple[str, ...]:
 def intent_objection(record: IntentRecord, act: IntentAct, *, signed: bool) -> str:
     """Return why an act is not possible in the published state of an intent, or an empty text.
 
-    ``signed`` is whether approvals need a signature, which no page can make.
+    ``signed`` is whether approvals need a signature, which no page can make. The approval of a change in place
+    depends on the tip of the branch, which is not known here.
     """
     outcome = perform(record.snapshot, act, approved=record.approved)
-    if isinstance(outcome, IntentRefusal):
+    is_update = act is IntentAct.APPROVE and record.state.is_active and record.intent.update is UpdateRule.APPROVE
+    if isinstance(outcome, IntentRefusal) and not is_update:
         return str(outcome)
     return signature_hint(record.intent.subject) if signed and act is IntentAct.APPROVE else ""
 
@@ -85,24 +87,20 @@ def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -
 def intent_form(record: IntentRecord, act: IntentAct, *, signed: bool) -> ActForm:
     """Return the form of an act on an intent; ``signed`` is whether approvals need a signature."""
     subject = subject_text(record.intent.subject)
-    fields = [("subject", subject)]
-    if act is IntentAct.APPROVE:
-        fields.append(("content", record.content.digest))
     return ActForm(
         title=f"{act.value.capitalize()} {subject}",
-        consequences=(*_consequences(record, act), _COMMITTED),
+        consequences=(*_consequences(record, act), COMMITTED),
         button=act.value.capitalize(),
         kind=_KINDS[act],
-        fields=tuple(fields),
+        fields=(("subject", subject),),
         objection=intent_objection(record, act, signed=signed),
     )
 
 
 def _consequences(record: IntentRecord, act: IntentAct) -> Iterator[str]:
-    apps = count_text(len(record.intent.apps), "app")
-    if act is IntentAct.APPROVE:
-        nodes = count_text(len(record.content.nodes), "node")
-        yield f"The published content is approved in your name: {apps} with {nodes}, {record.content.digest}."
+    if act is IntentAct.APPROVE and record.state.is_active:
+        yield "Hosts deploy the change in place when the syncer publishes it with the approval."
+    elif act is IntentAct.APPROVE:
         yield "Nothing is deployed before the group is instantiated. A change of the content ends the approval."
     elif act is IntentAct.TERMINATE:
         yield "All hosts undeploy the governed services. Other services of these hosts stay."

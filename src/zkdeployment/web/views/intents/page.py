@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
@@ -13,6 +12,7 @@ from zkdeployment.model.cluster import short
 from zkdeployment.planning.targets.coverage import idle_paths
 from zkdeployment.web.views.intents.cell import cell_view
 from zkdeployment.web.views.intents.matrix import intent_matrix
+from zkdeployment.web.views.intents.previews import shown_lines
 from zkdeployment.web.views.intents.signs import STATE_TONES, StatusCounts, status_counts
 from zkdeployment.web.views.links import publication_page
 from zkdeployment.web.views.moments import moment
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from zkdeployment.web.views.intents.cell import CellView
     from zkdeployment.web.views.intents.matrix import IntentMatrix, MatrixQuery
     from zkdeployment.web.views.moments import Moment
-
-#: The most lines of the difference since the approval.
-_MOST_LINES = 200
 
 _SENTENCES = {
     IntentState.CREATED: "It is not approved, so nothing of it is deployed.",
@@ -140,7 +137,7 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         apps=tuple(sorted(intent.apps.items())),
         counts=counts,
         acts=acts,
-        job=None if job is None else _progress(job),
+        job=act_progress(job),
         approval=intent.approval,
         difference=_difference(record),
         matrix=None if instance is None else intent_matrix(rows, query),
@@ -150,7 +147,10 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     )
 
 
-def _progress(job: Job) -> ActProgress:
+def act_progress(job: Job | None) -> ActProgress | None:
+    """Return what became of the commit of an act; ``None`` without a commit."""
+    if job is None:
+        return None
     return ActProgress(
         job.state.value, f"Your act is commit {short(job.commit)}. {_JOBS[job.state]}", job.problems
     )
@@ -202,8 +202,7 @@ def _difference(record: IntentRecord) -> ContentDifference | None:
         return None
     if record.approved is None:
         return ContentDifference(unknown="The approved content was never published, so it is not known here.")
-    lines = tuple(islice(content_difference(record.approved, record.content), _MOST_LINES + 1))
-    return ContentDifference(lines if len(lines) <= _MOST_LINES else (*lines[:_MOST_LINES], "and more"))
+    return ContentDifference(shown_lines(content_difference(record.approved, record.content)))
 
 
 def _instance_line(
