@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.history import HostResult
     from zkdeployment.model.host import Host, Identity
+    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.publishing.publication import DocumentContents
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.targets.withheld import ServiceTarget
@@ -116,8 +117,13 @@ class WrittenFleet:
         self._publications.report("up to date", 30.0, time.time())
         return sequence
 
-    def record(self, *records: IntentRecord, withheld: Collection[ServiceTarget] = ()) -> None:
-        """Write what publications recorded of intents, and the services that these withhold."""
+    def record(
+        self,
+        *records: IntentRecord,
+        withheld: Collection[ServiceTarget] = (),
+        left: Collection[LeftService] = (),
+    ) -> None:
+        """Write what publications recorded of intents, the services that these withhold, and those that left."""
         self._session.ensure(paths.OURS)
         changed = {record.intent.subject: record for record in records}
         nodes = read_intent_nodes(self._session, changed, changed)
@@ -126,7 +132,7 @@ class WrittenFleet:
             subject: replace(record, stamp=stamps.get(subject_name(subject), 0))
             for subject, record in changed.items()
         }
-        operations = intent_operations(written, nodes, withheld)
+        operations = intent_operations(written, nodes, withheld, left)
         for transaction in (operations.parts, operations.indexes):
             self._session.commit(*transaction)
 

@@ -452,3 +452,8 @@ def test_at_a_terminal_an_approval_shows_the_content_and_the_plan_and_asks(site:
     _, shown = site.at_terminal("n\n", "approve", SHOP)
     assert f"changed in {SHOP} since the last approval:" in shown
     assert "/p1/shop/front change property greeting from 'good day' to 'good morning'" in shown
+    before = site.branch.tip()
+    blind = site.run("approve", SHOP, "--content", f"sha256:{'0' * 64}")
+    assert (blind.returncode, "changed after it was shown" in blind.stderr, site.branch.tip()) == (3, True, before)
+    seen = site.json("diff")["content"]
+    assert site.run("approve", SHOP, "--content", seen).returncode == 0

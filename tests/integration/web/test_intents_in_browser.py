@@ -23,6 +23,7 @@ from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import UnreachableError
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.model.user import Role
 
 if TYPE_CHECKING:
@@ -91,13 +92,15 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
         client.create(chroot)
     directory: Path = tmp_path_factory.mktemp("branch")
     branch, address = Branch(directory), f"{zookeeper_server.address}{chroot}"
-    branch.push({"a.zk": TREE, "cluster.yaml": render_document(intent_document(CLUSTER))})
+    documents = {"cluster.yaml": CLUSTER, "news.yaml": NEWS, "shop.yaml": SHOP.intent}
+    branch.push({"a.zk": TREE, **{name: render_document(intent_document(one)) for name, one in documents.items()}})
     with WrittenFleet(address) as fleet, running_service(address, commits=branch.commits()) as service:
         hosts = [Host(Identity(f"w{n}", f"web{n}.example.com", "web"), "r1") for n in range(3)]
         fleet.register(*hosts)
         fleet.publish("r1", TREE)
         fleet.report(*(host.identity for host in hosts[:2]))
-        fleet.record(*RECORDS, withheld={("/net/vlan12", "web")})
+        left = LeftService("/p1/shop/front", None, ("p1", "store", "v1", HOSTILE), "a" * 40)
+        fleet.record(*RECORDS, withheld={("/net/vlan12", "web")}, left=[left])
 
         def is_read() -> bool:
             try:
@@ -123,6 +126,9 @@ PAGES = (
     "/hosts/w0",
     "/acts/intent-terminate?subject=p1/store/v1/shop",
     "/acts/intent-approve?subject=p1/store/v1/shop",
+    "/acts/intent-approve?subject=p1/store/v1/news",
+    "/acts/intent-adopt?subject=p1/store/v1/other&apps=front=/p1/shop/front",
+    "/acts/intent-release?path=/p1/shop/front",
 )
 
 

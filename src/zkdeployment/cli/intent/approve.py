@@ -64,6 +64,11 @@ key_option = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Write the approval into the documents of this directory instead of a commit.",
 )
+@click.option(
+    "--content",
+    metavar="DIGEST",
+    help="Approve only the content with this digest, which 'intent show' and 'intent diff -o json' print.",
+)
 @key_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation, which is asked only at a terminal.")
 @zookeeper_options
@@ -74,6 +79,7 @@ def command(
     reason: str,
     waits: WaitOptions,
     work_tree: Path | None,
+    content: str | None,
     key: Path | None,
     yes: bool,
 ) -> None:
@@ -97,11 +103,14 @@ def command(
     Example:
       zkdeployment intent approve p1/store/v1/shop --reason 'tested in the laboratory'
       zkdeployment intent approve p1/store/v1/shop --yes --wait --timeout 60
+      zkdeployment intent approve p1/store/v1/shop --yes --content sha256:DIGEST
       zkdeployment intent approve p1/store/v1/shop --reason 'fixes the greeting' --work-tree .
     """
     if work_tree is not None:
         if waits.waits:
             raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
+        if content is not None:
+            raise click.UsageError("expected --work-tree or --content, found both: the directory has the content")
         sign = None if key is None else approval_signer(key, None)
         _approve_work_tree(work_tree, subject, reason, sign)
         return
@@ -110,7 +119,8 @@ def command(
     with open_operator(connection) as operator, open_commits(settings) as commits:
         order = intent_order(operator, subject, terminal_author(current_user()), reason)
         asks = not yes and sys.stdin is not None and sys.stdin.isatty()
-        content = _confirmed(order, commits, operator) if asks else None
+        if asks:
+            content = _confirmed(order, commits, operator, content)
         outcome = approve_intent(commits, order, content=content, sign=sign)
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
@@ -142,9 +152,11 @@ def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str, sig
         echo("nothing changes: this content is approved already", err=True)
 
 
-def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters) -> str:
+def _confirmed(
+    order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters, content: str | None
+) -> str:
     """Show what would be approved, and ask; return the digest of that content. Raises ``Abort`` without a yes."""
-    preview = approve_intent(commits, order, dry_run=True)
+    preview = approve_intent(commits, order, content=content, dry_run=True)
     placed = find_intent(preview.files, order.subject)
     digest = placed.snapshot.content.digest
     if not preview.changed:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from zkdeployment.web.views.acts import ActForm
     from zkdeployment.web.views.plan import PlanView
 
+_APPROVED = "The content at the tip of the branch is approved already."
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedIntentActs:
@@ -68,11 +70,14 @@ class PreparedIntentActs:
             return intent_acts.act_on_intent(adapters, user, subject, act, reason, content=content)
 
         def preview(user: User) -> ActForm:
+            is_approval = act is IntentAct.APPROVE
+            if is_approval:
+                tip = self.planner.intent_overview(adapters, subject).snapshot
+                if tip.is_approved and tip.state is not IntentState.TERMINATED:
+                    return replace(form, objection=_APPROVED)
             outcome = intent_acts.preview_act(adapters, user, subject, act)
-            if act is not IntentAct.APPROVE:
+            if not is_approval:
                 return replace(form, plan=self._plan(outcome.files))
-            if not outcome.changed:
-                return replace(form, objection="This content is approved already.")
             return self._with_content(form, record, subject, outcome.files)
 
         paths = intent_paths(record.intent)
@@ -145,7 +150,7 @@ class PreparedIntentActs:
 
     def _plan(self, files: Sequence[SourceFile]) -> PlanView:
         try:
-            predicted = self.planner.plan_files(self.adapters, files, "the act")
+            predicted, checks = self.planner.plan_files(self.adapters, files, "the act")
         except TreeError as error:
             return refused_plan(str(error))
-        return plan_view(predicted.forecast, predicted.warnings, predicted.packages)
+        return plan_view(predicted.forecast, predicted.warnings, predicted.packages, checks)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, recorded
-from zkdeployment.documents.intents.values import IntentState
+from zkdeployment.documents.intents.values import IntentState, UpdateRule
 from zkdeployment.fleet.branch.jobs import Job, JobState
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct
@@ -24,6 +24,7 @@ from zkdeployment.web.views.intents.acts import intent_form, intent_paths, offer
 from zkdeployment.web.views.intents.cell import cell_view
 from zkdeployment.web.views.intents.matrix import APPS_SHOWN, MatrixQuery, intent_matrix
 from zkdeployment.web.views.intents.page import intent_view, shown_instance
+from zkdeployment.web.views.intents.previews import shown_lines, with_approved_content
 from zkdeployment.web.views.intents.signs import status_counts
 
 FRONT0 = Deployment("/p1/shop/front", 0)
@@ -208,9 +209,12 @@ def test_where_approvals_need_a_signature_the_page_names_the_command_for_a_termi
 
 def test_the_forms_say_what_will_happen():
     approve = intent_form(NEW_SHOP, IntentAct.APPROVE, signed=False)
-    assert approve.fields == (("subject", "p1/store/v1/shop"), ("content", CONTENT.digest))
-    assert "2 apps with 2 nodes" in approve.consequences[0]
-    assert approve.objection == ""
+    assert (approve.fields, approve.objection) == ((("subject", "p1/store/v1/shop"),), "")
+    shown = with_approved_content(
+        replace(approve, fields=(*approve.fields, ("content", "old"))), NEW_SHOP.snapshot
+    )
+    assert shown.fields == (("subject", "p1/store/v1/shop"), ("content", CONTENT.digest))
+    assert "2 apps with 2 nodes" in shown.consequences[0]
     terminate = intent_form(
         replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)),
         IntentAct.TERMINATE,
@@ -223,3 +227,19 @@ def test_the_forms_say_what_will_happen():
         signed=False,
     )
     assert "instantiated already" in again.objection
+
+
+def test_a_change_in_place_may_be_approved_if_the_document_says_so():
+    deployed = replace(GROUP, state=IntentState.INSTANTIATED, approval=APPROVAL)
+    fixed, changing = (
+        IntentRecord(replace(deployed, update=rule), IntentState.INSTANTIATED, (begun(),), CONTENT, CONTENT)
+        for rule in (UpdateRule.TERMINATE, UpdateRule.APPROVE)
+    )
+    assert "terminate it first" in intent_form(fixed, IntentAct.APPROVE, signed=False).objection
+    form = intent_form(changing, IntentAct.APPROVE, signed=False)
+    assert (form.objection, "in place" in form.consequences[0]) == ("", True)
+
+
+def test_a_long_content_is_cut_and_says_where_the_rest_is():
+    assert shown_lines(str(n) for n in range(2000)) == tuple(str(n) for n in range(2000))
+    assert shown_lines(str(n) for n in range(2001))[2000].startswith("and more: ")

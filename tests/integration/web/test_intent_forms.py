@@ -1,0 +1,182 @@
+"""The forms of acts on intents: what they show before the button, and that they do what they have shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from support.forms import follow, submit
+from support.intents import GROUP
+from support.service import running_service
+from support.waiting import wait_until
+from support.written_fleet import WrittenFleet
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.values import UpdateRule
+from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.model.host import Host, Identity
+from zkdeployment.model.inventory import Inventory, KnownHost, Package
+from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.model.user import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from httpx import Client, Response
+
+    from support.service import RunningService
+
+SHOP = "/v2/projects/p1/composite-apps/store/v1/deployment-intent-groups/shop"
+PAGE = "/intents/p1/store/v1/shop"
+TREE = """\
+/p1
+  /shop
+    /front : shop-front
+      version = '{}'
+      /deploy
+        /w0
+    /db : shop-db
+      version = '1'
+      /deploy
+        /w0
+"""
+
+
+class Stage:
+    """A fleet of one host, a syncer that publishes when it is told to, and an operator's browser."""
+
+    def __init__(self, branch: Branch, service: RunningService, syncer: Syncer, browser: Client) -> None:
+        self.branch = branch
+        self.service = service
+        self.browser = browser
+        self._syncer = syncer
+
+    def push(self, version: str, **intent: object) -> None:
+        """Push a version of the front, and the group."""
+        document = render_document(intent_document(replace(GROUP, **intent)))
+        self.branch.push({"a.zk": TREE.format(version), "shop.yaml": document})
+
+    def sync(self) -> None:
+        """Publish the tip, and wait until the service has read that."""
+        self._syncer.sync(SyncOptions(force=True))
+        sequence = self.service.adapters.operator.fleet.published().sequence
+        wait_until(lambda: self._read() >= sequence, "the service has read the publication")
+
+    def _read(self) -> int:
+        try:
+            return self.service.adapters.feed.snapshot().reading.sequence
+        except ZkdeploymentError:
+            return 0
+
+    def open(self, page: str, label: str, of: str = "/acts/") -> Response:
+        """Return the form behind the link with a label on a page."""
+        return follow(self.browser, self.browser.get(page), label, of=of)
+
+    def act(self, form: Response, button: str, text: str = "reviewed") -> None:
+        """Submit a form, and publish."""
+        answer = submit(self.browser, form, button, {"reason": text})
+        assert answer.status_code == 303, answer.text
+        assert answer.headers["location"].endswith(f"job={self.branch.tip()}")
+        self.sync()
+
+
+@pytest.fixture
+def stage(zookeeper: str, tmp_path: Path) -> Iterator[Stage]:
+    branch = Branch(tmp_path)
+    branch.push({"a.zk": TREE.format("1.2")})
+    with (
+        WrittenFleet(zookeeper) as fleet,
+        Session(zookeeper) as session,
+        running_service(zookeeper, commits=branch.commits()) as service,
+    ):
+        identity = Identity("w0", "w0.example.com")
+        fleet.register(Host(identity))
+        packages = {"glibc": (Package("glibc", 0, "2.34", "1", "noarch"),)}
+        write_inventory(session, KnownHost(identity, Inventory(packages=packages), 5.0))
+        source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
+        syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+        with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
+            yield Stage(branch, service, syncer, browser)
+
+
+def test_an_approval_shows_the_content_the_differences_and_the_plan_and_covers_only_that(stage: Stage):
+    viewer = stage.service.add_user(Role.VIEWER)
+
+    def difference(**headers: str) -> Response:
+        return stage.service.client.get(f"{SHOP}/diff", auth=viewer, headers=headers)
+
+    stage.push("1.2", update=UpdateRule.APPROVE)
+    stage.sync()
+    form = stage.open(PAGE, "Approve")
+    for shown in ("add /p1/shop/front", "property version = &#39;1.2&#39;", "1 host would change", "sha256:"):
+        assert shown in form.text
+    stage.branch.push({"a.zk": TREE.format("1.3")})
+    refused = submit(stage.browser, form, "Approve", {"reason": "looks right"})
+    assert (refused.status_code, "changed after it was shown" in refused.text) == (409, True)
+    assert "property version = &#39;1.3&#39;" in refused.text
+    stage.act(refused, "Approve")
+    assert difference().json()["is_approved"] is True
+    stage.act(stage.open(PAGE, "Instantiate"), "Instantiate")
+
+    stage.branch.push({"a.zk": TREE.format("1.4")})
+    found = difference().json()
+    assert (found["is_approved"], found["update"]) == (
+        False,
+        {"/p1/shop/front": {"type": "shop-front", "version": "1.4"}},
+    )
+    text = difference(Accept="text/plain")
+    assert text.headers["content-type"].startswith("text/plain")
+    assert text.text == "/p1/shop/front change property version from '1.3' to '1.4'\n"
+    form = stage.open(PAGE, "Approve")
+    for shown in ("from &#39;1.3&#39; to &#39;1.4&#39;", "in place", found["content"]):
+        assert shown in form.text
+    stage.act(form, "Approve")
+    assert stage.service.client.get(f"{SHOP}/status", auth=viewer).json()["state"] == "Instantiated"
+    assert "approved already" in stage.open(PAGE, "Approve").text
+    assert stage.service.client.get(f"{SHOP[:-4]}none/diff", auth=viewer).status_code == 404
+
+
+def test_services_are_released_and_adopted_by_forms(stage: Stage):
+    stage.push("1.2")
+    stage.sync()
+    stage.branch.push({"shop.yaml": None})
+    stage.sync()
+    wait_until(lambda: "/p1/shop/front" in stage.browser.get("/intents").text, "the service has read what left")
+    form = stage.open("/intents", "Release", of="front")
+    for shown in ("It left the governance of p1/store/v1/shop", "version = &#39;1.2&#39;", "1 host would change"):
+        assert shown in form.text
+    stage.branch.push({"a.zk": TREE.format("1.3")})
+    refused = submit(stage.browser, form, "Release", {"reason": "it is free"})
+    assert (refused.status_code, "changed after it was shown" in refused.text) == (409, True)
+    stage.act(refused, "Release")
+    stage.act(stage.open("/intents", "Release", of="db"), "Release")
+    wait_until(lambda: ">Release<" not in stage.browser.get("/intents").text, "both services are released")
+
+    question = {"subject": "p1/store/v1/shop", "apps": "front=/p1/shop/front db=/p1/shop/db"}
+    form = submit(stage.browser, stage.browser.get("/intents"), "Show what will happen", question)
+    for shown in ("Adopt the services of p1/store/v1/shop", "version = &#39;1.3&#39;", "becomes Instantiated"):
+        assert shown in form.text
+    stage.act(form, "Adopt")
+    wait_until(lambda: stage.browser.get(PAGE).status_code == 200, "the service has read the intent")
+    assert "is Instantiated" in stage.browser.get(PAGE).text
+    again = submit(
+        stage.browser, stage.browser.get("/intents"), "Show what will happen", {"subject": "p1/store/v1/shop"}
+    )
+    assert "it is instantiated already" in again.text
+    for wrong, status in (
+        ({"subject": "shop"}, 400),
+        (question | {"apps": "front"}, 400),
+        ({"subject": "a/b"}, 404),
+    ):
+        assert stage.browser.get("/acts/intent-adopt", params=wrong).status_code == status
+    assert stage.browser.get("/acts/intent-release?path=/none").status_code == 404

@@ -1,0 +1,65 @@
+"""The services that left governance, as a page lists them, and the intent that a form describes."""
+
+import pytest
+
+from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.model.publishing.left_service import LeftService
+from zkdeployment.model.user import Role, User
+from zkdeployment.web.views.intents.governance import (
+    adoption_form,
+    left_services_view,
+    requested_adoption,
+    service_release_form,
+)
+
+SHOP = ("p1", "store", "v1", "shop")
+LEFT = (
+    LeftService("/p1/shop/front", None, SHOP, "a" * 40),
+    LeftService("/net/vlan12", "web", ("ams", "web"), "b" * 40, "sha256:0"),
+)
+LIMITED = User(id=1, name="ben", role=Role.OPERATOR, created_at=0.0, paths=("/net",))
+
+
+def test_the_page_lists_left_services_with_a_form_for_those_who_may_release_them():
+    rows = left_services_view(LEFT, LIMITED).rows
+    assert [(row.path, row.target, row.former, row.state, row.release) for row in rows] == [
+        (
+            "/net/vlan12",
+            "web",
+            "ams/web",
+            "stays as deployed",
+            "/acts/intent-release?path=%2Fnet%2Fvlan12&back=%2Fintents",
+        ),
+        ("/p1/shop/front", "all targets", "p1/store/v1/shop", "not deployed", ""),
+    ]
+    assert [row.release for row in left_services_view(LEFT, None).rows] == ["", ""]
+    many = [LeftService(f"/p1/s{n}", None, SHOP, "a") for n in range(203)]
+    assert (len(left_services_view(many, None).rows), left_services_view(many, None).more) == (200, 3)
+
+
+def test_a_release_says_where_the_service_was_governed():
+    form = service_release_form(LEFT[1:])
+    assert (form.fields, form.kind) == ((("path", "/net/vlan12"),), "danger")
+    assert form.consequences[0].startswith(
+        "It left the governance of ams/web with bbbbbbbbbbbb for web, and stays"
+    )
+
+
+def test_a_form_describes_a_new_intent_or_names_one_of_the_branch():
+    values = {"apps": " front=/p1/shop/front,/p1/shop/x db=/p1/shop/db ", "profile": "large"}
+    apps = {"front": ("/p1/shop/front", "/p1/shop/x"), "db": ("/p1/shop/db",)}
+    group = DeploymentIntentGroup(*SHOP, "large", apps)
+    assert requested_adoption(SHOP, values) == group
+    assert requested_adoption(SHOP, {"apps": " "}) is None
+    cluster = requested_adoption(("ams", "web"), {"apps": "vlan12=/net/vlan12"})
+    assert cluster == ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})
+    form = adoption_form(group, values)
+    assert form.fields == (("subject", "p1/store/v1/shop"), *values.items())
+    assert "Applied" in adoption_form(cluster, {}).consequences[0]
+
+
+@pytest.mark.parametrize("apps", ["front", "front=p1", "-x=/p1", "=/p1", "front=/p1,"])
+def test_a_description_that_is_not_valid_is_refused_with_what_was_expected(apps):
+    with pytest.raises(ConfigurationError, match=r"apps: .*expected APP=PATH"):
+        requested_adoption(SHOP, {"apps": apps})
