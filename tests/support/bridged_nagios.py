@@ -22,6 +22,7 @@ from zkdeployment.daemons.nagios.bridge import NagiosBridge
 from zkdeployment.daemons.nagios.changed_instances import ChangedInstances
 from zkdeployment.daemons.nagios.check_reports import CheckReports
 from zkdeployment.daemons.nagios.check_rollouts import CheckRollouts
+from zkdeployment.daemons.nagios.first_runs import FirstRuns
 from zkdeployment.nagios.object_files import NagiosPlace
 from zkdeployment.sandbox.nagios import NagiosServer, find_nagios
 
@@ -102,8 +103,9 @@ class BridgedNagios:
         *,
         service: MonitoringService | None = None,
         objects: NagiosObjects | None = None,
+        first_runs: FirstRuns | None = None,
     ) -> CheckRollouts:
-        """Return the part of a new bridge that rolls out checks."""
+        """Return the part of a new bridge that rolls out checks; without ``first_runs`` it waits for no plugin."""
         place = NagiosPlace(
             objects=str(self.server.objects),
             plugins=str(self.plugins),
@@ -111,7 +113,7 @@ class BridgedNagios:
             service_template="generic-service",
         )
         directory = objects or NagiosObjectDirectory(self.server.objects)
-        return CheckRollouts(service or self.service, directory, program or self.program, place)
+        return CheckRollouts(service or self.service, directory, program or self.program, place, first_runs)
 
     def files(self) -> dict[str, tuple[int, bytes]]:
         """Return the mode and the content of the files in the objects directory, also of hidden ones."""
@@ -142,7 +144,7 @@ class BridgedNagios:
         control = Control(clock)
         bridge = NagiosBridge(
             ChangedInstances(self.service, clock, interval, control.wake),
-            self.rollouts(),
+            self.rollouts(first_runs=FirstRuns(self.program, clock)),
             CheckReports(self.service, self.program, clock),
             control,
             clock=clock,

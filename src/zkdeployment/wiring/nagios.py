@@ -20,6 +20,7 @@ from zkdeployment.daemons.nagios.bridge import NagiosBridge
 from zkdeployment.daemons.nagios.changed_instances import ChangedInstances
 from zkdeployment.daemons.nagios.check_reports import CheckReports
 from zkdeployment.daemons.nagios.check_rollouts import CheckRollouts
+from zkdeployment.daemons.nagios.first_runs import FirstRuns
 from zkdeployment.errors import RefusedError
 from zkdeployment.nagios.object_files import NagiosPlace
 from zkdeployment.wiring.process import arm_failpoints
@@ -56,10 +57,11 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
     )
     clock = SystemClock()
     control = Control(clock)
+    first_runs = None if nagios.status_file is None else FirstRuns(program, clock)
     changed = ChangedInstances(service, clock, nagios.interval, control.wake)
     bridge = NagiosBridge(
         changed,
-        CheckRollouts(service, NagiosObjectDirectory(nagios.objects), program, place),
+        CheckRollouts(service, NagiosObjectDirectory(nagios.objects), program, place, first_runs),
         CheckReports(service, program, clock),
         control,
         clock=clock,

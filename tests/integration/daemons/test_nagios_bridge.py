@@ -12,7 +12,9 @@ from support.bridged_nagios import BridgedNagios, make_details
 from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.daemons.nagios.check_reports import CheckReports
+from zkdeployment.daemons.nagios.first_runs import FirstRuns
 from zkdeployment.errors import NagiosError, ServiceError
+from zkdeployment.nagios.status_file import NagiosResult
 
 
 @pytest.fixture
@@ -89,6 +91,49 @@ def test_what_cannot_be_rolled_out_is_answered_with_the_reason_and_all_others_st
         assert sorted(nagios.files()) == sorted(
             [f"check-{check}.{kind}" for check in good for kind in ("cfg", "sh")] + ["host-h1.example.com.cfg"]
         )
+
+
+def add_plugin(nagios, name, text, mode=0o755):
+    (nagios.plugins / name).write_text(text)
+    (nagios.plugins / name).chmod(mode)
+
+
+def test_a_rollout_succeeds_when_its_plugin_has_run_and_fails_if_it_cannot(nagios):
+    add_plugin(nagios, "check_broken", "#!/no/such/interpreter\n")
+    add_plugin(nagios, "check_slow", "#!/bin/sh\nexec sleep 60\n")
+    with (nagios.directory / "nagios.cfg").open("a") as configuration:
+        configuration.write("service_check_timeout=2\n")
+    with nagios.running(), nagios.bridge():
+        critical = nagios.want("critical", "h1", "check_dummy", "2", interval=3600)
+        broken = nagios.want("broken", "h1", "check_broken")
+        slow = nagios.want("slow", "h1", "check_slow")
+        nagios.wait_state(critical, "active")
+        nagios.wait_result(critical, "critical")
+        nagios.wait_state(broken, "rollout_failed")
+        nagios.wait_state(slow, "rollout_failed")
+        assert "check_broken failed: (Return code of 127 is out of bounds" in nagios.service.reason(broken)
+        assert "check_slow failed: (Service check timed out after 2.0" in nagios.service.reason(slow)
+        assert sorted(name for name in nagios.files() if name.startswith("check-")) == [
+            f"check-{critical}.cfg",
+            f"check-{critical}.sh",
+        ]
+        assert nagios.service.results.keys() == {critical}
+
+
+def test_a_rollout_waits_for_its_plugin_also_after_the_bridge_was_killed(nagios):
+    clock, check = SystemClock(), nagios.want("first", "h1", "check_dummy", "0")
+    for _ in range(2):
+        first_runs = FirstRuns(nagios.program, clock)
+        rollouts = nagios.rollouts(first_runs=first_runs)
+        with nagios.running():
+            rollouts.synchronize()
+            rollouts.prove({})
+            assert (rollouts.waiting, rollouts.proven) == ({check}, {})
+            assert nagios.service.state(check).value == "rollout_in_progress"
+    result = NagiosResult("critical", "no such service", 1.0, clock.now())
+    rollouts.prove({check: result})
+    assert nagios.service.state(check).value == "active"
+    assert (rollouts.waiting, rollouts.proven.keys()) == (frozenset(), {check})
 
 
 def test_a_bridge_that_was_killed_before_the_reload_ends_at_the_same_files(nagios):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.errors import ZkdeploymentError, error_message
+from zkdeployment.errors import ServiceError, ZkdeploymentError, error_message
 from zkdeployment.log import get_logger
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Seconds between two reports.
 _REPORTING = 5.0
+
+#: Seconds between two reports while rollouts wait for the first run of their plugins.
+_PROVING = 1.0
 
 
 class NagiosBridge:
@@ -62,8 +65,9 @@ class NagiosBridge:
         now = self._clock.monotonic()
         if now >= self._retry_at:
             self._attempt("rollout", self._follow)
-        if now >= self._reported_at + _REPORTING:
+        if now >= self._reported_at + self._reporting:
             self._reported_at = now
+            self._attempt("first run", self._prove)
             self._attempt("report", self._report)
         self._notifier.status(self._activity())
 
@@ -81,9 +85,25 @@ class NagiosBridge:
             raise
         self._backoff.reset()
 
+    def _prove(self) -> None:
+        """Answer the rollouts whose plugins have run; after a failure, synchronize next."""
+        if not self._rollouts.waiting:
+            return
+        results = self._reports.read(self._rollouts.checks, self._rollouts.written)
+        try:
+            self._rollouts.prove(results)
+        except ServiceError:
+            self._rollouts.forget()
+            raise
+
+    @property
+    def _reporting(self) -> float:
+        """The seconds between two reports."""
+        return _PROVING if self._rollouts.waiting else _REPORTING
+
     def _report(self) -> None:
         """Report; if the service has deployed other checks, synchronize next."""
-        if self._reports.send(self._rollouts.checks, self._rollouts.written):
+        if self._reports.send(self._rollouts.proven, self._rollouts.written):
             get_logger().warning("results-dropped")
             self._rollouts.forget()
 
@@ -112,4 +132,4 @@ class NagiosBridge:
         """Return the seconds until something is due."""
         now = self._clock.monotonic()
         rollout = self._retry_at if self._retry_at > now else self._changed.due
-        return max(0.0, min(rollout, self._reported_at + _REPORTING) - now)
+        return max(0.0, min(rollout, self._reported_at + self._reporting) - now)

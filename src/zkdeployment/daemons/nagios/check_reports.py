@@ -45,20 +45,31 @@ class CheckReports:
         self._reported_at = -math.inf
         self._requested: dict[str, float] = {}
 
+    def read(self, checks: Mapping[str, NagiosCheck], written: Mapping[str, float]) -> Mapping[str, NagiosResult]:
+        """Return the results of the present definitions of checks; raises ``NagiosError``.
+
+        ``written`` is when each definition was written.
+        """
+        self._read_status()
+        return results_of_checks(self._status.results, checks, written)
+
     def send(self, checks: Mapping[str, NagiosCheck], written: Mapping[str, float]) -> bool:
         """Report once; raises ``ServiceError`` and ``NagiosError``.
 
         ``written`` is when the definition of each check was written. Return whether the service dropped results of
         further instances: Nagios then has other checks than the service has deployed.
         """
-        text = self._nagios.read_status()
-        if text is not None:
-            self._status = read_status_file(text)
+        self._read_status()
         try:
             self._request_downtimes(checks)
         finally:
             is_dropped = self._report_results(checks, written)
         return is_dropped
+
+    def _read_status(self) -> None:
+        text = self._nagios.read_status()
+        if text is not None:
+            self._status = read_status_file(text)
 
     def _report_results(self, checks: Mapping[str, NagiosCheck], written: Mapping[str, float]) -> bool:
         age = self._clock.now() - self._status.created

@@ -1,7 +1,7 @@
 """Rolls out checks: from the service to files of Nagios, with an answer about each.
 
-Nothing is kept in memory that matters. Answers are sent after Nagios was reloaded, so that a bridge that is killed
-anywhere finds the same instances in the service's lists when it starts again.
+Nothing is kept in memory that matters. Answers are sent after Nagios was reloaded and has run the plugin: a bridge
+that is killed anywhere finds the same instances in the service's lists when it starts again.
 """
 
 from __future__ import annotations
@@ -24,23 +24,36 @@ from zkdeployment.nagios.verification import verification_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from zkdeployment.nagios.batch import BridgeBatch, ObjectChange, VerifiedBatch
+    from zkdeployment.daemons.nagios.first_runs import FirstRuns
+    from zkdeployment.nagios.batch import BridgeBatch, ObjectChange
     from zkdeployment.nagios.check import NagiosCheck
     from zkdeployment.nagios.object_files import NagiosObjectFile, NagiosPlace
+    from zkdeployment.nagios.status_file import NagiosResult
     from zkdeployment.ports.nagios import MonitoringService, NagiosObjects, NagiosProgram
 
 
 class CheckRollouts:
-    """Makes the objects of ``nagios`` in ``place`` those that ``service`` wants."""
+    """Makes the objects of ``nagios`` in ``place`` those that ``service`` wants.
+
+    ``first_runs`` are the rollouts that wait for the first run of their plugins; without it, a rollout has
+    succeeded when Nagios was reloaded.
+    """
 
     def __init__(
-        self, service: MonitoringService, objects: NagiosObjects, nagios: NagiosProgram, place: NagiosPlace
+        self,
+        service: MonitoringService,
+        objects: NagiosObjects,
+        nagios: NagiosProgram,
+        place: NagiosPlace,
+        first_runs: FirstRuns | None = None,
     ) -> None:
         self._service = service
         self._objects = objects
         self._nagios = nagios
         self._place = place
+        self._first_runs = first_runs
         self._names: frozenset[str] | None = None
         self._checks: Mapping[str, NagiosCheck] = {}
         self._written: Mapping[str, float] = {}
@@ -49,6 +62,17 @@ class CheckRollouts:
     def checks(self) -> Mapping[str, NagiosCheck]:
         """The checks in Nagios, by instance."""
         return self._checks
+
+    @property
+    def proven(self) -> Mapping[str, NagiosCheck]:
+        """The checks in Nagios whose plugins have run since they were rolled out, or were rolled out before."""
+        waiting = self.waiting
+        return {instance: check for instance, check in self._checks.items() if instance not in waiting}
+
+    @property
+    def waiting(self) -> AbstractSet[str]:
+        """The instances whose plugins have not run yet, so that the service waits for an answer."""
+        return frozenset() if self._first_runs is None else self._first_runs.waiting
 
     @property
     def written(self) -> Mapping[str, float]:
@@ -98,6 +122,23 @@ class CheckRollouts:
             self._names = names
         self._finish(failure)
 
+    def prove(self, results: Mapping[str, NagiosResult]) -> None:
+        """Answer the rollouts whose plugins have run, and remove those whose plugins cannot run.
+
+        ``results`` are those of the present definitions, by instance. Raises errors like ``synchronize``.
+        """
+        if self._first_runs is None:
+            return
+        names, self._names = self._names, None
+        succeeded, failed = self._first_runs.take(results)
+        if failed:
+            gone = {change.instance for change, _ in failed}
+            self._replace({key: check for key, check in self._checks.items() if key not in gone})
+            names = None if names is None else self._objects.names()
+        self._answer([*((change, "") for change in succeeded), *failed])
+        self._names = names
+        self._first_runs.request()
+
     def _finish(self, failure: ServiceError | None) -> None:
         """Raise the first failure of a request about one instance, which has not delayed the others."""
         if failure is not None:
@@ -128,7 +169,23 @@ class CheckRollouts:
         base = self._accepted_base(batch)
         possible = [change for change in batch.changes if change.problem is None]
         verified = find_acceptable(possible, lambda changes: self._verify(changed_checks(base, changes)))
-        checks = changed_checks(base, verified.accepted)
+        self._replace(changed_checks(base, verified.accepted))
+        impossible = [(change, change.problem) for change in batch.changes if change.problem is not None]
+        succeeded = [*verified.accepted]
+        if self._first_runs is not None:
+            unproven = {
+                change.instance: change
+                for change in verified.accepted
+                if change.answered and change.check is not None
+            }
+            gone = {change.instance for change in batch.changes} | (self._first_runs.waiting - self._checks.keys())
+            self._first_runs.replace(gone, unproven)
+            succeeded = [change for change in verified.accepted if change.instance not in unproven]
+        self._answer([*((change, "") for change in succeeded), *verified.rejected, *impossible])
+        self._names = self._objects.names()
+
+    def _replace(self, checks: Mapping[str, NagiosCheck]) -> None:
+        """Make these the checks in Nagios, which accepts them."""
         files = self._files(checks)
         with failpoints.failpoints("write"):
             self._objects.write(files)
@@ -136,9 +193,6 @@ class CheckRollouts:
             self._nagios.reload()
         self._objects.clean(files)
         self._checks, self._written = checks, self._objects.written()
-        impossible = [(change, change.problem) for change in batch.changes if change.problem is not None]
-        self._answer(verified, impossible)
-        self._names = self._objects.names()
 
     def _accepted_base(self, batch: BridgeBatch) -> Mapping[str, NagiosCheck]:
         """Return the first base of a batch that Nagios accepts."""
@@ -160,9 +214,8 @@ class CheckRollouts:
     def _files(self, checks: Mapping[str, NagiosCheck]) -> dict[str, NagiosObjectFile]:
         return object_files(checks.values(), self._place)
 
-    def _answer(self, verified: VerifiedBatch, impossible: Sequence[tuple[ObjectChange, str]]) -> None:
-        """Send the answers; the failure of one does not delay the others."""
-        answers = [(change, "") for change in verified.accepted] + [*verified.rejected, *impossible]
+    def _answer(self, answers: Sequence[tuple[ObjectChange, str]]) -> None:
+        """Send answers, each with the problem of a failure; the failure of one does not delay the others."""
         for change, problem in answers:
             if problem:
                 get_logger().error("check-rejected", instance=change.instance, reason=problem)
