@@ -152,9 +152,7 @@ def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str, sig
         echo("nothing changes: this content is approved already", err=True)
 
 
-def _confirmed(
-    order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters, content: str | None
-) -> str:
+def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters, content: str | None) -> str:
     """Show what would be approved, and ask; return the digest of that content. Raises ``Abort`` without a yes."""
     preview = approve_intent(commits, order, content=content, dry_run=True)
     placed = find_intent(preview.files, order.subject)
