@@ -12,7 +12,7 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.file_changes import without_document
 from zkdeployment.documents.file_names import document_file_name
 from zkdeployment.documents.intents.release import RELEASE, ServiceRelease, release_document
-from zkdeployment.documents.intents.values import Approval
+from zkdeployment.documents.intents.values import RELEASED, Approval
 from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.intents.approvals import ReleaseSnapshot
 from zkdeployment.model.commits import FileChanges
@@ -24,11 +24,11 @@ from zkdeployment.ports.commits import CommitOrder
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.review import Review
+    from zkdeployment.ports.approvals import ApprovalSigner
     from zkdeployment.ports.commits import TreeCommits
 
 #: The most services that a message names.
@@ -55,14 +55,14 @@ def release_services(
     commits: TreeCommits,
     order: ReleaseOrder,
     *,
-    sign: Callable[[IntentSubject, str], str] | None = None,
+    sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Write the releases of left services, with their contents at the tip, into documents of their own.
 
-    Releases that have taken effect are removed. ``sign`` returns the signature of a subject and the digest of its
-    content. Raises ``NotFoundError`` for a path that is not among the left services, ``RefusedError`` if a release
-    would not count, and what ``TreeCommits.commit`` raises.
+    Releases that have taken effect are removed. ``sign`` signs the approval of a release. Raises ``NotFoundError``
+    for a path that is not among the left services, ``RefusedError`` if a release would not count, and what
+    ``TreeCommits.commit`` raises.
     """
     for path in order.paths:
         order.permit(path)
@@ -112,7 +112,7 @@ def _release(
     left: LeftService,
     reviewed: Review,
     order: ReleaseOrder,
-    sign: Callable[[IntentSubject, str], str] | None,
+    sign: ApprovalSigner | None,
 ) -> ServiceRelease:
     if left.path not in reviewed.linted.tree:
         raise RefusedError(f"{left.path} is not in the tree at the tip of the branch; nothing is to be released")
@@ -122,7 +122,7 @@ def _release(
     release = ServiceRelease(left.path, left.target, left.former, left.revision, approval)
     if sign is None:
         return release
-    return replace(release, approval=replace(approval, signature=sign(release.subject, content)))
+    return replace(release, approval=sign(release.subject, replace(approval, state=RELEASED)))
 
 
 def _require_counted(

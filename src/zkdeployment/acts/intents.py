@@ -23,7 +23,7 @@ from zkdeployment.documents.intents.values import (
     subject_text,
 )
 from zkdeployment.errors import RefusedError
-from zkdeployment.intents.approvals import accepted_by_records, with_objections
+from zkdeployment.intents.approvals import accepted_by_records, documented_instance, with_objections
 from zkdeployment.intents.edits import (
     described_as,
     find_intent,
@@ -52,7 +52,7 @@ from zkdeployment.planning.targets.governance import governed_services
 from zkdeployment.ports.commits import CommitOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.intents.edits import PlacedIntent
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.approvals import ApprovalSigner
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.operator import OperatorAdapters
 
@@ -123,13 +124,13 @@ def approve_intent(
     order: IntentOrder,
     *,
     content: str | None = None,
-    sign: Callable[[IntentSubject, str], str] | None = None,
+    sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Write the approval of the content at the tip into the document of a group.
 
     ``content`` is the digest of the content that the approver has seen: another content is refused. ``sign``
-    returns the signature of a subject and the digest of its content. A dry run may do without a signature that is
+    signs the approval. A dry run may do without a signature that is
     needed.
     """
 
@@ -141,7 +142,7 @@ def approve_intent(
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
         _require_published(placed.snapshot, branch, order, corrects=True)
-        approval = _approval(order, digest, sign)
+        approval = _approval(placed.snapshot, step.state or IntentState.APPROVED, order, sign)
         if not dry_run:
             _require_counted(commits, branch, placed, approval)
         return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
@@ -150,15 +151,17 @@ def approve_intent(
 
 
 def approve_files(
-    files: Sequence[SourceFile], order: IntentOrder, *, sign: Callable[[IntentSubject, str], str] | None = None
+    files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
 ) -> dict[str, bytes | None]:
     """Return the files that change when the content that they have is approved before they are pushed.
 
     So an instantiated group with ``update: approve`` gets the approval of its new content in the same change.
     """
     placed = find_intent(files, order.subject, place="in these files")
-    snapshot, approval = placed.snapshot, _approval(order, placed.snapshot.content.digest, sign)
+    snapshot = placed.snapshot
     intent = snapshot.intent
+    state = IntentState.INSTANTIATED if intent.state.is_active else IntentState.APPROVED
+    approval = _approval(snapshot, state, order, sign)
     if (
         isinstance(intent, DeploymentIntentGroup)
         and intent.update is UpdateRule.APPROVE
@@ -179,7 +182,7 @@ def adopt_intent(
     *,
     new: Intent | None = None,
     content: str | None = None,
-    sign: Callable[[IntentSubject, str], str] | None = None,
+    sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Take over services as they are deployed: approve the content at the tip, and instantiate it, in one commit.
@@ -208,7 +211,7 @@ def adopt_intent(
 
 
 def adopt_files(
-    files: Sequence[SourceFile], order: IntentOrder, *, sign: Callable[[IntentSubject, str], str] | None = None
+    files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
 ) -> dict[str, bytes | None]:
     """Return the files that change when the intent that they have is adopted before they are pushed."""
     return _adopted(find_intent(files, order.subject, place="in these files"), order, sign)
@@ -227,13 +230,11 @@ def _require_deployed(files: Sequence[SourceFile], intent: Intent, deployed: Tar
         )
 
 
-def _adopted(
-    placed: PlacedIntent, order: IntentOrder, sign: Callable[[IntentSubject, str], str] | None
-) -> dict[str, bytes | None]:
+def _adopted(placed: PlacedIntent, order: IntentOrder, sign: ApprovalSigner | None) -> dict[str, bytes | None]:
     step = _step(placed.snapshot, IntentAct.ADOPT, order)
     if step.state is None or isinstance(placed.intent, ClusterIntents):
         return with_state(placed, IntentState.APPLIED)
-    return with_state(placed, step.state, _approval(order, placed.snapshot.content.digest, sign))
+    return with_state(placed, step.state, _approval(placed.snapshot, step.state, order, sign))
 
 
 def change_state(
@@ -314,7 +315,12 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
     if verifier is None:
         return placed
     objection = partial(verifier.objection, revision=branch.tip)
-    verified = with_objections({subject: placed.snapshot}, objection, accepted_by_records(_known(order)))
+    last = documented_instance(placed.snapshot)
+    if last is None and order.record is not None:
+        last = documented_instance(order.record.snapshot)
+    is_accepted = accepted_by_records(_known(order))
+    instances = {} if last is None else {subject: last}
+    verified = with_objections({subject: placed.snapshot}, objection, is_accepted, instances)
     return replace(placed, snapshot=verified[subject])
 
 
@@ -364,9 +370,20 @@ def _commit(
     return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
 
 
-def _approval(order: IntentOrder, content: str, sign: Callable[[IntentSubject, str], str] | None) -> Approval:
-    signature = None if sign is None else sign(order.subject, content)
-    return Approval(content, order.author.email, order.reason, signature)
+def _approval(
+    snapshot: IntentSnapshot, state: IntentState, order: IntentOrder, sign: ApprovalSigner | None
+) -> Approval:
+    """Return the approval of the content of an intent, for a new instance or for the one that runs in a state."""
+    approval = Approval(snapshot.content.digest, order.author.email, order.reason)
+    if sign is None:
+        return approval
+    last = [0 if one is None else one.instance for one in _approvals(snapshot, order)]
+    return sign(order.subject, replace(approval, state=state.value, instance=max(last)))
+
+
+def _approvals(snapshot: IntentSnapshot, order: IntentOrder) -> Iterator[Approval | None]:
+    yield snapshot.intent.approval
+    yield None if order.record is None else order.record.intent.approval
 
 
 def _approval_step(tip: IntentSnapshot, branch: BranchSnapshot, order: IntentOrder) -> LifeCycleStep:

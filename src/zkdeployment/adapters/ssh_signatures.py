@@ -49,9 +49,10 @@ def sign_text(key: Path, namespace: str, text: str | Callable[[], str]) -> str:
         ) from error
 
 
-def verify_text(allowed: Path, namespace: str, text: str, signature: str) -> KeyOwner:
+def verify_text(allowed: Path, namespace: str, text: str, signature: str, *, name: str | None = None) -> KeyOwner:
     """Return who signed a text; ``allowed`` is a file of keys in ssh-keygen's format of allowed signers.
 
+    If the key belongs to several names, or to a pattern, the owner is called ``name`` where that is one of them.
     Raises ``RefusedError`` with the reason if the signature is not valid or made by another key, and
     ``ConfigurationError`` if the file cannot be read.
     """
@@ -59,11 +60,11 @@ def verify_text(allowed: Path, namespace: str, text: str, signature: str) -> Key
     names = _find_principals(keys, signature).names
     if not names:
         raise RefusedError(f"its signature is not by one of the keys in {allowed}")
-    for name in names:
-        verified = _check(keys, signature, "verify", "-I", name, "-n", namespace, text=text)
+    for each in names if name is None else dict.fromkeys((name, *names)):
+        verified = _check(keys, signature, "verify", "-I", each, "-n", namespace, text=text)
         fingerprint = _FINGERPRINT.search(verified.stdout)
         if verified.status == 0 and fingerprint is not None:
-            return KeyOwner(printable(name), fingerprint.group())
+            return KeyOwner(printable(each), fingerprint.group())
     raise RefusedError(f"its signature by {printable(names[0])} is not valid for this subject and content")
 
 

@@ -27,9 +27,18 @@ NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedInstance:
+    """The last instance of a group: its number in the signed approval, 0 without one, and whether it runs."""
+
+    number: int
+    is_running: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Acceptance:
     """What a syncer accepted with the publication ``sequence`` of ``revision``.
 
+    ``instances`` are the last instances of groups, also of groups that are gone, by the text of the subject.
     ``left`` are the services that had left the governance of their intents; ``None`` if an older version recorded
     the publication.
     """
@@ -38,6 +47,7 @@ class Acceptance:
     left: tuple[LeftService, ...] | None = None
     revision: Revision | None = None
     sequence: int = 0
+    instances: Mapping[str, AcceptedInstance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

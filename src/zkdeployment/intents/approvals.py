@@ -1,7 +1,8 @@
 """Approvals that need a signature: what is signed, and which signatures count.
 
-A signature covers the subject and the digest of the content. It counts if one of the approvers made it who is not
-the signer of the content: two people look at what is deployed.
+A signature covers the subject, the digest of the content, the state and the number of the instance. It counts if
+one of the approvers made it who is not the signer of the content: two people look at what is deployed. It counts
+for one instance: a revert does not make an earlier approval valid again.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.release import ServiceRelease
-from zkdeployment.documents.intents.values import DeploymentIntentGroup, subject_text
+from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState, subject_text
+from zkdeployment.intents.acceptance import AcceptedInstance
 from zkdeployment.intents.life_cycle import uncounted_approval
 from zkdeployment.planning.targets.content import intent_content, service_content
 from zkdeployment.planning.targets.governance import read_intents
@@ -20,7 +23,7 @@ from zkdeployment.planning.targets.governance import read_intents
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.documents.intents.values import Approval, Intent, IntentSubject
     from zkdeployment.intents.acceptance import AcceptedApprovals
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
@@ -61,9 +64,51 @@ def content_digest(approved: Intent | ServiceRelease, reviewed: Review) -> str |
     return next((intent_content(intent, tree).digest for intent in same), None)
 
 
-def approval_statement(subject: IntentSubject, content: str) -> str:
-    """Return the text that an approver signs; ``content`` is the digest of the approved content."""
-    return f"zkdeployment approval v1\n{subject_text(subject)}\n{content}\n"
+def approval_statement(subject: IntentSubject, approval: Approval) -> str:
+    """Return the text that an approver signs. Approvals of earlier versions name no instance."""
+    if not approval.instance:
+        return f"zkdeployment approval v1\n{subject_text(subject)}\n{approval.content}\n"
+    return (
+        f"zkdeployment approval v2\n{subject_text(subject)}\n{approval.content}\n{approval.state}\n"
+        f"{approval.instance}\n"
+    )
+
+
+def name_objection(approval: Approval, approver: KeyOwner) -> str | None:
+    """Return why an approval does not count that names another person than its signer; ``None`` if it counts.
+
+    Approvals of earlier versions named the author of the commit.
+    """
+    if not approval.instance or approval.by == approver.name:
+        return None
+    return f"it names {approval.by} as its approver, but {approver.name} signed it"
+
+
+def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> str | None:
+    """Return why a signed approval does not count for another instance than its own; ``None`` if it counts.
+
+    ``instance`` is the last instance of the group; ``None`` if there was none, or if it is not known.
+    """
+    number = 0 if instance is None else instance.number
+    if instance is not None and instance.is_running and approval.instance == number:
+        return None
+    if not approval.instance:
+        return "it does not name its instance, as approvals of earlier versions; approve the group again"
+    if approval.instance <= number:
+        return "it was given for an instance that has ended, or for an earlier content; approve the group again"
+    if instance is not None and instance.is_running and approval.state != IntentState.INSTANTIATED.value:
+        return "it approves a new instance, but the present one runs; terminate it first, or approve its change"
+    return None
+
+
+def documented_instance(snapshot: IntentSnapshot | None) -> AcceptedInstance | None:
+    """Return the last instance by the document of a group; ``None`` if the document does not name one."""
+    intent = None if snapshot is None else snapshot.intent
+    if intent is None or intent.approval is None:
+        return None
+    if not intent.state.is_active and intent.state is not IntentState.TERMINATED:
+        return None
+    return AcceptedInstance(intent.approval.instance, is_running=intent.state.is_active)
 
 
 def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | None:
@@ -77,17 +122,22 @@ def with_objections(
     snapshots: Mapping[IntentSubject, IntentSnapshot],
     objection: Callable[[IntentSnapshot], str | None],
     is_accepted: Callable[[IntentSnapshot], bool] = lambda _: False,
+    instances: Mapping[IntentSubject, AcceptedInstance] = MappingProxyType({}),
 ) -> dict[IntentSubject, IntentSnapshot]:
     """Return the intents with the objections to their approvals.
 
-    ``objection`` is called only for approvals of the present content that were not accepted before.
+    ``objection`` is called only for approvals of the present content that were not accepted before. ``instances``
+    are the last instances, as far as they are known.
     """
-    return {
-        subject: replace(snapshot, objection=objection(snapshot))
-        if snapshot.is_approved and not is_accepted(snapshot)
-        else snapshot
-        for subject, snapshot in snapshots.items()
-    }
+    found = {}
+    for subject, snapshot in snapshots.items():
+        approval, reason = snapshot.intent.approval, None
+        if approval is not None and snapshot.is_approved:
+            if not is_accepted(snapshot):
+                reason = objection(snapshot)
+            reason = reason or reuse_objection(approval, instances.get(subject))
+        found[subject] = snapshot if reason is None else replace(snapshot, objection=reason)
+    return found
 
 
 def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable[[IntentSnapshot], bool]:
@@ -127,6 +177,36 @@ def newly_accepted(snapshots: Mapping[IntentSubject, IntentSnapshot]) -> dict[st
     }
 
 
+def known_instances(
+    snapshots: Mapping[IntentSubject, IntentSnapshot],
+    accepted: Mapping[str, AcceptedInstance],
+    records: Mapping[IntentSubject, IntentRecord],
+) -> dict[IntentSubject, AcceptedInstance]:
+    """Return the last instances of groups: those that a syncer accepted, else those that publications recorded."""
+    found = {}
+    for subject in snapshots:
+        record = records.get(subject)
+        instance = accepted.get(subject_text(subject))
+        if instance is None and record is not None:
+            instance = documented_instance(record.snapshot)
+        if instance is not None:
+            found[subject] = instance
+    return found
+
+
+def accepted_instances(
+    last: Mapping[str, AcceptedInstance], snapshots: Mapping[IntentSubject, IntentSnapshot]
+) -> dict[str, AcceptedInstance]:
+    """Return the last instances of groups after a publication of these intents, also of groups that are gone."""
+    instances = {subject: replace(instance, is_running=False) for subject, instance in last.items()}
+    for subject, snapshot in snapshots.items():
+        approval = snapshot.intent.approval
+        if isinstance(snapshot.intent, DeploymentIntentGroup) and snapshot.state.is_active:
+            number = 0 if approval is None else approval.instance
+            instances[subject_text(subject)] = AcceptedInstance(number, is_running=True)
+    return instances
+
+
 def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[IntentSnapshot], bool]) -> str | None:
     """Return why a group that stays deployed must not be, where approvals need a signature; ``None`` if it may.
 
@@ -134,7 +214,7 @@ def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[Intent
     """
     intent = snapshot.intent
     is_governed = isinstance(intent, DeploymentIntentGroup) and snapshot.state.is_active
-    if not is_governed or snapshot.is_approved or is_accepted(snapshot):
+    if not is_governed or snapshot.is_approved or (snapshot.objection is None and is_accepted(snapshot)):
         return None
     missing = "its content has no approval" if intent.approval is None else "it approves another content"
     return uncounted_approval(intent.subject, snapshot.objection or missing)

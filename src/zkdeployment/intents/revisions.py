@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import IntentState, subject_text
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.intents.approvals import accepted_by_records, with_objections
+from zkdeployment.intents.approvals import accepted_by_records, documented_instance, with_objections
 from zkdeployment.intents.judge import judge_change
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.problem import Problem
@@ -59,7 +59,9 @@ def change_refusals(
     new = intent_snapshots(reviewed.documents, reviewed.linted.tree)
     if objection is not None:
         concerned = {subject: snapshot for subject, snapshot in new.items() if snapshot != old.get(subject)}
-        new |= with_objections(concerned, objection, accepted_by_records(known))
+        instances = {subject: documented_instance(snapshot) for subject, snapshot in old.items()}
+        last = {subject: instance for subject, instance in instances.items() if instance is not None}
+        new |= with_objections(concerned, objection, accepted_by_records(known), last)
     return judge_change(old, new).refusals
 
 

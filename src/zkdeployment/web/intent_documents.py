@@ -68,7 +68,7 @@ def check_same_state(body: GroupDocument | ClusterDocument, record: IntentRecord
         )
 
 
-def _approval(body: GroupDocument | ClusterDocument) -> dict[str, str] | None:
+def _approval(body: GroupDocument | ClusterDocument) -> dict[str, Any] | None:
     approval = getattr(body.data, "approval", None)
-    value: dict[str, str] | None = None if approval is None else approval.model_dump(exclude_none=True)
+    value: dict[str, Any] | None = None if approval is None else approval.model_dump(exclude_none=True)
     return value

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
+from zkdeployment.model.publication import next_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zkdeployment.adapters.git.source import GitSource
     from zkdeployment.config.sync import SyncSettings
-    from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.ports.approvals import ApprovalVerifier
+    from zkdeployment.documents.intents.values import Approval, IntentSubject
+    from zkdeployment.ports.approvals import ApprovalSigner, ApprovalVerifier
 
 
 def local_approvals(approvers: Path, allowed_signers: Path | None) -> ApprovalVerifier:
@@ -37,18 +37,20 @@ def mirror_approvals(sync: SyncSettings, source: GitSource) -> ApprovalVerifier 
     return GitApprovals(lambda: source.reader, sync.approvers, sync.allowed_signers, time.time)
 
 
-def approval_signer(key: Path, approvers: Path | None = None) -> Callable[[IntentSubject, str], str]:
-    """Return the function that signs a subject and the digest of its content with a key.
+def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:
+    """Return the function that signs an approval of a subject with a key.
 
-    The function raises ``RefusedError`` if the key is not one of the ``approvers``.
+    The signed approval names the owner of the key, as the ``approvers`` list it. The function raises
+    ``RefusedError`` if the key is not one of them. Numbers of instances follow the time, as sequences do.
     """
     from zkdeployment.adapters.ssh_signatures import sign_text, verify_text  # noqa: PLC0415  it runs ssh-keygen
 
-    def sign(subject: IntentSubject, content: str) -> str:
-        statement = approval_statement(subject, content)
-        signature = sign_text(key, APPROVAL_NAMESPACE, statement)
+    def sign(subject: IntentSubject, approval: Approval) -> Approval:
+        approval = replace(approval, instance=next_sequence(approval.instance, time.time()))
+        statement = approval_statement(subject, approval)
+        signature, by = sign_text(key, APPROVAL_NAMESPACE, statement), approval.by
         if approvers is not None:
-            verify_text(approvers, APPROVAL_NAMESPACE, statement, signature)
-        return signature
+            by = verify_text(approvers, APPROVAL_NAMESPACE, statement, signature, name=by).name
+        return replace(approval, by=by, signature=signature)
 
     return sign

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.git.act_commits import GitTreeCommits
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.documents.intents.values import Approval, IntentSubject
     from zkdeployment.model.commits import CommitOutcome
     from zkdeployment.planning.review import Review
 
@@ -272,10 +272,13 @@ def test_only_the_content_that_was_shown_is_approved(site: Site) -> None:
     shown = f"sha256:{'0' * 64}"
     with pytest.raises(RefusedError, match="changed after it was shown: expected sha256:000"):
         approve_intent(site.commits, site.order(), content=shown)
-    signed = approve_intent(site.commits, site.order(), sign=lambda subject, content: f"{subject[3]} {content}")
-    assert signed.made
+
+    def sign(subject: IntentSubject, approval: Approval) -> Approval:
+        return replace(approval, signature=subject[3])
+
+    assert approve_intent(site.commits, site.order(), sign=sign).made
     approval = site.value()["data"]["approval"]
-    assert approval["signature"] == f"shop {approval['content']}"
+    assert (approval["signature"], approval["state"]) == ("shop", "Approved")
 
 
 def test_an_instantiated_group_does_not_change_and_is_not_removed(site: Site) -> None:

@@ -88,12 +88,20 @@ class Site:
         approved = snapshot.content if counts else None
         self.record = IntentRecord(snapshot.intent, state, (), snapshot.content, approved)
 
-    def approved(self, version: str, approver: str | None, state: IntentState) -> DeploymentIntentGroup:
-        """Return the group with an approval of its content, signed by a person if one is named."""
+    def approved(
+        self, version: str, approver: str | None, state: IntentState, last: int = 0
+    ) -> DeploymentIntentGroup:
+        """Return the group with an approval of its content, signed by a person if one is named.
+
+        ``last`` is the number of the last instance.
+        """
         tree = review([SourceFile("a.zk", TREE.format(version).encode())]).linted.tree
         content = intent_content(GROUP, tree).digest
-        signature = None if approver is None else approval_signer(self.keys[approver])(GROUP.subject, content)
-        return replace(GROUP, state=state, approval=Approval(content, f"{approver}@example.com", "go", signature))
+        approval = Approval(content, f"{approver}@example.com", "go")
+        if approver is not None:
+            approval = replace(approval, state="Approved", instance=last)
+            approval = approval_signer(self.keys[approver])(GROUP.subject, approval)
+        return replace(GROUP, state=state, approval=approval)
 
     @property
     def order(self) -> IntentOrder:
@@ -120,7 +128,7 @@ def test_an_approval_without_the_signature_of_an_approver_is_not_committed(site:
     assert site.branch.tip() == tip
     # The verb shows what would be approved before it asks and signs.
     assert approve_intent(commits, site.order, dry_run=True).changed
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"])).made
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
     assert site.group().state is IntentState.APPROVED
 
 
@@ -131,17 +139,40 @@ def test_a_group_whose_approval_has_no_signature_is_approved_again_before_it_is_
     with pytest.raises(RefusedError, match=f"is Created, approved by None@example.com: {UNSIGNED}"):
         change_state(commits, site.order, IntentAct.INSTANTIATE)
     assert site.branch.tip() == tip
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"])).made
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.TERMINATE).made
 
 
-def test_an_approval_that_a_publication_accepted_still_counts(site: Site):
+def test_an_approval_without_an_instance_begins_none_although_a_publication_accepted_it(site: Site):
     site.push("1", site.approved("1", None, IntentState.APPROVED))
     site.publish(counts=True)
-    assert not approve_intent(site.commits(), site.order).changed
+    with pytest.raises(RefusedError, match="it does not name its instance, as approvals of earlier versions"):
+        change_state(site.commits(), site.order, IntentAct.INSTANTIATE)
+    assert approve_intent(site.commits(), site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+    site.publish(counts=True)
+    assert change_state(site.commits(), site.order, IntentAct.INSTANTIATE).made
+
+
+def test_a_terminated_group_is_approved_again_before_it_is_instantiated(site: Site):
+    sign = approval_signer(site.keys["bob"], site.approvers)
+    site.push("1", GROUP)
+    assert approve_intent(site.commits(), site.order, sign=sign).made
+    first = site.group().approval
+    assert first is not None
+    for act in (IntentAct.INSTANTIATE, IntentAct.TERMINATE):
+        site.publish(counts=True)
+        assert change_state(site.commits(), site.order, act).made
+    site.publish(counts=True)
+    with pytest.raises(RefusedError, match="it was given for an instance that has ended"):
+        change_state(site.commits(), site.order, IntentAct.INSTANTIATE)
+    assert approve_intent(site.commits(), site.order, sign=sign).made
+    second = site.group().approval
+    assert second is not None
+    assert (second.by, second.instance > first.instance) == ("bob@example.com", True)
+    site.publish(counts=True)
     assert change_state(site.commits(), site.order, IntentAct.INSTANTIATE).made
 
 
@@ -149,18 +180,21 @@ def test_nobody_approves_the_own_content_in_an_act(site: Site):
     site.push("1", GROUP, "ann")
     commits = site.commits("service")
     with pytest.raises(RefusedError, match=f"ann@example.com signed the approval and also the commit.*{HINT}"):
-        approve_intent(commits, site.order, sign=approval_signer(site.keys["ann"]))
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"])).made
+        approve_intent(commits, site.order, sign=approval_signer(site.keys["ann"], site.approvers))
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
 
 
 def test_other_acts_are_judged_with_the_approvals_in_their_result(site: Site):
-    past = site.push("1", site.approved("1", "bob", IntentState.INSTANTIATED), "ann")
+    past = site.push("1", site.approved("1", "bob", IntentState.INSTANTIATED, last=2**40), "ann")
     site.push("2", site.approved("1", "bob", IntentState.TERMINATED), "eve")
     by_bob = CommitOrder(author=ANN, compute=restore, check=check_change, back_to=past)
     # The commit of the one who approved the content would bring it back.
     with pytest.raises(RefusedError, match=r"bob@example.com signed the approval and also the commit"):
         site.commits("bob").commit(by_bob)
     assert site.commits("service").commit(by_bob).made
+    site.push("2", site.approved("1", "bob", IntentState.TERMINATED, last=2**40), "eve")
+    with pytest.raises(RefusedError, match="it was given for an instance that has ended"):
+        site.commits("service").commit(by_bob)
     site.push("1", site.approved("1", None, IntentState.INSTANTIATED), "ann")
     unsigned = site.push("1", site.approved("1", None, IntentState.TERMINATED), "ann")
     again = replace(by_bob, back_to=site.branch.ask("rev-parse", f"{unsigned}~1"))

@@ -26,7 +26,7 @@ from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.documents.intents.values import parse_subject
+from zkdeployment.documents.intents.values import Approval, parse_subject
 from zkdeployment.errors import RefusedError, ZkdeploymentError
 from zkdeployment.fleet.branch.jobs import JobState, job_of
 from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
@@ -408,7 +408,8 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     assert site.run("approve", SHOP, "--key", str(alice)).returncode == 0
     site.publish()
     approval = site.json("show")["approval"]
-    statement = approval_statement(parse_subject(SHOP), approval["content"])
+    assert (approval["by"], approval["state"]) == ("alice@example.com", "Approved")
+    statement = approval_statement(parse_subject(SHOP), Approval(**approval))
     assert verify_text(approvers, APPROVAL_NAMESPACE, statement, approval["signature"]).name == "alice@example.com"
     assert ", signed" in site.run("show", SHOP).stdout
     site.push("good day")

@@ -2,15 +2,22 @@
 
 from dataclasses import replace
 
+import pytest
+
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.acceptance import AcceptedInstance
 from zkdeployment.intents.approvals import (
     KeyOwner,
     accepted_by_records,
     accepted_by_syncer,
+    accepted_instances,
     approval_statement,
     deployment_objection,
+    documented_instance,
+    name_objection,
     newly_accepted,
     own_content_objection,
+    reuse_objection,
     with_objections,
 )
 from zkdeployment.intents.instances import IntentRecord
@@ -32,8 +39,61 @@ SNAPSHOT = IntentSnapshot(SHOP, CONTENT)
 ANN = KeyOwner("ann@example.com", "SHA256:a")
 
 
-def test_the_statement_names_the_subject_and_the_content():
-    assert approval_statement(SHOP.subject, "sha256:0") == "zkdeployment approval v1\np1/store/v1/shop\nsha256:0\n"
+def test_the_statement_names_the_subject_the_content_the_state_and_the_instance():
+    approval = Approval("sha256:0", "ann", state="Approved", instance=7)
+    assert approval_statement(SHOP.subject, approval) == (
+        "zkdeployment approval v2\np1/store/v1/shop\nsha256:0\nApproved\n7\n"
+    )
+    earlier = "zkdeployment approval v1\np1/store/v1/shop\nsha256:0\n"
+    assert approval_statement(SHOP.subject, Approval("sha256:0", "ann")) == earlier
+
+
+def test_an_approval_names_its_signer():
+    assert name_objection(Approval("sha256:0", "ann@example.com", instance=7), ANN) is None
+    assert name_objection(Approval("sha256:0", "bob", instance=7), ANN) == (
+        "it names bob as its approver, but ann@example.com signed it"
+    )
+    assert name_objection(Approval("sha256:0", "bob"), ANN) is None  # of an earlier version
+
+
+@pytest.mark.parametrize(
+    ("state", "number", "instance", "objection"),
+    [
+        ("Approved", 7, None, None),
+        ("Approved", 7, AcceptedInstance(6, is_running=False), None),
+        ("Approved", 7, AcceptedInstance(7, is_running=True), None),
+        ("Instantiated", 7, AcceptedInstance(6, is_running=True), None),
+        ("", 0, AcceptedInstance(0, is_running=True), None),
+        ("Approved", 7, AcceptedInstance(6, is_running=True), "it approves a new instance, but the present one"),
+        ("Approved", 7, AcceptedInstance(7, is_running=False), "it was given for an instance that has ended"),
+        ("Instantiated", 7, AcceptedInstance(8, is_running=True), "it was given for an instance that has ended"),
+        ("", 0, AcceptedInstance(0, is_running=False), "it does not name its instance"),
+        ("", 0, None, "it does not name its instance"),
+    ],
+)
+def test_an_approval_counts_for_its_own_instance(state, number, instance, objection):
+    found = reuse_objection(Approval("sha256:0", "ann", state=state, instance=number), instance)
+    assert found is None if objection is None else str(found).startswith(objection)
+
+
+def test_the_last_instance_is_the_one_that_the_document_deploys_or_deployed():
+    def instance(state):
+        return documented_instance(replace(SNAPSHOT, intent=replace(SHOP, state=state, approval=approval)))
+
+    approval = Approval(CONTENT.digest, "ann", instance=7)
+    assert instance(IntentState.INSTANTIATED) == AcceptedInstance(7, is_running=True)
+    assert instance(IntentState.TERMINATED) == AcceptedInstance(7, is_running=False)
+    assert instance(IntentState.APPROVED) is None
+    assert documented_instance(None) is None
+
+
+def test_instances_of_groups_that_are_gone_are_remembered():
+    running = replace(SNAPSHOT, intent=replace(SHOP, state=IntentState.INSTANTIATED))
+    gone = {"p1/old": AcceptedInstance(5, is_running=True)}
+    assert accepted_instances(gone, {SHOP.subject: running}) == {
+        "p1/old": AcceptedInstance(5, is_running=False),
+        "p1/store/v1/shop": AcceptedInstance(0, is_running=True),
+    }
 
 
 def test_an_approver_who_signed_the_content_with_the_same_name_or_key_is_refused():
@@ -111,6 +171,8 @@ def test_a_group_stays_deployed_if_its_approval_counts_or_the_syncer_accepted_it
         found = deployment_objection(snapshot, lambda _: False)
         assert found is not None
         assert found.startswith(f"its approval does not count: {reason}; ")
-        assert deployment_objection(snapshot, accepted_by_syncer(newly_accepted({SHOP.subject: snapshot}))) is None
+        is_accepted = accepted_by_syncer(newly_accepted({SHOP.subject: snapshot}))
+        assert deployment_objection(replace(snapshot, objection=None), is_accepted) is None
+        assert deployment_objection(replace(snapshot, objection="it is used"), is_accepted) is not None
     assert deployment_objection(deployed, lambda _: False) is None
     assert deployment_objection(SNAPSHOT, lambda _: False) is None

@@ -31,12 +31,16 @@ def objecting(_snapshot):
 
 
 def test_an_instantiation_is_refused_whose_approval_does_not_count():
-    reviewed = review(files(INSTANTIATED))
-    (refusal,) = change_refusals(files(TERMINATED), reviewed, objecting)
+    approved = replace(BARE, approval=Approval(CONTENT.digest, "alice", "go", "signature", "Approved", 7))
+    instantiated = replace(approved, state=IntentState.INSTANTIATED)
+    reviewed = review(files(instantiated))
+    (refusal,) = change_refusals(files(replace(BARE, state=IntentState.CREATED)), reviewed, objecting)
     assert refusal.reason.startswith("its approval does not count: nobody signed it; ")
-    accepted = IntentRecord(TERMINATED, IntentState.TERMINATED, (), CONTENT, CONTENT)
-    known = {TERMINATED.subject: accepted}
-    assert change_refusals(files(TERMINATED), reviewed, objecting, known=known) == ()
+    known = {BARE.subject: IntentRecord(approved, IntentState.APPROVED, (), CONTENT, CONTENT)}
+    before = files(replace(approved, state=IntentState.APPROVED))
+    assert change_refusals(before, reviewed, objecting, known=known) == ()
+    (again,) = change_refusals(files(approved), reviewed, objecting, known=known)
+    assert again.reason.startswith("its approval does not count: it was given for an instance that has ended")
 
 
 def test_approvals_of_intents_that_a_change_does_not_concern_are_not_verified():

@@ -21,6 +21,7 @@ from zkdeployment.intents.approvals import (
     KeyOwner,
     approval_statement,
     content_digest,
+    name_objection,
     own_content_objection,
 )
 from zkdeployment.planning.review import review
@@ -56,13 +57,16 @@ class GitApprovals:
         approval = snapshot.intent.approval
         if approval is None or approval.signature is None:
             return "it has no signature by one of the approvers"
-        statement = approval_statement(snapshot.intent.subject, approval.content)
+        statement = approval_statement(snapshot.intent.subject, approval)
         try:
-            approver = verify_text(self.approvers, APPROVAL_NAMESPACE, statement, approval.signature)
+            approver = verify_text(
+                self.approvers, APPROVAL_NAMESPACE, statement, approval.signature, name=approval.by
+            )
         except RefusedError as error:
             return str(error)
-        if self.allowed_signers is None:
-            return None
+        objection = name_objection(approval, approver)
+        if objection is not None or self.allowed_signers is None:
+            return objection
         return own_content_objection(approver, self._signer(snapshot, str(revision), self.allowed_signers))
 
     def _signer(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.adapters import durable
 from zkdeployment.errors import HostFilesError
-from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord
+from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord, AcceptedInstance
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.publication import is_sequence
@@ -62,6 +63,7 @@ def _to_json(acceptance: Acceptance | None) -> dict[str, Any] | None:
         "left": None if acceptance.left is None else left_to_json(acceptance.left),
         "revision": acceptance.revision,
         "sequence": acceptance.sequence,
+        "instances": {subject: asdict(instance) for subject, instance in acceptance.instances.items()},
     }
 
 
@@ -85,4 +87,12 @@ def _acceptance(value: Any) -> Acceptance | None:
         raise TypeError("expected fingerprints")
     if not (revision is None or is_revision(revision)) or not (sequence == 0 or is_sequence(sequence)):
         raise ValueError("expected a publication")
-    return Acceptance(approvals, None if left is None else left_from_json(left), revision, sequence)
+    instances = {subject: _instance(one) for subject, one in value.get("instances", {}).items()}
+    return Acceptance(approvals, None if left is None else left_from_json(left), revision, sequence, instances)
+
+
+def _instance(value: Any) -> AcceptedInstance:
+    number, is_running = value["number"], value["is_running"]
+    if not (number == 0 or is_sequence(number)) or not isinstance(is_running, bool):
+        raise ValueError("expected an instance")
+    return AcceptedInstance(number, is_running)

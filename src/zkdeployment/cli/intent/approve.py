@@ -29,8 +29,7 @@ from zkdeployment.wiring.commits import open_commits, terminal_author
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
+    from collections.abc import Iterator, Sequence
 
     from zkdeployment.cli.shared.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from zkdeployment.intents.edits import PlacedIntent
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.ports.approvals import ApprovalSigner
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.operator import OperatorAdapters
-
-    #: Returns the signature of a subject and the digest of its content.
-    ApprovalSigner: TypeAlias = Callable[[IntentSubject, str], str]
 
 
 #: The option --key of acts that need a signature where there are approvers.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.errors import HostFilesError, UntrustedError
 from zkdeployment.intents.acceptance import (
-    Acceptance,
     AcceptanceRecord,
     StandingGovernance,
     recorded_governance,
@@ -20,9 +19,8 @@ from zkdeployment.log import get_logger
 from zkdeployment.signing.statement import left_digest
 
 if TYPE_CHECKING:
-    from zkdeployment.intents.acceptance import AcceptedApprovals
+    from zkdeployment.intents.acceptance import Acceptance
     from zkdeployment.model.publication import Published
-    from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.ports.memory import ApprovalMemory
     from zkdeployment.ports.publication import PublicationStore
     from zkdeployment.signing.sequences import SigningRecord
@@ -36,10 +34,11 @@ class AcceptedGovernance:
         self._memory = memory
         self._record: AcceptanceRecord | None = None
 
-    def approvals(self, published: Published) -> AcceptedApprovals | None:
-        """Return the approvals that were accepted with the last publication; ``None`` if there was none."""
-        own = self._own(published)
-        return None if own is None else own.approvals
+    def last(self, published: Published) -> Acceptance | None:
+        """Return what this syncer accepted with the last publication; ``None`` if there was none."""
+        if self._record is None and self._memory is not None:
+            self._record = self._memory.read_accepted()
+        return None if self._record is None else self._record.settled(published)
 
     def standing(self, published: Published, signed: SigningRecord | None) -> StandingGovernance:
         """Return what governs until the next publication; ``signed`` as in ``recorded_governance``.
@@ -47,7 +46,7 @@ class AcceptedGovernance:
         Raises ``UntrustedError`` if ZooKeeper does not hold the list of left services of the last publication, and
         this syncer does not have it either. Raises ``TreeError`` if that list cannot be read.
         """
-        recorded = recorded_governance(self._own(published), published, signed)
+        recorded = recorded_governance(self.last(published), published, signed)
         if recorded is not None:
             return recorded
         revision, digest = standing_list(published, signed)
@@ -63,19 +62,12 @@ class AcceptedGovernance:
             )
         return StandingGovernance(revision, left)
 
-    def accept(
-        self,
-        approvals: AcceptedApprovals,
-        left: tuple[LeftService, ...],
-        published: Published,
-        coming: Published,
-    ) -> None:
+    def accept(self, coming: Acceptance, published: Published) -> None:
         """Record durably what the ``coming`` publication is about to accept; raises ``HostFilesError``.
 
         ``published`` is the publication that stands. Call ``settle`` when the coming one was written.
         """
-        acceptance = Acceptance(approvals, left, coming.revision, coming.sequence)
-        self._write(AcceptanceRecord(self._own(published), acceptance))
+        self._write(AcceptanceRecord(self.last(published), coming))
 
     def settle(self) -> None:
         """Record that the publication of the last ``accept`` was written.
@@ -88,11 +80,6 @@ class AcceptedGovernance:
             self._write(AcceptanceRecord(self._record.coming))
         except HostFilesError as error:
             get_logger().warning("acceptance-not-recorded", reason=str(error))
-
-    def _own(self, published: Published) -> Acceptance | None:
-        if self._record is None and self._memory is not None:
-            self._record = self._memory.read_accepted()
-        return None if self._record is None else self._record.settled(published)
 
     def _write(self, record: AcceptanceRecord) -> None:
         if self._memory is not None:

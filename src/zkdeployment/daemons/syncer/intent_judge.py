@@ -10,6 +10,7 @@ from zkdeployment.intents.approvals import (
     ReleaseSnapshot,
     accepted_by_syncer,
     deployment_objection,
+    known_instances,
     with_objections,
 )
 from zkdeployment.intents.publication import awaiting_reports, change_intents, with_final_status
@@ -56,8 +57,8 @@ class IntentJudge:
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
         An intent that this syncer accepted counts even if ZooKeeper has lost its record.
         """
-        accepted = self._accepted.approvals(published)
-        if not draft.concerns_governance and published.intents is None and not accepted:
+        last = self._accepted.last(published)
+        if not draft.concerns_governance and published.intents is None and (last is None or not last.approvals):
             return None
         before = None
         if published.intents is not None:
@@ -68,10 +69,11 @@ class IntentJudge:
         objections: dict[IntentSubject, str] = {}
         if self._approvals is not None:
             verify = self._approvals.objection
-            if before is None and accepted is not None:
+            if before is None and last is not None:
                 before = {}  # ZooKeeper has lost the intents, which are not taken as they stand a second time
-            is_accepted = accepted_by_syncer(accepted or NOTHING_ACCEPTED)
-            after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted)
+            is_accepted = accepted_by_syncer(NOTHING_ACCEPTED if last is None else last.approvals)
+            instances = known_instances(after, {} if last is None else last.instances, before or {})
+            after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted, instances)
             if before is not None:
                 found = ((subject, deployment_objection(one, is_accepted)) for subject, one in after.items())
                 objections = {subject: objection for subject, objection in found if objection is not None}

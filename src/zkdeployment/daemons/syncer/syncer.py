@@ -22,7 +22,8 @@ from zkdeployment.daemons.syncer.signed_sequences import SignedSequences
 from zkdeployment.daemons.syncer.standing_signature import StandingSignature
 from zkdeployment.daemons.watermark import Watermark
 from zkdeployment.errors import AllStopError, ConflictError, LockHeldError, NotConvergedError
-from zkdeployment.intents.approvals import newly_accepted
+from zkdeployment.intents.acceptance import Acceptance
+from zkdeployment.intents.approvals import accepted_instances, newly_accepted
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import Cluster
 from zkdeployment.model.publication import Published, next_sequence
@@ -352,9 +353,17 @@ class Syncer:
         publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
         coming = Published(revision=publication.revision, sequence=publication.sequence)
         published = candidate.snapshot.published
-        if intents is not None or self._accepted.approvals(published) is not None:
-            approvals = {} if intents is None else newly_accepted(intents.after)
-            self._accepted.accept(approvals, publication.left, published, coming)
+        last = self._accepted.last(published)
+        if intents is not None or last is not None:
+            after = {} if intents is None else intents.after
+            acceptance = Acceptance(
+                newly_accepted(after),
+                publication.left,
+                publication.revision,
+                publication.sequence,
+                accepted_instances({} if last is None else last.instances, after),
+            )
+            self._accepted.accept(acceptance, published)
         since = self._store.publish(publication, intents)
         self._accepted.settle()
         if self._signer is not None:

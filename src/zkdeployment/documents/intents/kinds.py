@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.forms import TEXT, form_faults, mapping_form, name_form
 from zkdeployment.documents.intents.values import (
+    RELEASED,
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
@@ -40,6 +42,24 @@ DIGEST: dict[str, Any] = {
     "pattern": r"^sha256:[0-9a-f]{64}$",
     "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
 }
+
+APPROVAL: dict[str, Any] = mapping_form(
+    {"content": DIGEST, "by": TEXT},
+    {
+        "reason": TEXT,
+        "signature": TEXT,
+        "state": {
+            "enum": [IntentState.APPROVED.value, IntentState.INSTANTIATED.value, RELEASED],
+            "description": f"one of: {IntentState.APPROVED.value}, {IntentState.INSTANTIATED.value}, {RELEASED}",
+        },
+        "instance": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 2**53 - 1,
+            "description": "the number of the instance, as 'zkdeployment intent approve' writes it",
+        },
+    },
+)
 
 _PATHS = {
     "type": "array",
@@ -80,13 +100,7 @@ _GROUP_FORM = mapping_form(
                     "enum": [rule.value for rule in UpdateRule],
                     "description": f"one of: {', '.join(rule.value for rule in UpdateRule)}",
                 },
-                "approval": mapping_form(
-                    {
-                        "content": DIGEST,
-                        "by": TEXT,
-                    },
-                    {"reason": TEXT, "signature": TEXT},
-                ),
+                "approval": APPROVAL,
             },
         ),
     },
@@ -133,12 +147,10 @@ def intent_document(intent: Intent) -> dict[str, Any]:
     }
 
 
-def approval_value(approval: Approval) -> dict[str, str]:
+def approval_value(approval: Approval) -> dict[str, Any]:
     """Return an approval as the value of the key ``approval``."""
-    value = {"content": approval.content, "by": approval.by}
-    if approval.reason:
-        value["reason"] = approval.reason
-    return value if approval.signature is None else {**value, "signature": approval.signature}
+    value = asdict(approval)
+    return {key: each for key, each in value.items() if each or key in {"content", "by"}}
 
 
 def _listed(intent: Intent) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.forms import TEXT, mapping_form
-from zkdeployment.documents.intents.kinds import DIGEST, NODE_PATH, TARGET, approval_value
+from zkdeployment.documents.intents.kinds import APPROVAL, NODE_PATH, TARGET, approval_value
 from zkdeployment.documents.intents.values import Approval, subject_text
 from zkdeployment.documents.kinds import DocumentKind
 
@@ -68,7 +68,7 @@ _FORM = mapping_form(
             {
                 "former": TEXT,
                 "revision": TEXT,
-                "approval": mapping_form({"content": DIGEST, "by": TEXT}, {"reason": TEXT, "signature": TEXT}),
+                "approval": APPROVAL,
             },
             {},
         ),

@@ -44,12 +44,24 @@ class UpdateRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The approval of one content, given by its digest; ``signature`` covers the subject and the content."""
+    """The approval of one content, given by its digest.
+
+    ``signature`` covers the subject, the content, the ``state`` and the number of the ``instance``. The state is
+    what is approved: a new instance (Approved), what runs (Instantiated), or the end of governance (Released). A
+    signed approval begins or changes one instance only: the number grows with each approval. Both are empty in
+    approvals without a signature, and in those of earlier versions.
+    """
 
     content: str
     by: str
     reason: str = ""
     signature: str | None = None
+    state: str = ""
+    instance: int = 0
+
+
+#: The state in the approval of a release.
+RELEASED = "Released"
 
 
 @dataclass(frozen=True, slots=True)

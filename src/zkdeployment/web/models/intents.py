@@ -20,12 +20,14 @@ class _Strict(BaseModel):
 
 
 class ApprovalBody(_Strict):
-    """The approval of one content; ``signature`` covers the subject and the content."""
+    """The approval of one content; ``signature`` covers the subject, content, ``state`` and ``instance``."""
 
     content: Digest
     by: str
-    reason: str
+    reason: str | None = None
     signature: str | None = None
+    state: Literal["Approved", "Instantiated", "Released"] | None = None
+    instance: int | None = None
 
 
 class GroupMetadata(_Strict):

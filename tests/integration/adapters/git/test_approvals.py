@@ -57,10 +57,9 @@ class Site:
         """Return the group with an approval of its content, signed by a person if one is named."""
         tree = review([SourceFile("a.zk", TREE.format(version).encode())]).linted.tree
         content = intent_content(GROUP, tree)
-        signature = (
-            None if approver is None else approval_signer(self.keys[approver])(GROUP.subject, content.digest)
-        )
-        approval = Approval(content.digest, f"{approver}@example.com", "go", signature)
+        approval = Approval(content.digest, f"{approver}@example.com", "go")
+        if approver is not None:
+            approval = approval_signer(self.keys[approver])(GROUP.subject, replace(approval, state="Approved"))
         return IntentSnapshot(replace(GROUP, state=IntentState.APPROVED, approval=approval), content)
 
     def objection(self, snapshot: IntentSnapshot, *, signers: bool = True) -> str | None:
@@ -108,6 +107,17 @@ def test_other_signatures_do_not_count(site: Site) -> None:
     for signature in (other.intent.approval.signature, "rubbish", "x" * 20_000):
         forged = replace(good.intent, approval=replace(good.intent.approval, signature=signature))
         assert site.objection(replace(good, intent=forged)) is not None
+    for changed in (
+        replace(good.intent.approval, state="Instantiated"),
+        replace(good.intent.approval, instance=good.intent.approval.instance + 1),
+        replace(good.intent.approval, instance=0),
+    ):
+        objection = site.objection(replace(good, intent=replace(good.intent, approval=changed)))
+        assert objection == "its signature by bob@example.com is not valid for this subject and content"
+    another = replace(good.intent, approval=replace(good.intent.approval, by="ann@example.com"))
+    assert site.objection(replace(good, intent=another)) == (
+        "it names ann@example.com as its approver, but bob@example.com signed it"
+    )
     renamed = replace(good.intent, name="another")
     assert "not valid for this subject" in str(site.objection(replace(good, intent=renamed)))
     assert site.objection(good) is None
@@ -123,4 +133,4 @@ def test_a_missing_file_of_approvers_is_an_error(site: Site) -> None:
 def test_a_key_that_cannot_sign_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("rubbish")
     with pytest.raises(ConfigurationError, match="cannot sign with"):
-        approval_signer(tmp_path / "key")(GROUP.subject, "sha256:0")
+        approval_signer(tmp_path / "key")(GROUP.subject, Approval("sha256:0", "ann"))

@@ -7,11 +7,13 @@ import json
 import pytest
 
 from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
-from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord
+from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord, AcceptedInstance
 from zkdeployment.model.publishing.left_service import LeftService
 
 LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1", "sha256:1"), LeftService("/b", "h1", ("p", "c"), "r1"))
-COMING = AcceptanceRecord(Acceptance({"shop": "a"}, (), "r1", 6), Acceptance({"shop": "b"}, LEFT, "r2", 7))
+INSTANCES = {"shop": AcceptedInstance(3, is_running=True), "old": AcceptedInstance(0, is_running=False)}
+LAST = Acceptance({"shop": "a"}, (), "r1", 6)
+COMING = AcceptanceRecord(LAST, Acceptance({"shop": "b"}, LEFT, "r2", 7, INSTANCES))
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
@@ -51,6 +53,7 @@ def test_a_record_of_an_earlier_version_has_no_left_services(tmp_path, written, 
         {"left": [{"path": "/a"}]},
         {"revision": []},
         {"sequence": "7"},
+        {"instances": {"shop": {"number": "3", "is_running": True}}},
     ],
 )
 def test_a_damaged_record_accepts_nothing(tmp_path, damage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,11 +78,11 @@ def left(publishing: Publishing) -> tuple[LeftService, ...]:
         return ZooKeeperIntents(session).left()
 
 
-def release(one: LeftService, tree: str = TREE, signature: str | None = None) -> str:
+def release(one: LeftService, tree: str = TREE, approval: Approval | None = None) -> str:
     """The document that releases a left service with its content in a tree."""
     reviewed = review([SourceFile("a.zk", tree.encode())])
     digest = service_content(one.path, one.target, reviewed.linted.tree).digest
-    approval = Approval(digest, "alice@example.com", "no approvals any more", signature)
+    approval = approval or Approval(digest, "alice@example.com", "no approvals any more")
     return render_document(
         release_document(ServiceRelease(one.path, one.target, one.former, one.revision, approval))
     )
@@ -281,14 +282,14 @@ class ApprovedPublishing:
             store = ZooKeeperPublications(session)
             Syncer(source, store, SystemClock(), self.publishing.memory(), approvals, accepted=accepted).sync()
 
-    def signature(self, one: LeftService) -> str:
-        """The signature of the release of a service."""
+    def approval(self, one: LeftService) -> Approval:
+        """The signed approval of the release of a service."""
         reviewed = review([SourceFile("a.zk", TREE.encode())])
         digest = service_content(one.path, one.target, reviewed.linted.tree).digest
         unsigned = ServiceRelease(
             one.path, one.target, one.former, one.revision, Approval(digest, "alice@example.com")
         )
-        return approval_signer(self.key)(unsigned.subject, digest)
+        return approval_signer(self.key)(unsigned.subject, unsigned.approval)
 
 
 def test_who_removes_a_document_does_not_need_fewer_approvers(publishing: Publishing):
@@ -302,9 +303,10 @@ def test_who_removes_a_document_does_not_need_fewer_approvers(publishing: Publis
     publishing.push(TREE, r_yaml=release(front))
     with pytest.raises(RefusedError, match="the release of /p1/front does not count: it has no signature"):
         approved.sync()
-    publishing.push(TREE, r_yaml=release(front, signature=approved.signature(db)))
+    stolen = replace(approved.approval(front), signature=approved.approval(db).signature)
+    publishing.push(TREE, r_yaml=release(front, approval=stolen))
     with pytest.raises(RefusedError, match="the release of /p1/front does not count"):
         approved.sync()
-    publishing.push(TREE, r_yaml=release(front, signature=approved.signature(front)))
+    publishing.push(TREE, r_yaml=release(front, approval=approved.approval(front)))
     approved.sync()
     assert publishing.targets == {"h1": ["/other", "/p1/front"], "h2": ["/p1/front"]}

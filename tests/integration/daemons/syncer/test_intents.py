@@ -23,6 +23,7 @@ from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperInte
 from zkdeployment.adapters.zookeeper.publication import builder
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.documents.intents.values import Approval
 from zkdeployment.errors import RefusedError, ShutdownError, TreeError
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.model.deployment import Deployment
@@ -240,12 +241,21 @@ class ApprovedPublishing:
         self.approvers = publishing.directory / "approvers"
         self.approvers.write_text(f"ann@example.com {public(self.key)}\n")
         self.file = publishing.directory / ".tree.accepted"
+        self.approvals: dict[str, Approval] = {}
 
-    def push(self, state: str, tree: str = TREE, extra: str = "", *, signed: bool) -> None:
+    def push(self, state: str, tree: str = TREE, extra: str = "", *, signed: bool, again: bool = False) -> None:
+        """Push a group; ``again``: with another approval than the last one of this content."""
         document = group(state, tree, extra)
         if signed:
-            signature = approval_signer(self.key)(SHOP, content(tree)).replace("\n", "\n\n")
-            document = document.replace("the launch}", f"the launch, signature: '{signature}'}}")
+            digest = content(tree)
+            last = self.approvals.get(digest)
+            if last is None or again:
+                number = max((one.instance for one in self.approvals.values()), default=0)
+                unsigned = Approval(digest, "ann@example.com", state="Instantiated", instance=number)
+                last = self.approvals[digest] = approval_signer(self.key)(SHOP, unsigned)
+            signature = str(last.signature).replace("\n", "\n\n")
+            by = f"by: ann@example.com, state: Instantiated, instance: {last.instance}, signature: '{signature}'"
+            document = document.replace("by: alice@example.com", by)
         self.publishing.push(tree, i_yaml=document)
 
     def sync(
@@ -291,6 +301,32 @@ def test_with_approvers_only_their_signatures_approve(publishing: Publishing, ap
     approved.push("Instantiated", signed=True)
     approved.sync()
     assert record(publishing).state.value == "Instantiated"
+
+
+def test_an_approval_begins_one_instance_only(publishing: Publishing, approved: ApprovedPublishing):
+    for state in ("Instantiated", "Terminated"):
+        approved.push(state, signed=True)
+        approved.sync()
+    approved.push("Instantiated", signed=True)
+    approved.refuses("it was given for an instance that has ended")
+    publishing.push(TREE, i_yaml=None)
+    approved.sync()
+    approved.push("Instantiated", signed=True)
+    approved.refuses("it was given for an instance that has ended")
+    approved.push("Instantiated", signed=True, again=True)
+    approved.sync()
+    assert record(publishing).state.value == "Instantiated"
+
+
+def test_a_revert_of_an_update_needs_another_approval(approved: ApprovedPublishing):
+    rule, newer = "  update: approve\n", TREE.replace("version = '1'", "version = '2'")
+    for tree in (TREE, newer):
+        approved.push("Instantiated", tree, rule, signed=True)
+        approved.sync()
+    approved.push("Instantiated", TREE, rule, signed=True)
+    approved.refuses("it was given for an instance that has ended, or for an earlier content")
+    approved.push("Instantiated", TREE, rule, signed=True, again=True)
+    approved.sync()
 
 
 def test_an_approval_that_only_zookeeper_calls_accepted_does_not_count(
