@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.instance import CheckState, is_kept
+from zkdeployment.checks.monitoring_system import is_stale
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.tree import is_below
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.checks.instance import CheckDetails, CheckInstance, InstanceConfiguration
-    from zkdeployment.checks.monitoring_system import CheckResult
+    from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.model.tree import Value
 
 #: The states that an operator may retry.
@@ -152,6 +153,22 @@ def waiting_since(instances: Iterable[CheckInstance]) -> float | None:
     return min((found.changed for found in shown if found is not None), default=None)
 
 
+def unheard_since(contact: SystemContact | None, instances: Iterable[CheckInstance], now: float) -> float | None:
+    """Return since when a monitoring system has reported nothing about its active instances.
+
+    ``instances`` are those of the system. Return ``None`` if it is not silent, or if none of them is active.
+    """
+    if not is_stale(contact, now):
+        return None
+    current = (instance.current_configuration for instance in instances)
+    active = min(
+        (found.changed for found in current if found is not None and found.state is CheckState.ACTIVE),
+        default=None,
+    )
+    reported = None if contact is None else contact.reported
+    return active if active is None or reported is None else max(active, reported)
+
+
 def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
     """Return how many instances are in each state; states without instances are left out."""
     counts = dict.fromkeys(CheckState, 0)
@@ -166,8 +183,9 @@ class SystemBacklog:
 
     ``flagged`` are the instances with an update that the system was not notified of, ``open`` the instances that
     wait to be deployed or undeployed, and ``failed`` the instances that the system could not deploy or undeploy.
-    ``waiting_since`` is when the first of the waiting instances entered its state; ``None`` if none waits. Times
-    are in seconds since the epoch.
+    ``waiting_since`` is when the first of the waiting instances entered its state; ``None`` if none waits.
+    ``unheard_since`` is when the system last reported results; ``None`` if it reports, or if none of its checks is
+    active. Times are in seconds since the epoch.
     """
 
     name: str
@@ -178,6 +196,7 @@ class SystemBacklog:
     open: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
     waiting_since: float | None = None
+    unheard_since: float | None = None
 
     @property
     def waiting(self) -> frozenset[str]:
@@ -189,6 +208,14 @@ class SystemBacklog:
         if self.waiting_since is None:
             return 0.0
         return max(0.0, now - max(self.waiting_since, self.fetched or 0.0))
+
+    def waiting_for(self, now: float) -> float:
+        """Return for how many seconds the first of the waiting instances has waited; 0 if none waits."""
+        return 0.0 if self.waiting_since is None else max(0.0, now - self.waiting_since)
+
+    def unheard_for(self, now: float) -> float:
+        """Return for how many seconds the system has reported nothing while checks are active; 0 if it reports."""
+        return 0.0 if self.unheard_since is None else max(0.0, now - self.unheard_since)
 
     def to_json(self) -> dict[str, Value]:
         """Return the system as ``checks summary -o json`` prints it."""
@@ -202,6 +229,7 @@ class SystemBacklog:
             "open": len(self.open),
             "failed": len(self.failed),
             "waiting_since": self.waiting_since,
+            "unheard_since": self.unheard_since,
         }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.checks.findings import check_findings, known_results
 from zkdeployment.checks.monitoring_system import SystemContact, is_stale
-from zkdeployment.checks.overview import CheckSummary, SystemBacklog, is_failed, waiting_since
+from zkdeployment.checks.overview import CheckSummary, SystemBacklog, is_failed, unheard_since, waiting_since
 from zkdeployment.checks.requests import is_open
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_reading(
     }
     contacts = {name: system.contact for name, system in systems.items()}
     results = known_results(instances, last, contacts, now)
-    summary = replace(check_summary(instances, systems), unwritten=unwritten)
+    summary = replace(check_summary(instances, systems, now), unwritten=unwritten)
     return CheckReading(instances, results, check_findings(instances, results), summary)
 
 
@@ -66,15 +66,19 @@ def silent_systems(systems: Mapping[str, SystemRecord], now: float) -> frozenset
     return frozenset(name for name, system in systems.items() if is_stale(system.contact, now))
 
 
-def check_summary(instances: Mapping[str, CheckInstance], systems: Mapping[str, SystemRecord]) -> CheckSummary:
+def check_summary(
+    instances: Mapping[str, CheckInstance], systems: Mapping[str, SystemRecord], now: float
+) -> CheckSummary:
     """Return the monitoring systems, by name, with their last contacts and what waits for them."""
     by_system: dict[str, dict[str, CheckInstance]] = defaultdict(dict)
     for instance_id, found in instances.items():
         by_system[found.system][instance_id] = found
-    return CheckSummary(tuple(_backlog(name, system, by_system[name]) for name, system in sorted(systems.items())))
+    return CheckSummary(
+        tuple(_backlog(name, system, by_system[name], now) for name, system in sorted(systems.items()))
+    )
 
 
-def _backlog(name: str, system: SystemRecord, instances: Mapping[str, CheckInstance]) -> SystemBacklog:
+def _backlog(name: str, system: SystemRecord, instances: Mapping[str, CheckInstance], now: float) -> SystemBacklog:
     flagged = frozenset(key for key, found in instances.items() if found.update_available)
     waiting = frozenset(key for key, found in instances.items() if is_open(found))
     return SystemBacklog(
@@ -86,4 +90,5 @@ def _backlog(name: str, system: SystemRecord, instances: Mapping[str, CheckInsta
         waiting,
         frozenset(key for key, found in instances.items() if is_failed(found)),
         waiting_since(instances[key] for key in flagged | waiting),
+        unheard_since(system.contact, instances.values(), now),
     )

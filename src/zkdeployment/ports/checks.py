@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from zkdeployment.checks.findings import check_findings, known_results
+from zkdeployment.checks.monitoring_system import is_stale
 from zkdeployment.checks.overview import (
     CheckSummary,
     InstanceFilter,
     SystemBacklog,
     is_failed,
     selected,
+    unheard_since,
     waiting_since,
 )
 from zkdeployment.checks.requests import CheckRefusal, abandon, retry
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.checks.systems.drift import check_drift
-from zkdeployment.documents.checks.kinds import CHECK
+from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.model.listing import listing
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 
 #: How many instances that wait for a monitoring system are read to know since when they wait.
-_SAMPLE = 100
+_SAMPLE = 1000
 
 #: How many checks a refusal names.
 _NAMED = 5
@@ -175,15 +177,26 @@ class CheckAdapters:
             raise NotFoundError(f"there is no published check {name}; 'zkdeployment checks list' lists all")
         return content
 
-    def summary(self) -> CheckSummary:
-        """Return the monitoring systems with their last contacts and what waits for them."""
+    def summary(self, now: float) -> CheckSummary:
+        """Return the monitoring systems with their last contacts and what waits for them.
+
+        All instances are read only if a published monitoring system is silent.
+        """
         callbacks, contacts = self.systems.callbacks(), self.systems.contacts()
-        return CheckSummary(
-            tuple(
-                self._backlog(name, callback, contacts.get(name)) for name, callback in sorted(callbacks.items())
-            ),
-            self.instances.unwritten(),
+        published = {found.name for found in self.fleet.documents().of(SYSTEM).values()}
+        silent = {name for name in published.intersection(callbacks) if is_stale(contacts.get(name), now)}
+        unheard: dict[str, list[CheckInstance]] = {name: [] for name in silent}
+        for found in self.instances.scan(skip_damaged=True) if silent else ():
+            if found.system in unheard:
+                unheard[found.system].append(found)
+        backlogs = (
+            replace(
+                self._backlog(name, callback, contacts.get(name)),
+                unheard_since=unheard_since(contacts.get(name), unheard.get(name, ()), now),
+            )
+            for name, callback in sorted(callbacks.items())
         )
+        return CheckSummary(tuple(backlogs), self.instances.unwritten())
 
     def _backlog(self, name: str, callback: str | None, contact: SystemContact | None) -> SystemBacklog:
         found = SystemBacklog(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -36,7 +37,8 @@ def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
         reader = ZooKeeperFleetReader(session)
         locks, syncer, store = read_locks(session), reader.syncer_report(), ZooKeeperPools(session)
         pools = pools_status(store.configuration(), store.read())
-        return MonitoredFleet(reader.snapshot(), locks, syncer, check_adapters(session).summary(), pools)
+        checks = check_adapters(session).summary(time.time())
+        return MonitoredFleet(reader.snapshot(), locks, syncer, checks, pools)
 
 
 def _open(servers: Servers, timeout: float) -> Session:

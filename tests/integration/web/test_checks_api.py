@@ -150,6 +150,7 @@ def site(publishing: Publishing, zookeeper: str) -> Iterator[RolledOut]:
                 "open": 2,
                 "failed": 0,
                 "waiting_since": 1,
+                "unheard_since": None,
             }
             site.first, site.second = sorted(monitor.list())
             site.fail()
@@ -227,6 +228,12 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
     one = site.get(f"/instances/{site.second}")
     assert one == site.verb("instances", site.second)
     assert one["result"]["output"] == "its monitoring system reports no results any more"
+    (summary,) = site.get("/summary")["monitoring"]
+    assert summary["unheard_since"] is not None
+    client.set(contact, json.dumps({"fetched": time.time(), "reported": 5}).encode())
+    words = [sys.executable, "-m", "zkdeployment", "monitor", "--cluster", "-w", "0", "-z", site.zookeeper]
+    alarm = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "monitoring system nagios1 has reported no results for " in alarm.stdout
 
 
 def test_results_of_another_configuration_are_dropped_and_shown_as_drift(site: RolledOut):

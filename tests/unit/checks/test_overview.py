@@ -3,6 +3,7 @@
 import pytest
 
 from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
+from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import (
     InstanceFilter,
     SystemBacklog,
@@ -16,6 +17,7 @@ from zkdeployment.checks.overview import (
     selected,
     shown_state,
     state_counts,
+    unheard_since,
     waiting_since,
 )
 from zkdeployment.errors import ConfigurationError
@@ -123,6 +125,18 @@ def test_a_system_is_silent_since_its_last_fetch_or_since_something_waits():
     assert SystemBacklog("nagios1", fetched=50.0, waiting_since=10.0).silent_for(100.0) == 50.0
     assert SystemBacklog("nagios1", fetched=50.0, waiting_since=70.0).silent_for(100.0) == 30.0
     assert SystemBacklog("nagios1", waiting_since=70.0).silent_for(100.0) == 30.0
+
+
+def test_a_system_is_unheard_only_while_checks_are_active():
+    old, new = (version(0, CheckState.ACTIVE, changed) for changed in (10.0, 20.0))
+    active = [instance(old, current=0), instance(new, current=0)]
+    silent, heard = SystemContact(reported=30.0), SystemContact(reported=900.0)
+    assert unheard_since(silent, active, 1000.0) == 30.0
+    assert unheard_since(None, active, 1000.0) == 10.0
+    assert unheard_since(heard, active, 1000.0) is None
+    assert unheard_since(silent, [instance(version(0, CheckState.AWAITING_ROLLOUT), current=0)], 1000.0) is None
+    assert SystemBacklog("nagios1", unheard_since=30.0).unheard_for(100.0) == 70.0
+    assert SystemBacklog("nagios1").unheard_for(100.0) == 0.0
 
 
 def test_identifiers_and_states_of_requests_are_checked():

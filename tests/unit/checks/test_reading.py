@@ -66,6 +66,12 @@ def test_the_summary_counts_what_waits_for_each_system_and_what_failed():
     assert nagios1.open == {flagged.id, fetched.id}
     assert nagios1.failed == {failed.id}
     assert nagios1.waiting_since == 6.0
+    assert nagios1.unheard_since is None
+
+
+def test_the_summary_has_the_last_report_of_a_silent_system_with_active_checks():
+    (silent,) = reading([on("h1")], nagios1=SystemRecord(None, SILENT)).summary.systems
+    assert silent.unheard_since == SILENT.reported
 
 
 def test_without_instances_nothing_is_known():

@@ -337,7 +337,7 @@ def test_hosts_in_no_group_leave_a_finished_rollout_healthy():
     assert measures == {"hosts": 1, "converged": 1, "behind": 0, "failed": 0, "absent": 0, "lag": 0}
 
 
-def systems(fetched, since, failed=0):
+def systems(fetched, since, failed=0, unheard=None):
     waiting = frozenset({"a", "b"}) if since is not None else frozenset()
     failures = frozenset(map(str, range(failed)))
     backlog = SystemBacklog(
@@ -347,6 +347,7 @@ def systems(fetched, since, failed=0):
         open=waiting,
         failed=failures,
         waiting_since=None if since is None else NOW - 60 * since,
+        unheard_since=None if unheard is None else NOW - 60 * unheard,
     )
     return CheckSummary((backlog,))
 
@@ -357,7 +358,23 @@ def systems(fetched, since, failed=0):
         (systems(None, None), Health.OK, CONVERGED),
         (systems(1000, None), Health.OK, CONVERGED),  # nothing waits
         (systems(1000, 14), Health.OK, CONVERGED),  # it is not late yet
-        (systems(1, 1000), Health.OK, CONVERGED),  # it works at them
+        (systems(1, 14), Health.OK, CONVERGED),  # it works at them
+        (
+            systems(1, 1000),
+            Health.CRITICAL,
+            "monitoring system nagios1: 2 check instances waiting, the first for 16 h",
+        ),
+        (systems(1, None, unheard=14), Health.OK, CONVERGED),  # it is not late yet
+        (
+            systems(1, None, unheard=20),
+            Health.WARNING,
+            "monitoring system nagios1 has reported no results for 20 min",
+        ),
+        (
+            systems(1, None, unheard=40),
+            Health.CRITICAL,
+            "monitoring system nagios1 has reported no results for 40 min",
+        ),
         (
             systems(1000, 20),
             Health.WARNING,
@@ -380,7 +397,7 @@ def systems(fetched, since, failed=0):
         ),
     ],
 )
-def test_a_monitoring_system_that_does_not_fetch_or_that_failed_is_a_problem(checks, health, line):
+def test_a_monitoring_system_that_leaves_checks_waiting_or_is_silent_or_failed_is_a_problem(checks, health, line):
     verdict = judge(RUNNING, host(), checks=checks)
     assert (verdict.health, verdict.line) == (health, line)
 

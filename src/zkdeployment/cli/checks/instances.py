@@ -111,7 +111,7 @@ def summary(connection: Servers, output: str) -> None:
       zkdeployment checks summary -o json
     """
     with open_checks(connection) as checks:
-        found = checks.summary()
+        found = checks.summary(time.time())
     if output != "table":
         emit(found.to_json(), output, schema="checks-summary")
     elif found.systems:

@@ -1,4 +1,4 @@
-"""Alarms of checks: monitoring systems that fetch nothing while checks wait for them, and those that failed."""
+"""Alarms of checks: monitoring systems that leave checks waiting, report nothing, or failed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,24 @@ _NAMED = 2
 def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> Iterator[tuple[Health, str]]:
     """Yield the problems of monitoring systems with their severity.
 
-    ``limits`` are in minutes and apply to the time without a fetch; ``now`` is in seconds since the epoch.
+    ``limits`` are in minutes and apply to the time for which the first instance has waited, and to the time
+    without a report; ``now`` is in seconds since the epoch.
     """
     for system in checks.systems:
-        silent = system.silent_for(now)
-        health, _ = limits.judge(silent / 60)
+        waited, silent = system.waiting_for(now), system.silent_for(now)
+        health, _ = limits.judge(waited / 60)
+        waiting = _instances(system.waiting)
+        if health is not Health.OK and limits.judge(silent / 60)[0] is not Health.OK:
+            yield (
+                health,
+                f"monitoring system {system.name} has fetched nothing for {age(silent)}: {waiting} waiting",
+            )
+        elif health is not Health.OK:
+            yield health, f"monitoring system {system.name}: {waiting} waiting, the first for {age(waited)}"
+        unheard = system.unheard_for(now)
+        health, _ = limits.judge(unheard / 60)
         if health is not Health.OK:
-            waiting = f"{_instances(system.waiting)} waiting"
-            yield health, f"monitoring system {system.name} has fetched nothing for {age(silent)}: {waiting}"
+            yield health, f"monitoring system {system.name} has reported no results for {age(unheard)}"
         if system.failed:
             failed = _instances(system.failed)
             yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"

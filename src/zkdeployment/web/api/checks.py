@@ -125,7 +125,8 @@ def abandon_system(
 @router.get("/summary", response_model=CheckSummaryBody)
 def summarize(adapters: ConnectedAdapters, _user: Reader) -> Response:
     """Return each monitoring system with its last fetch, and how many instances wait for it."""
-    return JSONResponse(with_schema("checks-summary", adapters.operator_checks.summary().to_json()))
+    summary = adapters.operator_checks.summary(adapters.clock.now())
+    return JSONResponse(with_schema("checks-summary", summary.to_json()))
 
 
 @router.get("/{name}", response_model=CheckBody)

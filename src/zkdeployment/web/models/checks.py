@@ -176,6 +176,7 @@ class SystemBacklogBody(Described):
     open: int
     failed: int
     waiting_since: float | None
+    unheard_since: float | None
 
 
 class CheckSummaryBody(Described):

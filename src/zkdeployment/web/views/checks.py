@@ -35,11 +35,15 @@ class CheckFilterLink:
 
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """A monitoring system: its last contacts, and how many instances wait for it or have failed."""
+    """A monitoring system: its last contacts, and how many instances wait for it or have failed.
+
+    ``is_silent`` is whether it reports nothing while checks are active.
+    """
 
     name: str
     waiting: int
     failed: int
+    is_silent: bool
     fetched: Moment | None
     reported: Moment | None
 
@@ -80,6 +84,7 @@ def checks_view(
                 system.name,
                 len(system.waiting),
                 len(system.failed),
+                system.unheard_since is not None,
                 moment(system.fetched, now),
                 moment(system.reported, now),
             )

@@ -76,5 +76,6 @@ def test_monitoring_systems_show_their_last_contacts():
     summary = CheckSummary((system,))
     (row,) = checks_view(summary, (), {}, NOW).systems
     assert row.fetched is not None
+    assert not row.is_silent
     assert row.reported is None
     assert (row.name, row.waiting, row.failed) == ("nagios1", 3, 1)
