@@ -66,6 +66,10 @@ class SimulatedNodes:
                 self.machines.pop(node.id, None)
             return MechanismOutcome(tuple(end_of_deprovisioning(node, node.changed) for node in nodes), (), ())
 
+    def probe(self, node: PoolNode) -> None:
+        """Reach a machine."""
+        self._reach(node)
+
     def write_key(self, node: PoolNode, key: str) -> bool:
         """Give a machine the key of a tenant."""
         with _Work(self, [node]):

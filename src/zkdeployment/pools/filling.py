@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.pools.values import NodePool
 
-#: The states that count for the level of a pool.
-_AVAILABLE = frozenset({NodeState.READY, NodeState.PROVISIONING})
-
 #: The delays in seconds after failures of provisioning in a row; the last one stays.
 _DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
 
@@ -69,9 +66,9 @@ def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int])
     own = [node for node in nodes if _counts(node, pool)]
     idle = [node for node in own if node.id not in claimed]
     waiting = [node for node in idle if node.state is NodeState.PROVISIONING and not node.begun]
-    ready = [node for node in idle if node.state is NodeState.READY]
+    ready = [node for node in idle if node.is_ready]
     ready.sort(key=lambda node: (node.was_lent, node.changed, node.id), reverse=True)
-    has_ready = sum(node.state is NodeState.READY for node in own)
+    has_ready = sum(node.is_ready for node in own)
     dropped = waiting[: max(0, len(own) - pool.fill_level)]
     return (*dropped, *ready[: max(0, has_ready - pool.fill_level)])
 
@@ -89,7 +86,8 @@ def new_node(node_id: int, pool: NodePool, now: float) -> PoolNode:
 
 
 def _counts(node: PoolNode, pool: NodePool) -> bool:
-    return node.is_active and node.pool == pool.name and node.state in _AVAILABLE
+    is_available = node.state is NodeState.PROVISIONING or node.is_ready
+    return node.is_active and node.pool == pool.name and is_available
 
 
 def _unused(nodes: Iterable[PoolNode]) -> list[PoolNode]:

@@ -59,6 +59,7 @@ NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
     (_PROVISIONING, NodeEvent.PROVISIONED): _READY,
     (_PROVISIONING, NodeEvent.PROVISIONING_FAILED): _UNUSED,
     (_READY, NodeEvent.RESERVED): _CONTEXTUALIZING,
+    (_READY, NodeEvent.FAILED): _FAILED,
     (_CONTEXTUALIZING, NodeEvent.CONTEXTUALIZED): _DEPLOYED,
     (_CONTEXTUALIZING, NodeEvent.CLEANED): _READY,
     (_CONTEXTUALIZING, NodeEvent.FAILED): _FAILED,
@@ -77,7 +78,10 @@ NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
 IN_SESSION = frozenset({_CONTEXTUALIZING, _DEPLOYED})
 
 #: What deprovisioning removes from the data of a node that is used again.
-_PASSING_DATA = frozenset({"error", "nodes_spec", "provision"})
+_PASSING_DATA = frozenset({"error", "nodes_spec", "provision", "unreachable"})
+
+#: Seconds after which a ready node that answers no probe has failed.
+_LONGEST_SILENCE = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,11 @@ class PoolNode:
         return self.retired_at is None
 
     @property
+    def is_ready(self) -> bool:
+        """Whether the node can be lent: it is ready, and answered the last probe."""
+        return self.state is NodeState.READY and "unreachable" not in self.data
+
+    @property
     def was_lent(self) -> bool:
         """Whether a session had the node since it was last made or reset, so that a tenant's key may be on it."""
         return "nodes_spec" in self.data
@@ -151,6 +160,33 @@ def fail(node: PoolNode, detail: str, now: float) -> PoolNode:
     """Return a node as failed, with the time and the reason in its data."""
     error = {"failed_at": datetime.fromtimestamp(now, UTC).isoformat(), "detail": shortened(detail)}
     return node.after(NodeEvent.FAILED, now, data={**node.data, "error": error})
+
+
+def probed(node: PoolNode, reason: str, now: float, *, may_fail: bool) -> PoolNode:
+    """Return a ready node after a probe; ``reason`` is why it did not answer, or empty if it did.
+
+    A node that does not answer is not lent. It has failed after 15 minutes if ``may_fail``.
+    """
+    known = node.data.get("unreachable")
+    if not reason:
+        data = {key: value for key, value in node.data.items() if key != "unreachable"}
+        return node if known is None else replace(node, data=data)
+    began = known.get("since") if isinstance(known, dict) else None
+    since = _moment(began)
+    if since is None:
+        mark = {"since": datetime.fromtimestamp(now, UTC).isoformat(), "detail": shortened(reason)}
+        return replace(node, data={**node.data, "unreachable": mark})
+    if may_fail and now - since >= _LONGEST_SILENCE:
+        return fail(node, f"the ready node answers no probe since {began}: {reason}", now)
+    return node
+
+
+def _moment(text: object) -> float | None:
+    """Return the seconds since the epoch of a time in a record; ``None`` for anything else."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def end_of_provisioning(node: PoolNode, now: float) -> PoolNode | None:

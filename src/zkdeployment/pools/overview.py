@@ -61,6 +61,7 @@ class PoolOverview:
     pool: NodePool
     states: Mapping[NodeState, int]
     shortage: PoolShortage | None = None
+    unreachable: int = 0
     failures: int = 0
     next_filling: float | None = None
 
@@ -82,7 +83,7 @@ class PoolOverview:
     @property
     def ready(self) -> int:
         """The number of nodes that can be leased."""
-        return self.states.get(NodeState.READY, 0)
+        return self.states.get(NodeState.READY, 0) - self.unreachable
 
     @property
     def provisioning(self) -> int:
@@ -191,6 +192,7 @@ def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
     found = PoolOverview(
         pool=pool,
         states=Counter(node.state for node in nodes),
+        unreachable=sum(node.state is NodeState.READY and not node.is_ready for node in nodes),
         failures=0 if record is None else record.failures,
         next_filling=next_filling(record.failures, record.last_failure) if record and record.failures else None,
     )
@@ -224,9 +226,13 @@ def _cause(
 
 def _under_way(found: PoolOverview) -> Iterable[str]:
     """Yield what is being done to the nodes of a pool that lacks nodes."""
-    for count, work in ((found.provisioning, "provisioned"), (found.deprovisioning, "deprovisioned")):
+    for count, work in (
+        (found.provisioning, "being provisioned"),
+        (found.deprovisioning, "being deprovisioned"),
+        (found.unreachable, "ready but unreachable"),
+    ):
         if count:
-            yield f"{_nodes(count)} being {work}"
+            yield f"{_nodes(count)} {work}"
 
 
 def _nodes(count: int) -> str:

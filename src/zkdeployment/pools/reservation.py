@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.pools.node import NodeEvent, NodeState
+from zkdeployment.pools.node import NodeEvent
 from zkdeployment.pools.snapshot import MOST_NODES
 from zkdeployment.pools.tenant_session import LeasedNode, TenantSession, effective_limits
 
@@ -34,10 +34,14 @@ class RequestProblem(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestRefusal:
-    """A refused request, with a sentence for the tenant."""
+    """A refused request, with a sentence for the tenant.
+
+    ``others_may_do`` is whether nodes of the request have failed, so that it may succeed with others.
+    """
 
     problem: RequestProblem
     message: str
+    others_may_do: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def _wanted(specs: Iterable[NodesSpec]) -> Counter[str]:
 
 
 def _ready(nodes: Iterable[PoolNode], pool: str, absent: Collection[str]) -> list[PoolNode]:
-    ready = (node for node in nodes if node.state is NodeState.READY and node.pool == pool)
+    ready = (node for node in nodes if node.is_ready and node.pool == pool)
     return sorted((node for node in ready if node.host not in absent), key=lambda node: (node.changed, node.id))
 
 

@@ -15,7 +15,7 @@ from zkdeployment.documents.pools.kinds import described_pool
 from zkdeployment.documents.pools.values import PoolConfiguration, RoleMechanism
 from zkdeployment.pools.filling import new_node, next_filling, plan_filling, surplus
 from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail
+from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail, probed
 from zkdeployment.pools.snapshot import MOST_NODES, PoolChange, PoolSnapshot
 from zkdeployment.pools.tenant_session import retire
 
@@ -45,13 +45,14 @@ class PoolObservation:
     """Everything that a worker knows at a moment; ``now`` is in seconds since the epoch.
 
     ``reuse`` are the values that unused nodes must have, with templates filled in, of pools whose nodes are used
-    again.
+    again. ``probes`` are the results of probes of ready nodes by id: why a node did not answer, or empty text.
     """
 
     sources: PoolSources
     snapshot: PoolSnapshot
     now: float
     reuse: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+    probes: Mapping[int, str] = field(default_factory=dict)
 
     def pool_of(self, node: PoolNode) -> NodePool | None:
         """Return the pool of a node, described with the mechanism that the node was made by; ``None``: unknown.
@@ -134,6 +135,7 @@ def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
     """Yield the changes that are due, each independent of the others."""
     yield from _ended_sessions(observation)
     yield from _nodes_out_of_place(observation)
+    yield from _probed_nodes(observation)
     yield from _surplus(observation)
     yield from _new_hosts(observation)
     yield from _filled_pools(observation)
@@ -206,6 +208,21 @@ def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
                 yield _moved(node, node.after(NodeEvent.RELEASED, now), f"the pool {node.pool} {reason}")
         elif observation.pool_of(node) is None:
             yield from _without_pool(node, now)
+
+
+def _probed_nodes(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the next state of each ready node that a probe found unreachable, or reachable again.
+
+    If no node at all answered, the fault may be that of the worker: no node fails then.
+    """
+    may_fail = not all(observation.probes.values())
+    for number, reason in observation.probes.items():
+        node = observation.snapshot.nodes.get(number)
+        if node is None or node.state is not NodeState.READY or number in observation.snapshot.claimed:
+            continue
+        after = probed(node, reason, observation.now, may_fail=may_fail)
+        if after is not node:
+            yield WorkStep("node-probed", {"node": number, "reason": reason or "it answers"}, PoolChange((after,)))
 
 
 def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
@@ -317,7 +334,7 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
 def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObservation) -> float | None:
     """Return since when a pool has been below its level; ``None`` if it is not."""
     nodes = observation.snapshot.nodes.values()
-    ready = sum(node.pool == pool.name and node.state is NodeState.READY for node in nodes)
+    ready = sum(node.pool == pool.name and node.is_ready for node in nodes)
     if ready >= (pool.fill_level or 0):
         return None
     return observation.now if record.below_since is None else record.below_since

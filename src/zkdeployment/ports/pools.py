@@ -87,6 +87,9 @@ class TenantKeys(Protocol):
         Return whether the key is new there; a key that others have put on the node is not.
         """
 
+    def probe(self, address: str) -> None:
+        """Log in to a node, and raise ``ProgramError`` if that fails."""
+
     def remove(self, address: str, keys: Sequence[str]) -> None:
         """Take all keys of tenants off a node and end the tenant's connections; other keys stay.
 
@@ -112,6 +115,9 @@ class PoolMechanism(Protocol):
 
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         """Remove nodes, or reset them for further use; return them as unused, done or failed."""
+
+    def probe(self, node: PoolNode) -> None:
+        """Raise ``ProgramError`` if a ready node could not be lent now; takes seconds at most."""
 
     def write_key(self, node: PoolNode, key: str) -> bool:
         """Make a node admit a tenant's key instead of any earlier one; return whether the key is new there."""

@@ -215,13 +215,14 @@ def test_what_cannot_be_had_is_refused_with_its_code(ci: Client, store: PoolStor
     assert ci.request(("web", 0)).status_code == 422
     assert ci.status("POST", "/sessions", {}) == 422
     assert ci.status("POST", "/session", {"nodes_specs": [{"pool": "web"}]}) == 422
-    with contextualizing(store, failing={nodes[1]}):
+    with contextualizing(store, failing=set(nodes[1:])):
         failed = ci.request(("web", 2))
     assert (failed.status_code, failed.headers["Retry-After"]) == (503, "0")
-    assert failed.json()["detail"].startswith("contextualization of nodes failed: node2.example.com")
+    assert failed.json()["detail"].startswith("contextualization of nodes failed: node3.example.com")
     states = {node["id"]: node["state"] for node in ci.get("/nodes")["nodes"]}
-    assert states == {1: "ready", 2: "failed", 3: "ready"}
+    assert states == {1: "ready", 2: "failed", 3: "failed"}
     assert ci.get("/sessions")["sessions"] == []
+    add_ready_nodes(store, 1)
     with contextualizing(store):
         assert len(ci.begin(("web", 1), ("web", 1))["nodes"]) == 2  # exactly the quota
         assert ci.request(("web", 1)).status_code == 403

@@ -46,7 +46,8 @@ def await_worker(
     while True:
         session = adapters.store.session(number)
         if session is None:
-            return RequestRefusal(RequestProblem.NOT_PREPARED, _why_not_prepared(reserved, adapters))
+            why = _why_not_prepared(reserved, adapters)
+            return RequestRefusal(RequestProblem.NOT_PREPARED, why, others_may_do=True)
         if not session.is_active:
             return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
         if _has_begun(session, adapters):

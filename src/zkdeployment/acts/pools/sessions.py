@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: Attempts to change a session while others change it.
 _ATTEMPTS = 20
 
+#: Attempts of a request with other nodes after some have failed: a request must not use up a whole pool.
+_TRIES = 3
+
 
 @dataclass(frozen=True, slots=True)
 class SessionActor:
@@ -80,6 +83,8 @@ def request_session(
 ) -> SessionDetails | RequestRefusal:
     """Return the session of a tenant when a worker has prepared its nodes, or why there is none.
 
+    If nodes fail, the request is tried again with other ready nodes.
+
     ``progress`` is called with the reservation, and again at least once a second while the nodes are prepared. If
     no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
     nodes for too long; the session may begin later then. Raises ``UnreachableError`` if it is not known whether
@@ -88,6 +93,25 @@ def request_session(
     refusal = _unfit(tenant, specs)
     if refusal is not None:
         return refusal
+    failed = _request_once(tenant, specs, adapters, by, progress)
+    for _ in range(_TRIES - 1):
+        if isinstance(failed, SessionDetails) or not failed.others_may_do:
+            break
+        outcome = _request_once(tenant, specs, adapters, by, progress)
+        if isinstance(outcome, RequestRefusal) and not outcome.others_may_do:
+            break  # the failure says more than that there are no other nodes
+        failed = outcome
+    return failed
+
+
+def _request_once(
+    tenant: User,
+    specs: tuple[NodesSpec, ...],
+    adapters: PoolAdapters,
+    by: str,
+    progress: Callable[[SessionDetails], object],
+) -> SessionDetails | RequestRefusal:
+    """Reserve nodes and wait until a worker has prepared them, or until one of them has failed."""
     reserved = reserve_nodes(tenant, specs, adapters, by)
     if isinstance(reserved, RequestRefusal):
         return reserved

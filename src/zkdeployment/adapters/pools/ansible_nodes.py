@@ -72,6 +72,9 @@ class AnsibleNodes:
         output = self._playbooks.run(mechanism, mechanism.deprovision, pool.values, given)
         return deprovisioned(nodes, output, self._clock.now())
 
+    def probe(self, node: PoolNode) -> None:
+        self._keys.probe(_address(node))
+
     def write_key(self, node: PoolNode, key: str) -> bool:
         return self._keys.write(_address(node), key)
 

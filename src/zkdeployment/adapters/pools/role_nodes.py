@@ -112,6 +112,17 @@ class RoleNodes:
         failed = tuple(node for node in outcome.nodes if node.state is NodeState.FAILED)
         return MechanismOutcome(failed, (), outcome.problems)
 
+    def probe(self, node: PoolNode) -> None:
+        try:
+            seen = self._leases.observe(_host(node))
+        except TreeError as error:
+            raise ProgramError(error_message(error)) from error
+        if seen.lease is None:
+            raise ProgramError(f"host {node.host} has no lease")
+        found = lease_progress(seen, seen.lease, needs_version=False)
+        if found.stage is not LeaseStage.REACHED:
+            raise ProgramError(f"host {node.host}: {found.reason}")
+
     def write_key(self, node: PoolNode, key: str) -> bool:
         self._change_keys(node, (key,))
         return True

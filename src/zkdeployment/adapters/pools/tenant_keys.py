@@ -105,6 +105,9 @@ class SshTenantKeys:
     def remove(self, address: str, keys: Sequence[str]) -> None:
         self._run(address, self._cut(keys) + _END_CONNECTIONS)
 
+    def probe(self, address: str) -> None:
+        self._run(address, "true")
+
     def _cut(self, keys: Sequence[str]) -> str:
         deletions = "".join(f" -e {shlex.quote(_DELETION.format(line=_line_with(key)))}" for key in keys)
         return _CUT.format(file=shlex.quote(self.authorized_keys), deletions=deletions)

@@ -6,12 +6,14 @@ import logging
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.backoff import Backoff
 from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
 from zkdeployment.daemons.cycle_loop import run_cycles
 from zkdeployment.daemons.failpoints import failpoints
+from zkdeployment.daemons.pools.node_probes import NodeProbes
 from zkdeployment.errors import (
     ConflictError,
     RestartError,
@@ -21,6 +23,7 @@ from zkdeployment.errors import (
     error_message,
 )
 from zkdeployment.log import get_logger
+from zkdeployment.pools.node import NodeState
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.work import PoolObservation, next_due, next_steps, next_tasks
 
@@ -108,6 +111,7 @@ class PoolWorker:
         self._pruned_at: float | None = None
         self._is_failing = False
         self._problems: dict[str, str] = {}
+        self._probes, self._probed_at = NodeProbes(control.wake), clock.monotonic()
 
     def run(self) -> None:
         """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
@@ -219,6 +223,7 @@ class PoolWorker:
         ]
         if may_begin:
             is_overtaken += [not begun for begun in self._begin(observation, busy, impossible)]
+        self._probe(observation)
         self._report("pool-changes-impossible", "; ".join(impossible))
         self._prune()
         self._notifier.status(_activity(observation.snapshot, len(self._tasks.busy)))
@@ -239,7 +244,19 @@ class PoolWorker:
                 except ZkdeploymentError as error:
                     problem = f"the pool {pool.name} cannot be filled: {error_message(error)}"
             self._report(f"pool-filling-failed:{pool.name}", problem)
-        return PoolObservation(sources, read, self._clock.now(), reuse)
+        return PoolObservation(sources, read, self._clock.now(), reuse, self._probes.take())
+
+    def _probe(self, observation: PoolObservation) -> None:
+        """Probe all ready nodes, once in an interval; of several workers, the first one by name does."""
+        now, workers = self._clock.monotonic(), observation.snapshot.workers
+        if now < self._probed_at + self._interval or self._name != min(workers, default=""):
+            return
+        self._probed_at = now
+        ready = (node for node in observation.snapshot.nodes.values() if node.state is NodeState.READY)
+        pools = ((node, observation.pool_of(node)) for node in ready)
+        self._probes.begin(
+            {node.id: partial(self._runs.mechanism(pool).probe, node) for node, pool in pools if pool is not None}
+        )
 
     def _release(self, read: PoolSnapshot, busy: frozenset[int]) -> None:
         """Release the claims that no task has: the answer to a transaction was lost."""

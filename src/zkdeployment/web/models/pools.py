@@ -42,10 +42,11 @@ class PoolLevels(LeasingBody):
     @classmethod
     def of(cls, pool: NodePool, nodes: Iterable[PoolNode]) -> "PoolLevels":
         """Return the numbers of a pool."""
-        states = Counter(node.state for node in nodes if node.pool == pool.name)
+        own = [node for node in nodes if node.pool == pool.name]
+        states = Counter(node.state for node in own)
         return cls(
             provisioning=states[NodeState.PROVISIONING],
-            ready=states[NodeState.READY],
+            ready=sum(node.is_ready for node in own),
             contextualizing=states[NodeState.CONTEXTUALIZING],
             deployed=states[NodeState.DEPLOYED],
             deprovisioning=states[NodeState.DEPROVISIONING],

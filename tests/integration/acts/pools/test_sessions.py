@@ -83,6 +83,22 @@ def own(user):
     return SessionActor(user.name, user.id)
 
 
+def test_a_request_is_tried_with_other_ready_nodes_before_it_is_refused(adapters, ci):
+    first, second, *others = add_ready_nodes(adapters.store, 5)
+    with contextualizing(adapters.store, failing=[first, second]):
+        begun = granted(request_session(ci, TWO, adapters, by="ci"))
+    assert set(begun.session.nodes) <= set(others)
+    assert states(adapters).count("failed") == 2
+
+
+def test_a_request_takes_at_most_three_attempts(adapters, ci):
+    numbers = add_ready_nodes(adapters.store, 5)
+    with contextualizing(adapters.store, failing=numbers):
+        message = refused(request_session(ci, ONE, adapters, by="ci"), RequestProblem.NOT_PREPARED)
+    assert "contextualization of nodes failed" in message
+    assert sorted(states(adapters)) == ["failed"] * 3 + ["ready"] * 2
+
+
 def test_a_session_is_requested_extended_and_ended(adapters, ci):
     add_ready_nodes(adapters.store, 3)
     seen = []

@@ -403,3 +403,35 @@ def test_a_session_gets_the_key_that_its_tenant_had_when_the_nodes_were_reserved
         worker.settle()
     assert fleet.states("cloud").count("deployed") == 2
     assert list(machines.machines.values()).count(KEY) == 2
+
+
+def test_ready_nodes_are_probed_by_one_worker_and_those_that_do_not_answer_are_not_lent_meanwhile(
+    zookeeper, fleet, machines, clock
+):
+    fleet.publish(document(f"cloud: {{{BOOKS}, fill-level: 2}}"))
+    tenant = fleet.add_tenant(1)
+    with (
+        TestWorker(zookeeper, machines, clock, name="w1") as first,
+        TestWorker(zookeeper, machines, clock, name="w2") as second,
+    ):
+        first.settle()
+        second.settle()
+        machines.unreachable = {1}
+        clock.time += 301
+
+        def is_marked():
+            second.worker.run_cycle()
+            first.worker.run_cycle()
+            return "unreachable" in fleet.store.read().nodes[1].data
+
+        wait_until(is_marked, "the probe")
+        assert fleet.store.read().nodes[1].data["unreachable"]["detail"] == "no route to 192.0.2.1"
+        assert fleet.request(tenant, cloud=1).nodes == (2,)
+        machines.unreachable = set()
+        clock.time += 301
+
+        def is_ready():
+            first.worker.run_cycle()
+            return fleet.store.read().nodes[1].is_ready
+
+        wait_until(is_ready, "the next probe")
