@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.checks.arguments import named_properties
+from zkdeployment.documents.checks.on_call import on_call_of
 from zkdeployment.errors import LinkError
 from zkdeployment.model.inventory import absent_hosts
 from zkdeployment.model.tree import PROPERTY_LINK, SYMBOLIC_LINK
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.checks.instance import InstanceKey
+    from zkdeployment.documents.checks.on_call import OnCall
     from zkdeployment.documents.checks.values import CheckConfiguration
     from zkdeployment.model.deployment import Assignment, Deployment
     from zkdeployment.model.host import Facts, Host, Identity
@@ -53,13 +55,14 @@ class CheckBasis:
 
     ``configurations`` are the configurations by name. ``targets`` are the published targets, without withheld
     services. ``properties`` are the properties of each service node, with links resolved. ``hosts`` are all known
-    hosts by id.
+    hosts by id. ``duties`` are the on-call duties by the paths of their nodes.
     """
 
     configurations: Mapping[str, CheckConfiguration] = field(default_factory=dict)
     targets: Targets = field(default_factory=dict)
     properties: Mapping[str, Properties] = field(default_factory=dict)
     hosts: Mapping[str, CheckedHost] = field(default_factory=dict)
+    duties: Mapping[str, OnCall] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ def changed_scope(before: CheckBasis, after: CheckBasis) -> CheckScope:
     return CheckScope(
         configurations=_changed(before.configurations, after.configurations),
         paths=_changed(_named(before, named), _named(after, named))
-        | _changed_services(before.targets, after.targets),
+        | _changed_services(before.targets, after.targets)
+        | _changed(_duties(before), _duties(after)),
         hosts=_changed(_host_values(before), _host_values(after)),
     )
 
@@ -117,12 +121,14 @@ def tree_basis(
     targets: Targets,
     configurations: Mapping[str, CheckConfiguration],
     hosts: Mapping[str, CheckedHost],
+    duties: Iterable[OnCall] = (),
 ) -> CheckBasis:
     """Return the basis of configurations by name in a tree with these targets."""
     paths = [
         path for path in service_paths(targets) if any(found.concerns(path) for found in configurations.values())
     ]
-    return CheckBasis(configurations, targets, service_properties(lookup, paths), hosts)
+    properties = service_properties(lookup, paths)
+    return CheckBasis(configurations, targets, properties, hosts, {duty.path: duty for duty in duties})
 
 
 def service_paths(targets: Targets) -> frozenset[str]:
@@ -161,6 +167,11 @@ def _named(basis: CheckBasis, names: frozenset[str]) -> dict[str, Properties]:
         path: {name: properties[name] for name in names & properties.keys()}
         for path, properties in basis.properties.items()
     }
+
+
+def _duties(basis: CheckBasis) -> dict[str, OnCall | None]:
+    """Return the duty of each service."""
+    return {path: on_call_of(basis.duties, path) for path in basis.properties} if basis.duties else {}
 
 
 def _changed_services(before: Targets, after: Targets) -> frozenset[str]:

@@ -11,6 +11,7 @@ from zkdeployment.checks.comparison import same_details
 from zkdeployment.checks.spawning import deciding_instance, wanted_instances
 from zkdeployment.checks.views import check_errors, wanted_to_json
 from zkdeployment.documents.checks.kinds import CHECK
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.tree.diff import apply_change
 
 if TYPE_CHECKING:
@@ -99,12 +100,14 @@ def planned_difference(
     """
     hosts = checked_hosts(basis.hosts, basis.known)
     published = {found.name: found for found in basis.documents.of(CHECK).values()}
-    before = tree_basis(basis.live.tree.properties, predicted.targets_before, published, hosts)
+    duties = basis.documents.of(ON_CALL).values()
+    before = tree_basis(basis.live.tree.properties, predicted.targets_before, published, hosts, duties)
     if keeps_documents:
         tree = apply_change(basis.live.tree, predicted.forecast.change)
-        return check_difference(before, tree_basis(tree.properties, predicted.targets, published, hosts))
+        return check_difference(before, tree_basis(tree.properties, predicted.targets, published, hosts, duties))
     planned = {found.name: found for found in reviewed.documents.of(CHECK).values()}
-    after = tree_basis(reviewed.linted.tree.properties, predicted.targets, planned, hosts)
+    duties = reviewed.documents.of(ON_CALL).values()
+    after = tree_basis(reviewed.linted.tree.properties, predicted.targets, planned, hosts, duties)
     return check_difference(before, after)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.checks.kinds import CHECK, CHECK_SCHEMA, SYSTEM
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.edits import REMOVED, change_document
 from zkdeployment.documents.file_changes import text_of, with_new_document, without_document
 from zkdeployment.documents.forms import form_faults, one_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
 
 #: The kinds of documents that are created together.
-_KINDS = {kind.name: kind for kind in (SYSTEM, CHECK)}
+_KINDS = {kind.name: kind for kind in (SYSTEM, CHECK, ON_CALL)}
 
 
 def new_check_documents(file: SourceFile) -> Documents:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.checks.basis import tree_basis
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.documents.checks.kinds import CHECK
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.checks.references import check_problems
 from zkdeployment.errors import TreeError
 from zkdeployment.model.problem import Severity
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.basis import CheckedHost
     from zkdeployment.checks.spawning import WantedInstance
+    from zkdeployment.documents.checks.on_call import OnCall
     from zkdeployment.documents.collection import Documents
     from zkdeployment.model.publication import Targets
 
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
 class PreviewBasis:
     """What new configurations are applied to: a tree, its targets without those that are withheld, and hosts.
 
-    ``systems`` are the names of the monitoring systems that exist.
+    ``systems`` are the names of the monitoring systems that exist, ``duties`` the on-call duties.
     """
 
     tree: Tree = field(default_factory=lambda: Tree({}))
     targets: Targets = field(default_factory=dict)
     systems: frozenset[str] = frozenset()
     hosts: Mapping[str, CheckedHost] = field(default_factory=dict)
+    duties: tuple[OnCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ def preview_checks(documents: Documents, basis: PreviewBasis) -> CheckPreview:
     errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
     if errors:
         raise TreeError("\n".join(errors))
+    duties = (*basis.duties, *documents.of(ON_CALL).values())
     configurations = {found.name: found for found in documents.of(CHECK).values()}
-    found = tree_basis(basis.tree.properties, basis.targets, configurations, basis.hosts)
+    found = tree_basis(basis.tree.properties, basis.targets, configurations, basis.hosts, duties)
     return CheckPreview(tuple(wanted_instances(found)), tuple(map(str, problems)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.instance import AttributeValue
     from zkdeployment.documents.checks.arguments import ArgumentPart
+    from zkdeployment.documents.checks.on_call import OnCall
     from zkdeployment.documents.checks.values import CheckConfiguration
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.tree import Properties, Value
@@ -46,7 +47,8 @@ class ServiceCheck:
 
     ``properties`` are those that constraints or arguments name, with one value for each attribute. ``attributes``
     are the values that were chosen from lists. ``faults`` are the reasons for which the check cannot have details.
-    With ``is_overfull`` the check stands for all combinations, which are too many.
+    With ``is_overfull`` the check stands for all combinations, which are too many. ``duty`` is who is on call for
+    the service.
     """
 
     configuration: CheckConfiguration
@@ -57,6 +59,7 @@ class ServiceCheck:
     thresholds: tuple[Mapping[str, Value], ...] = ()
     faults: tuple[str, ...] = ()
     is_overfull: bool = False
+    duty: OnCall | None = None
 
     def arguments_for(self, host: CheckedHost, number: int) -> list[str]:
         """Return the arguments of the command for a deployment on a host; only for a check without faults."""
@@ -71,6 +74,7 @@ class ServiceCheck:
     def details(self, host: CheckedHost, number: int) -> dict[str, Value]:
         """Return the details for a deployment on a host; only for a check without faults."""
         configuration, identity = self.configuration, host.identity
+        on_call: dict[str, Value] = {} if self.duty is None else {"on_call": self.duty.to_json()}
         return {
             "configuration": configuration.name,
             "monitoring": configuration.monitoring,
@@ -82,11 +86,12 @@ class ServiceCheck:
             "thresholds": [dict(threshold) for threshold in self.thresholds],
             "interval": configuration.interval,
             "properties": dict(self.properties),
+            **on_call,
         }
 
 
 def service_checks(
-    configuration: CheckConfiguration, assignment: Assignment, properties: Properties
+    configuration: CheckConfiguration, assignment: Assignment, properties: Properties, duty: OnCall | None = None
 ) -> Iterator[ServiceCheck]:
     """Yield the checks of a service: one for each combination of its attributes, none if a constraint fails.
 
@@ -108,7 +113,8 @@ def service_checks(
         yield ServiceCheck(configuration, assignment.path, faults=(fault,), is_overfull=True)
         return
     for combination in itertools.product(*choices):
-        yield _within_size(_service_check(configuration, assignment.path, properties, combination))
+        check = _service_check(configuration, assignment.path, properties, combination)
+        yield _within_size(replace(check, duty=duty))
 
 
 def _within_size(check: ServiceCheck) -> ServiceCheck:

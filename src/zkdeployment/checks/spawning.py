@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.checks.instance import InstanceKey
 from zkdeployment.checks.service_checks import service_checks
+from zkdeployment.documents.checks.on_call import on_call_of
 from zkdeployment.model.tree import parent_path
 from zkdeployment.planning.targets.selection import unchecked_assignments
 from zkdeployment.rollout.groups import is_selected_by
@@ -101,10 +102,11 @@ class _Spawner:
             return ()
         if (path, whole) not in self._checks:
             properties = self._basis.properties.get(path, {})
+            duty = on_call_of(self._basis.duties, path)
             self._checks[path, whole] = tuple(
                 check
                 for configuration in _concerning(path, by_object)
-                for check in service_checks(configuration, assignment, properties)
+                for check in service_checks(configuration, assignment, properties, duty)
             )
         return self._checks[path, whole]
 

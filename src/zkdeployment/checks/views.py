@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.basis import CheckBasis
     from zkdeployment.checks.spawning import WantedInstance
+    from zkdeployment.documents.checks.on_call import OnCall
     from zkdeployment.documents.checks.values import CheckConfiguration, MonitoringSystem
     from zkdeployment.model.tree import Value
 
@@ -62,9 +63,9 @@ def preview_to_json(instances: Iterable[WantedInstance]) -> dict[str, Value]:
 
 
 def configurations_to_json(
-    configurations: Iterable[CheckConfiguration], systems: Iterable[MonitoringSystem]
+    configurations: Iterable[CheckConfiguration], systems: Iterable[MonitoringSystem], duties: Iterable[OnCall]
 ) -> dict[str, Value]:
-    """Return the configurations and the monitoring systems by name, as ``checks list -o json`` prints them."""
+    """Return the configurations, the monitoring systems and the duties, as ``checks list -o json`` prints them."""
     return {
         "checks": [
             {
@@ -82,7 +83,13 @@ def configurations_to_json(
             {"name": found.name, "callback": found.callback}
             for found in sorted(systems, key=lambda found: found.name)
         ],
+        "on_call": duties_to_json(sorted(duties, key=lambda duty: duty.path)),
     }
+
+
+def duties_to_json(duties: Iterable[OnCall]) -> list[Value]:
+    """Return on-call duties as ``checks on-call -o json`` lists them."""
+    return [{**duty.to_json(), "object": duty.path or "/"} for duty in duties]
 
 
 def check_to_json(

@@ -37,6 +37,7 @@ NAGIOS = (
     "plugins",
     "host-template",
     "service-template",
+    "contact-template",
     "command-file",
     "status-file",
     "listen",

@@ -39,6 +39,7 @@ class NagiosSettings:
     plugins: Path = _PLUGINS
     host_template: str = "generic-host"
     service_template: str = "generic-service"
+    contact_template: str = "generic-contact"
     command_file: Path | None = None
     status_file: Path | None = None
     listen: str | None = None
@@ -56,6 +57,7 @@ def read_nagios(section: Section) -> NagiosSettings | None:
     verify, reload = section.command("verify"), section.command("reload")
     host_template = section.checked("host-template", _template_problem) or "generic-host"
     service_template = section.checked("service-template", _template_problem) or "generic-service"
+    contact_template = section.checked("contact-template", _template_problem) or "generic-contact"
     command_file, status_file = section.path("command-file"), section.path("status-file")
     listen = section.checked("listen", listen_problem)
     interval = section.number("interval", positive=True)
@@ -71,6 +73,7 @@ def read_nagios(section: Section) -> NagiosSettings | None:
         plugins=plugins,
         host_template=host_template,
         service_template=service_template,
+        contact_template=contact_template,
         command_file=command_file,
         status_file=status_file,
         listen=listen,

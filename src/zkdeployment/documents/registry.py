@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.forms import Fault, one_of
 from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
 from zkdeployment.documents.intents.release import RELEASE
@@ -32,6 +33,7 @@ KINDS: tuple[DocumentKind[Any], ...] = (
     RELEASE,
     SYSTEM,
     CHECK,
+    ON_CALL,
     POOLS,
 )
 

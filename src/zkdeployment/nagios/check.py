@@ -11,14 +11,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.checks.on_call import EMAIL_PATTERN, PHONE_PATTERN
 from zkdeployment.errors import UnusableCheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _PLUGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}")
 _ADDRESS = re.compile(r"[A-Za-z0-9_:\[][A-Za-z0-9._:%\[\]-]{0,252}")
 _INSTANCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_EMAIL = re.compile(EMAIL_PATTERN)
+_PHONE = re.compile(PHONE_PATTERN)
 
 #: Bytes. The kernel accepts 128 KiB for an argument and about 2 MiB for all.
 _ARGUMENT_LIMIT = 100_000
@@ -29,11 +32,21 @@ _LONGEST_INTERVAL = 100_000 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NagiosContact:
+    """A contact of the on-call duty ``duty``; ``email`` or ``phone`` may be missing."""
+
+    duty: str
+    name: str
+    email: str | None = None
+    phone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NagiosCheck:
     """A check of deployment ``number`` of the service ``path`` on a host; ``interval`` is in seconds.
 
     ``instance`` is the id of the check instance, ``config_id`` that of its version, and ``configuration`` the name
-    of the document.
+    of the document. ``contacts`` are notified in place of those of the template.
     """
 
     instance: str
@@ -47,6 +60,7 @@ class NagiosCheck:
     command: str
     arguments: tuple[str, ...]
     interval: float
+    contacts: tuple[NagiosContact, ...] = ()
 
 
 def is_instance(text: str) -> bool:
@@ -81,6 +95,7 @@ def read_check(instance: str, details: Mapping[str, Any]) -> NagiosCheck:
         command=_text(details, "command"),
         arguments=tuple(arguments),
         interval=interval,
+        contacts=tuple(_read_contacts(details.get("on_call"))),
     )
     problem = check_problem(check)
     if problem is not None:
@@ -124,6 +139,7 @@ def check_to_text(check: NagiosCheck) -> str:
             "command": check.command,
             "arguments": check.arguments,
             "interval": check.interval,
+            **({"on_call": _on_call(check.contacts)} if check.contacts else {}),
         }
     )
 
@@ -135,6 +151,36 @@ def check_from_text(instance: str, text: str) -> NagiosCheck | None:
         return read_check(instance, details) if isinstance(details, dict) else None
     except (ValueError, RecursionError, UnusableCheckError):
         return None
+
+
+def _read_contacts(on_call: object) -> Iterator[NagiosContact]:
+    """Yield the contacts of a duty; raises ``UnusableCheckError`` for values that Nagios or a shell interprets."""
+    if on_call is None:
+        return
+    contacts = on_call.get("contacts") if isinstance(on_call, dict) else None
+    if not isinstance(on_call, dict) or not isinstance(contacts, list):
+        raise UnusableCheckError(
+            "expected an object with contacts as on_call in the details, found something else"
+        )
+    for contact in contacts:
+        if not isinstance(contact, dict):
+            raise UnusableCheckError("expected objects as contacts in the details, found something else")
+        email, phone = contact.get("email"), contact.get("phone")
+        if email is not None and not (isinstance(email, str) and _EMAIL.fullmatch(email)):
+            raise UnusableCheckError(f"expected an email address of a contact, found {str(email)[:100]!a}")
+        if phone is not None and not (isinstance(phone, str) and _PHONE.fullmatch(phone)):
+            raise UnusableCheckError(f"expected a phone number of a contact, found {str(phone)[:100]!a}")
+        yield NagiosContact(duty=_text(on_call, "name"), name=_text(contact, "name"), email=email, phone=phone)
+
+
+def _on_call(contacts: Sequence[NagiosContact]) -> dict[str, object]:
+    """Return the duty from which ``_read_contacts`` returns these contacts."""
+    return {
+        "name": contacts[0].duty,
+        "contacts": [
+            {"name": contact.name, "email": contact.email, "phone": contact.phone} for contact in contacts
+        ],
+    }
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:

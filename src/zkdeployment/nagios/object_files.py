@@ -16,12 +16,12 @@ from zkdeployment.nagios.check import check_from_text, check_to_text, is_instanc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.nagios.check import NagiosCheck
+    from zkdeployment.nagios.check import NagiosCheck, NagiosContact
 
 #: What the names of commands begin with; the id of the check instance follows.
 _COMMAND = "zkdeployment-"
 
-_FILE = re.compile(r"(?:check-(?P<instance>[0-9a-f-]{36})\.(?:cfg|sh)|host-[A-Za-z0-9._-]+\.cfg)")
+_FILE = re.compile(r"(?:check-(?P<instance>[0-9a-f-]{36})\.(?:cfg|sh)|(?:host|contact)-[A-Za-z0-9._-]+\.cfg)")
 _DESCRIPTION = "# "
 _NAME_LIMIT = 180
 
@@ -32,6 +32,15 @@ define host {{
     host_name  {name}
     address    {address}
 }}
+"""
+
+_CONTACT = """\
+# Written by zkdeployment; changes are lost.
+define contact {{
+    use           {template}
+    contact_name  {name}
+    alias         {name}
+{addresses}}}
 """
 
 _CHECK = """\
@@ -47,7 +56,7 @@ define service {{
     service_description  {service}
     check_command        {command}
     check_interval       {minutes:.6g}
-}}
+{contacts}}}
 """
 
 
@@ -61,12 +70,13 @@ class NagiosObjectFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NagiosPlace:
-    """The directories of objects and plugins, and the templates that hosts and services use."""
+    """The directories of objects and plugins, and the templates that hosts, services and contacts use."""
 
     objects: str
     plugins: str
     host_template: str
     service_template: str
+    contact_template: str = "generic-contact"
 
 
 def is_object_file(name: str) -> bool:
@@ -80,16 +90,16 @@ def instance_of_file(name: str) -> str | None:
     return None if match is None else match["instance"]
 
 
-def is_host_file(name: str) -> bool:
-    """Whether ``object_files`` gives such a name to the definition of a host."""
-    return is_object_file(name) and name.startswith("host-")
+def is_shared_file(name: str) -> bool:
+    """Whether ``object_files`` gives such a name to the definition of a host or a contact."""
+    return is_object_file(name) and name.startswith(("host-", "contact-"))
 
 
 def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str, NagiosObjectFile]:
-    """Return the files for checks, by name: one for each host, and a definition and a script for each check.
+    """Return the files for checks, by name: one for each host and contact, and two for each check.
 
     The files depend on nothing else, so that they are the same each time. If checks disagree about the address of
-    their host, the last one by id is right.
+    their host or of a contact, the last one by id is right.
     """
     files: dict[str, NagiosObjectFile] = {}
     for check in sorted(checks, key=lambda check: check.instance):
@@ -97,6 +107,11 @@ def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str,
         files[f"host-{host}.cfg"] = NagiosObjectFile(
             _HOST.format(template=place.host_template, name=host, address=check.address)
         )
+        for contact in check.contacts:
+            name = _contact_name(contact)
+            files[f"contact-{name}.cfg"] = NagiosObjectFile(
+                _CONTACT.format(template=place.contact_template, name=name, addresses=_addresses(contact))
+            )
         script = f"check-{check.instance}.sh"
         files[f"check-{check.instance}.cfg"] = NagiosObjectFile(
             _CHECK.format(
@@ -107,6 +122,7 @@ def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str,
                 host=host,
                 service=service_description(check),
                 minutes=check.interval / 60,
+                contacts=_contacts(check),
             )
         )
         words = (f"{place.plugins}/{check.command}", *check.arguments)
@@ -144,6 +160,24 @@ def service_description(check: NagiosCheck) -> str:
     """Return the description of a check's service, which is unique on its host."""
     deployment = f"{check.configuration} {check.path} {check.number}"
     return f"{_legal(deployment, r'[^A-Za-z0-9._/:@ -]')} {check.instance[:8]}"
+
+
+def _contacts(check: NagiosCheck) -> str:
+    """Return the directives of a service that name its contacts, in place of those of the template."""
+    if not check.contacts:
+        return ""
+    names = ",".join(map(_contact_name, check.contacts))
+    return f"    contacts             {names}\n    contact_groups       null\n"
+
+
+def _contact_name(contact: NagiosContact) -> str:
+    """Return the name of a contact in Nagios, unique for its duty."""
+    return _legal(f"{contact.duty}.{contact.name}", r"[^A-Za-z0-9._-]")
+
+
+def _addresses(contact: NagiosContact) -> str:
+    given = (("email", contact.email), ("pager", contact.phone))
+    return "".join(f"    {key:12}  {value}\n" for key, value in given if value is not None)
 
 
 def _legal(text: str, illegal: str) -> str:

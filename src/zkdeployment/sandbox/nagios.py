@@ -80,6 +80,14 @@ define contact {
     service_notification_period    always
     host_notification_period       always
 }
+define contact {
+    name                           generic-contact
+    service_notification_commands  notify-nobody
+    host_notification_commands     notify-nobody
+    service_notification_period    always
+    host_notification_period       always
+    register                       0
+}
 define host {
     name                  generic-host
     contacts              operator

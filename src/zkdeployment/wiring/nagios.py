@@ -54,6 +54,7 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
         plugins=str(nagios.plugins),
         host_template=nagios.host_template,
         service_template=nagios.service_template,
+        contact_template=nagios.contact_template,
     )
     clock = SystemClock()
     control = Control(clock)

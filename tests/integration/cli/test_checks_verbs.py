@@ -161,6 +161,26 @@ def test_documents_with_errors_are_neither_previewed_nor_created(site: Site) -> 
     assert site.run("preview", site.directory / "missing.yaml").returncode == 2
 
 
+def test_on_call_duties_are_created_shown_and_part_of_the_details(site: Site) -> None:
+    duty = "schema: zkdeployment/OnCall/v1\nmetadata: {name: shop-team}\n"
+    duty += "data: {object: /shop, contacts: [{name: ann, email: ann@example.com}]}\n"
+    assert (
+        site.run("on-call").stderr == "nobody is on call: the templates of monitoring systems name the contacts\n"
+    )
+    assert site.run("create", site.file(f"{SYSTEM}---\n{duty}")).returncode == 0
+    assert "on-call-shop-team.yaml" in site.branch.files()
+    site.publish()
+    shown = site.run("on-call", "/shop/web")
+    (row,) = (line.split() for line in shown.stdout.splitlines() if "shop-team" in line)
+    assert row == ["shop-team", "/shop", "ann", "ann@example.com", "-"]
+    contact = {"name": "ann", "email": "ann@example.com"}
+    assert site.json("on-call")["on_call"] == [{"name": "shop-team", "object": "/shop", "contacts": [contact]}]
+    assert site.json("list")["on_call"] == site.json("on-call")["on_call"]
+    assert site.run("on-call", "/elsewhere").stdout == ""
+    preview = site.json("preview", site.file(CHECK))
+    assert preview["instances"][0]["details"]["on_call"] == {"name": "shop-team", "contacts": [contact]}
+
+
 def test_the_difference_of_a_revision_is_shown_alone_and_in_the_plan(site: Site) -> None:
     site.branch.push({"nagios.yaml": SYSTEM, "check.yaml": CHECK})
     site.publish()

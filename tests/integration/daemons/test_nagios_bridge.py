@@ -120,6 +120,34 @@ def test_a_rollout_succeeds_when_its_plugin_has_run_and_fails_if_it_cannot(nagio
         assert nagios.service.results.keys() == {critical}
 
 
+def test_contacts_that_are_on_call_are_those_of_the_service_in_nagios(nagios):
+    contacts = [{"name": "ann", "email": "ann@example.com"}, {"name": "duty", "phone": "+49 30 123456"}]
+    on_call = {"name": "shop team", "contacts": contacts}
+    first = nagios.want("first", "h1", "check_dummy", "0", on_call=on_call)
+    second = nagios.want(
+        "second", "h1", "check_dummy", "0", on_call={"name": "shop team", "contacts": contacts[:1]}
+    )
+    hostile = {"name": "x", "contacts": [{"name": "eve", "email": "eve@example.com\n}"}]}
+    refused = nagios.want("third", "h1", "check_dummy", "0", on_call=hostile)
+    program = nagios.make_program(nagios.verify_command, ["true"])
+    nagios.rollouts(program).synchronize()
+    assert nagios.verify() is None
+    assert nagios.service.state(refused).value == "rollout_failed"
+    assert "expected an email address of a contact" in nagios.service.reason(refused)
+    ann, duty = sorted(name for name in nagios.files() if name.startswith("contact-"))
+    assert b"email         ann@example.com\n" in nagios.files()[ann][1]
+    assert b"pager         +49 30 123456\n" in nagios.files()[duty][1]
+    names = [name.removeprefix("contact-").removesuffix(".cfg") for name in (ann, duty)]
+    definitions = [nagios.files()[f"check-{check}.cfg"][1].decode() for check in (first, second)]
+    assert f"contacts             {','.join(names)}\n" in definitions[0]
+    assert f"contacts             {names[0]}\n" in definitions[1]
+    nagios.service.delete(first)
+    nagios.service.turn()
+    nagios.rollouts(program).synchronize()
+    assert [name for name in nagios.files() if name.startswith("contact-")] == [ann]
+    assert nagios.verify() is None
+
+
 def test_a_rollout_waits_for_its_plugin_also_after_the_bridge_was_killed(nagios):
     clock, check = SystemClock(), nagios.want("first", "h1", "check_dummy", "0")
     for _ in range(2):

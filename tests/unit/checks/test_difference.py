@@ -9,6 +9,7 @@ from zkdeployment.checks.basis import CheckBasis, CheckedHost
 from zkdeployment.checks.comparison import same_details
 from zkdeployment.checks.difference import check_difference, shown_command
 from zkdeployment.checks.spawning import wanted_instances
+from zkdeployment.documents.checks.on_call import OnCall, OnCallContact
 from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints
 from zkdeployment.model.deployment import Assignment
 from zkdeployment.model.host import Facts, Identity
@@ -38,6 +39,23 @@ def test_instances_are_added_changed_and_removed():
 def test_another_monitoring_system_is_a_change():
     moved = check_difference(BASIS, replace(BASIS, configurations={"tcp": replace(TCP, monitoring="nagios2")}))
     assert [(old.system, new.system) for old, new in moved.changed] == [("nagios1", "nagios2")]
+
+
+def test_another_on_call_duty_is_a_change_of_the_services_below_its_node():
+    ann = OnCall("shop", "/shop", (OnCallContact("ann", "ann@example.com"),))
+    bob = OnCall("web", "/shop/web", (OnCallContact("bob", phone="+49 30 1"),))
+    on_call = replace(BASIS, duties={"/shop": ann})
+    ((_, new),) = check_difference(BASIS, on_call).changed
+    assert new.details()["on_call"] == {
+        "name": "shop",
+        "contacts": [{"name": "ann", "email": "ann@example.com"}],
+    }
+    ((_, nearer),) = check_difference(on_call, replace(BASIS, duties={"/shop": ann, "/shop/web": bob})).changed
+    assert nearer.details()["on_call"] == {"name": "web", "contacts": [{"name": "bob", "phone": "+49 30 1"}]}
+    other = OnCall("other", "/other", ann.contacts)
+    assert not check_difference(on_call, replace(BASIS, duties={"/shop": ann, "/other": other}))
+    everywhere = OnCall("all", "", ann.contacts)
+    assert check_difference(BASIS, replace(BASIS, duties={"": everywhere})).changed
 
 
 def test_instances_with_faults_stay_and_are_named():

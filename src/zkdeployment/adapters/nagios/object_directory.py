@@ -13,8 +13,8 @@ from zkdeployment.errors import NagiosError
 from zkdeployment.nagios.object_files import (
     NagiosObjectFile,
     instance_of_file,
-    is_host_file,
     is_object_file,
+    is_shared_file,
 )
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class NagiosObjectDirectory:
         return dict(known)
 
     def write(self, files: Mapping[str, NagiosObjectFile]) -> None:
-        # Scripts are written before definitions, and hosts before their services; all are removed in the reverse
-        # order. So Nagios accepts what a bridge leaves that is killed in between.
-        for name in sorted(files, key=lambda name: (not files[name].executable, not is_host_file(name), name)):
+        # Scripts are written before definitions, and hosts and contacts before services; all are removed in the
+        # reverse order. So Nagios accepts what a bridge leaves that is killed in between.
+        for name in sorted(files, key=lambda name: (not files[name].executable, not is_shared_file(name), name)):
             if self._known.get(name) != files[name]:
                 self._replace(name, files[name])
-        for name in sorted(self._known.keys() - files.keys(), key=lambda name: (is_host_file(name), name)):
+        for name in sorted(self._known.keys() - files.keys(), key=lambda name: (is_shared_file(name), name)):
             if not name.endswith(".sh"):
                 self._remove(name)
 

@@ -12,6 +12,7 @@ _VERBS = {
     "drift": LazyVerb("checks.systems", "Show what monitoring systems run differently.", "drift"),
     "instances": LazyVerb("checks.instances", "Show check instances: their states and results.", "instances"),
     "list": LazyVerb("checks.listing", "List the published check configurations.", "list_checks"),
+    "on-call": LazyVerb("checks.on_call", "Show who is notified about the checks of services.", "on_call"),
     "preview": LazyVerb("checks.preview", "Show the instances that a document would make."),
     "retry": LazyVerb("checks.instances", "Let monitoring systems try failed instances again.", "retry"),
     "show": LazyVerb("checks.listing", "Show a check, its instances by state, and its errors.", "show"),

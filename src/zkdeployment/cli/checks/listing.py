@@ -14,6 +14,7 @@ from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.cli.shared.yaml_output import yaml_text
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.wiring.checks import open_checks
 from zkdeployment.wiring.operator import open_operator
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @output_option
 @zookeeper_options
 def list_checks(connection: Servers, output: str) -> None:
-    """List the published check configurations; with -o json also the monitoring systems.
+    """List the published check configurations; with -o json also the monitoring systems and on-call duties.
 
     \b
     Example:
@@ -37,9 +38,9 @@ def list_checks(connection: Servers, output: str) -> None:
     """
     with open_operator(connection) as operator:
         documents = operator.fleet.documents()
-    checks = documents.of(CHECK).values()
+    checks, duties = documents.of(CHECK).values(), documents.of(ON_CALL).values()
     if output != "table":
-        emit(configurations_to_json(checks, documents.of(SYSTEM).values()), output, schema="checks")
+        emit(configurations_to_json(checks, documents.of(SYSTEM).values(), duties), output, schema="checks")
     elif checks:
         rows = (_cells(found) for found in sorted(checks, key=lambda found: found.name))
         headings = ("NAME", "OBJECT", "MONITORING", "COMMAND", "INTERVAL")

@@ -17,6 +17,7 @@ from zkdeployment.cli.shared.options import configured_revision, emit, output_op
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
 from zkdeployment.documents.checks.kinds import SYSTEM
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.errors import TreeError
 from zkdeployment.planning.review import review
 from zkdeployment.wiring.operator import open_operator
@@ -87,8 +88,10 @@ def _preview(documents: Documents, basis: PreviewBasis, revision: str | None) ->
 
 
 def _published(operator: OperatorAdapters, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:
-    systems = frozenset(name for (name,) in operator.fleet.documents().of(SYSTEM))
-    return PreviewBasis(operator.tree.live_tree().tree, operator.fleet.targets(), systems, hosts)
+    documents = operator.fleet.documents()
+    systems = frozenset(name for (name,) in documents.of(SYSTEM))
+    duties = tuple(documents.of(ON_CALL).values())
+    return PreviewBasis(operator.tree.live_tree().tree, operator.fleet.targets(), systems, hosts, duties)
 
 
 def _of_revision(name: str, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:
@@ -100,7 +103,8 @@ def _of_revision(name: str, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:
             echo(str(problem), err=True)
         raise click.exceptions.Exit(1)
     systems = frozenset(name for (name,) in reviewed.documents.of(SYSTEM))
-    return PreviewBasis(reviewed.linted.tree, reviewed.targets, systems, hosts)
+    duties = tuple(reviewed.documents.of(ON_CALL).values())
+    return PreviewBasis(reviewed.linted.tree, reviewed.targets, systems, hosts, duties)
 
 
 def _cells(wanted: WantedInstance) -> tuple[Text | str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM, argument_faults
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.forms import one_of
 from zkdeployment.model.problem import Problem, Severity
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def check_problems(
     documents: Documents, nodes: Container[str] | None, systems: Iterable[str] = ()
 ) -> Iterator[Problem]:
-    """Yield the problems of configurations whose object is no node of the tree, or whose system does not exist.
+    """Yield the problems of configurations and duties whose object is no node, or whose system does not exist.
 
     ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. ``systems`` are
     monitoring systems besides those of the documents. An unknown placeholder is a warning: the configuration is
@@ -33,6 +34,21 @@ def check_problems(
                 yield from _system_problems(entry, known)
             for way, message in argument_faults(entry.content):
                 yield replace(entry.problem(way, message), severity=Severity.WARNING)
+        if kind == ON_CALL.name:
+            yield from _object_problems(entry, nodes)
+    yield from _duty_problems(documents)
+
+
+def _duty_problems(documents: Documents) -> Iterator[Problem]:
+    """Yield the duties whose node has another one."""
+    first: dict[str, str] = {}
+    for (kind, _), entry in documents.entries.items():
+        if kind == ON_CALL.name:
+            duty = entry.value
+            former = first.setdefault(duty.path, duty.name)
+            if former != duty.name:
+                message = f"{duty.path or '/'} has the on-call duty {former} already; keep one of them"
+                yield entry.problem(("data", "object"), message)
 
 
 def _object_problems(entry: DocumentEntry, nodes: Container[str] | None) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from zkdeployment.checks.overview import (
 )
 from zkdeployment.checks.views import check_to_json, configurations_to_json, instances_of
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.errors import TreeError
 from zkdeployment.output_schema import with_schema
 from zkdeployment.web import check_acts
@@ -44,9 +45,10 @@ InstanceId = Annotated[str, Path(description="The identifier of a check instance
 
 @router.get("", response_model=ChecksBody)
 def list_checks(adapters: ConnectedAdapters, _user: Reader) -> Response:
-    """Return the published check configurations and monitoring systems."""
+    """Return the published check configurations, monitoring systems and on-call duties."""
     documents = adapters.operator.fleet.documents()
-    body = configurations_to_json(documents.of(CHECK).values(), documents.of(SYSTEM).values())
+    duties = documents.of(ON_CALL).values()
+    body = configurations_to_json(documents.of(CHECK).values(), documents.of(SYSTEM).values(), duties)
     return JSONResponse(with_schema("checks", body))
 
 

@@ -46,12 +46,29 @@ class ListedSystem(Described):
     callback: str | None
 
 
+class OnCallContactBody(Described):
+    """A person or a device that is notified; what is not given is missing."""
+
+    name: str
+    email: str | None = None
+    phone: str | None = None
+
+
+class OnCallBody(Described):
+    """A published on-call duty for a node of the tree and all nodes below it."""
+
+    name: str
+    object: str
+    contacts: list[OnCallContactBody]
+
+
 class ChecksBody(Described):
-    """The published check configurations and monitoring systems, by name."""
+    """The published check configurations and monitoring systems, by name, and the on-call duties, by node."""
 
     schema_: Annotated[Literal["zkdeployment/checks/v1"], Field(alias="schema")]
     checks: list[ListedCheck]
     monitoring: list[ListedSystem]
+    on_call: list[OnCallBody]
 
 
 class CheckErrorBody(Described):

@@ -17,15 +17,17 @@ from zkdeployment.adapters.zookeeper.publication.last_publication import decode_
 from zkdeployment.checks.basis import CheckBasis, checked_hosts, service_paths, service_properties
 from zkdeployment.checks.sources import CheckSnapshot
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
+from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.errors import ConflictError
 from zkdeployment.model.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.adapters.zookeeper.client.nodes import Node
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.checks.basis import CheckedHost
+    from zkdeployment.documents.checks.on_call import OnCall
     from zkdeployment.documents.checks.values import CheckConfiguration
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.tree import Properties
@@ -84,9 +86,9 @@ class ZooKeeperCheckSources:
             if published_revision(targets) is None:
                 break
             published = decode_published(targets)
-            documents = read_published_documents(self._session, (CHECK.name, SYSTEM.name))
+            documents = read_published_documents(self._session, (CHECK.name, SYSTEM.name, ON_CALL.name))
             configurations = {found.name: found for found in documents.of(CHECK).values()}
-            basis = self._basis(configurations) if configurations else CheckBasis()
+            basis = self._basis(configurations, documents.of(ON_CALL).values()) if configurations else CheckBasis()
             after = self._session.get(paths.TARGETS)
             if after is not None and targets is not None and after.changed == targets.changed:
                 systems = {found.name: found.callback for found in documents.of(SYSTEM).values()}
@@ -94,7 +96,7 @@ class ZooKeeperCheckSources:
             targets = after
         raise ConflictError("the publication changed while it was read; the coordinator tries again")
 
-    def _basis(self, configurations: Mapping[str, CheckConfiguration]) -> CheckBasis:
+    def _basis(self, configurations: Mapping[str, CheckConfiguration], duties: Iterable[OnCall]) -> CheckBasis:
         targets = read_targets(self._session, self._session.children(paths.TARGETS) or ())
         services = sorted(
             path
@@ -110,7 +112,8 @@ class ZooKeeperCheckSources:
             node = read[path]
             return None if node is None else node.properties
 
-        return CheckBasis(configurations, targets, service_properties(look, services))
+        properties = service_properties(look, services)
+        return CheckBasis(configurations, targets, properties, duties={duty.path: duty for duty in duties})
 
     def _read_hosts(self) -> None:
         """Decode the hosts whose nodes have changed."""
