@@ -155,11 +155,15 @@ class IntentRefusal:
     paths: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        approved = "" if self.approved_by is None else f", approved by {self.approved_by}"
+        """Return the refusal as one sentence, in which nothing stands twice."""
+        is_said = self.approved_by is None or self.approved_by in self.reason
+        approved = "" if is_said else f", approved by {self.approved_by}"
         more = len(self.paths) - _SHOWN_PATHS
         shown = [*self.paths[:_SHOWN_PATHS], *([f"and {more} more"] if more > 0 else [])]
         changed = f" (changed: {', '.join(shown)})" if shown else ""
-        return f"{subject_text(self.subject)} is {self.state.value}{approved}: {self.reason}{changed}"
+        is_repeated = self.reason.startswith(f"it is {self.state.value.lower()} already")
+        state = "" if is_repeated else f" is {self.state.value}"
+        return f"{subject_text(self.subject)}{state}{approved}: {self.reason}{changed}"
 
 
 def perform(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.intents.instances import InstanceService, IntentInstance
     from zkdeployment.intents.reality import FleetReports, RecordedDeployment, ServiceProvider
+    from zkdeployment.model.deployment import Assignment, DeploymentFailure
 
 #: The kinds of resources, as ``GVK`` names them.
 DEPLOYMENT_KIND = "Deployment"
@@ -144,7 +145,7 @@ class _ResourceReader:
             resource_name(host, deployment),
             rsync_status(facts),
             cluster_status(facts),
-            None if wanted is None else self._details(wanted, host, deployment, marker),
+            None if wanted is None else self._details(wanted, host, service.assignment, deployment, marker),
             host.was_seen,
         )
 
@@ -166,13 +167,14 @@ class _ResourceReader:
         self,
         wanted: ResourceDetails,
         host: ReportedHost,
+        assignment: Assignment,
         deployment: Deployment,
         marker: RecordedDeployment | None,
     ) -> ResourceDetails:
         if not self._with_reality:
             return wanted
         providers = self._providers.get((host.identity.id, deployment), ())
-        status = _reported(host, marker)
+        status = _reported(host, deployment, assignment, marker)
         status["providers"] = [{"path": provider.path, **provider.properties} for provider in providers]
         return ResourceDetails(wanted.labels, host.facts, wanted.spec, status)
 
@@ -194,7 +196,7 @@ class _ResourceReader:
                         resource_name(host, deployment),
                         None,
                         ClusterStatus.PRESENT,
-                        ResourceDetails(facts=host.facts, status=_reported(host, marker))
+                        ResourceDetails(facts=host.facts, status=_reported(host, deployment, None, marker))
                         if self._with_details
                         else None,
                     )
@@ -267,14 +269,32 @@ def resource_name(host: ReportedHost, deployment: Deployment) -> str:
     return f"{host.identity.id}:{deployment.path}.{deployment.number}"
 
 
-def _reported(host: ReportedHost, marker: RecordedDeployment | None) -> dict[str, Any]:
-    """Return what a host reports about a deployment: its marker, and the step and the error of the host."""
+def _reported(
+    host: ReportedHost, deployment: Deployment, assignment: Assignment | None, marker: RecordedDeployment | None
+) -> dict[str, Any]:
+    """Return what a host reports about a deployment: its marker, and the step and the error of the host.
+
+    A step and an error that concern another deployment are left out.
+    """
     recorded = (
         None
         if marker is None
         else {"package": marker.package, "version": marker.version, "sequence": marker.sequence}
     )
+    if _concerns_another(host.failure, deployment, assignment):
+        return {"marker": recorded, "step": None, "error": None}
     return {"marker": recorded, "step": host.step, "error": host.error}
+
+
+def _concerns_another(
+    failure: DeploymentFailure | None, deployment: Deployment, assignment: Assignment | None
+) -> bool:
+    """Whether a failure is that of other deployments; ``assignment`` is ``None`` for one that nobody wants."""
+    if failure is None or (failure.path is None and not failure.packages):
+        return False
+    if assignment is None:
+        return failure.path != deployment.path or failure.number not in {None, deployment.number}
+    return not failure.concerns(deployment, assignment)
 
 
 def row_to_json(row: ResourceRow) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.errors import ConfigurationError
+from zkdeployment.intents.resources import DEPLOYMENT_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,6 +34,7 @@ class StatusOutput(Enum):
 class StatusQuery:
     """What a status shows. Values of one filter are alternatives, different filters combine.
 
+    ``resources`` are names of resources, paths of nodes, and patterns of either, as ``_selects`` takes them.
     ``instance`` is the id of an instance; ``lists_instances`` asks for the list of instances instead.
     """
 
@@ -55,9 +58,30 @@ class StatusQuery:
             for row in rows
             if (not self.apps or row.app in self.apps)
             and (not clusters or row.cluster in clusters)
-            and (not self.resources or row.name in self.resources)
+            and (not self.resources or any(_selects(wanted, row) for wanted in self.resources))
             and (has_all or row.rsync is not None)
         )
+
+
+def _selects(wanted: str, row: ResourceRow) -> bool:
+    """Whether a filter selects a resource.
+
+    A filter is the name of the resource, the path of its service or of a node above, or a pattern of the name or
+    of the path, in which ``*`` stands for any text and ``?`` for one character.
+    """
+    path = _service_path(row)
+    if row.name == wanted or f"{path}/".startswith(f"{wanted.rstrip('/')}/"):
+        return True
+    return any(character in wanted for character in "*?[") and (
+        fnmatchcase(row.name, wanted) or fnmatchcase(path, wanted)
+    )
+
+
+def _service_path(row: ResourceRow) -> str:
+    """Return the path in the name of a resource: ``HOST:PATH.N`` of a deployment; that of a provider is a path."""
+    if row.kind != DEPLOYMENT_KIND:
+        return row.name
+    return row.name[row.name.find(":/") + 1 :].rpartition(".")[0]
 
 
 def read_query(parameters: Mapping[str, Sequence[str]]) -> StatusQuery:

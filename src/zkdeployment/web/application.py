@@ -20,6 +20,7 @@ from zkdeployment.web.access.hosts import HostCheck
 from zkdeployment.web.access.known_sessions import KnownSessions
 from zkdeployment.web.access.login_turns import LoginTurns
 from zkdeployment.web.access.proxies import ProxyClients
+from zkdeployment.web.access.query_parameters import check_parameters
 from zkdeployment.web.access_log import AccessLog
 from zkdeployment.web.api import (
     acts,
@@ -31,6 +32,7 @@ from zkdeployment.web.api import (
     health,
     intent_clusters,
     intent_groups,
+    intents,
     jobs,
     metrics,
     pools,
@@ -73,6 +75,7 @@ _API_ROUTERS = (
     intent_clusters.router,
     releases.router,
     intent_groups.router,
+    intents.router,
     jobs.router,
     metrics.router,
     pools.router,
@@ -142,9 +145,10 @@ def _routed_application() -> FastAPI:
         dependencies=[Depends(forbid_cross_site), Depends(check_json)],
     )
     install_error_handlers(application)
+    # Probes of load balancers may add parameters of their own.
     application.include_router(health.router)
     for router in _API_ROUTERS:
-        application.include_router(router, responses=ERRORS)
+        application.include_router(router, responses=ERRORS, dependencies=[Depends(check_parameters)])
     for router in PAGE_ROUTERS:
         application.include_router(router)
     return application

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 
 from zkdeployment.documents.intents.kinds import approval_value, intent_document, intent_of_document
-from zkdeployment.documents.intents.values import IntentState, subject_text
+from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
 from zkdeployment.errors import ConfigurationError, RefusedError
 
 if TYPE_CHECKING:
@@ -23,6 +24,30 @@ def published_document(record: IntentRecord) -> dict[str, Any]:
     document = intent_document(record.intent)
     document["data"]["state"] = record.state.value
     return document
+
+
+def intent_summary(record: IntentRecord) -> dict[str, Any]:
+    """Return an intent as the list of all intents has it."""
+    intent, snapshot = record.intent, record.snapshot
+    return {
+        "subject": subject_text(intent.subject),
+        "state": record.state.value,
+        "content": snapshot.content.digest,
+        "is_approved": snapshot.is_approved,
+        "approval": None if intent.approval is None else approval_value(intent.approval),
+        "instance": record.instances[-1].id if record.instances else None,
+        "address": _address(intent),
+        "document": published_document(record),
+    }
+
+
+def _address(intent: Intent) -> str:
+    names = [quote(name, safe="") for name in intent.subject]
+    if isinstance(intent, ClusterIntents):
+        return f"/v2/cluster-providers/{names[0]}/clusters/{names[1]}"
+    project, composite_app, version, name = names
+    above = f"/v2/projects/{project}/composite-apps/{composite_app}/{version}"
+    return f"{above}/deployment-intent-groups/{name}"
 
 
 def requested_intent(body: GroupDocument | ClusterDocument, names: Mapping[str, str]) -> Intent:

@@ -161,6 +161,7 @@ def test_a_malformed_filter_is_answered_by_400(service, fleet):
     viewer = service.add_user(Role.VIEWER)
     publish(service, fleet, recorded(GROUP, IntentState.INSTANTIATED, begun()))
     for query, status, detail in (
+        ("clutser=web", 400, "unknown parameter 'clutser': did you mean cluster? expected one of: app, cluster"),
         ("output=much", 400, "output is much: expected one of: summary, all, detail, rsync"),
         ("app=", 400, "app is empty"),
         ("app=front&app=back", 400, "has no app back; expected one of: db, front"),
@@ -189,6 +190,10 @@ def test_documents_are_those_of_the_last_publication(service, fleet):
     assert get(CLUSTERS, auth=viewer).json() == [get(f"{CLUSTERS}/web", auth=viewer).json()]
     assert get(f"{CLUSTERS}/web", auth=viewer).json() == intent_document(CLUSTER)
     assert get("/v2/cluster-providers/nobody/clusters", auth=viewer).json() == []
+    first, second = get("/api/v1/intents", auth=viewer).json()
+    assert (first["subject"], first["state"], first["instance"]) == ("p1/store/v1/shop", "Created", None)
+    assert (first["document"], first["address"], second["address"]) == (shop, SHOP, f"{CLUSTERS}/web")
+    assert get("/api/v1/intents?state=Created", auth=viewer).status_code == 400
     for unknown in (f"{GROUPS}/none", f"{GROUPS}/none/status", f"{CLUSTERS}/none", f"{CLUSTERS}/none/status"):
         assert get(unknown, auth=viewer).status_code == 404
 
@@ -209,7 +214,7 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
     assert client.post(GROUPS, json=document, auth=ann).status_code == 409
     refused = client.post(f"{SHOP}/instantiate", auth=ann)
     assert (refused.status_code, "must be approved first" in refused.json()["detail"]) == (409, True)
-    assert client.post(f"{SHOP}/approve", auth=ann).status_code == 422
+    assert client.post(f"{SHOP}/approve", json={"content": "x"}, auth=ann).status_code == 422
     publish(service, fleet, recorded(replace(GROUP, apps={"front": ("/p1/shop/spare",)}), IntentState.CREATED))
 
     changed = document | {"data": document["data"] | {"composite-profile": "large", "state": "Created"}}
@@ -217,7 +222,7 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
     assert (answer.status_code, answer.json()["job"]) == (202, branch.tip())
     assert "composite-profile: large" in branch.files()["intent-p1-store-v1-shop.yaml"]
     assert client.put(SHOP, json=changed, auth=ann).status_code == 200
-    approved = client.post(f"{SHOP}/approve", json={"reason": "reviewed"}, auth=ann)
+    approved = client.post(f"{SHOP}/approve", auth=ann)
     assert (approved.status_code, approved.json()["job"]) == (202, branch.tip())
     assert "state: Approved" in branch.files()["intent-p1-store-v1-shop.yaml"]
     early = client.post(f"{SHOP}/instantiate", json={"reason": "go"}, auth=ann)

@@ -44,7 +44,6 @@ PARTS: dict[str, tuple[str, ...]] = {
     "inside": ("/p1/{0}",),
     "outside": ("/p2/{0}",),
     "partly": ("/p1/{1}", "/p2/{1}"),
-    "empty": (),
 }
 
 #: The operations that need a right which operators do not have.

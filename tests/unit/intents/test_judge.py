@@ -25,7 +25,7 @@ BEGINS, ENDS = IntentEffect.BEGIN_INSTANCE, IntentEffect.END_INSTANCE
 
 
 DEPLOYED = "is Instantiated, approved by alice: its services are deployed; terminate it first"
-CHANGED_SINCE = "approved by alice: its content has changed since it was approved by alice; approve it again"
+CHANGED_SINCE = "its content has changed since it was approved by alice; approve it again"
 
 
 def group(state, content=A, approved=A, update=UpdateRule.TERMINATE, by="alice"):
@@ -83,12 +83,12 @@ def test_a_legal_change_is_accepted_with_its_effect_on_the_instance(before, afte
         (
             group(APPROVED),
             group(INSTANTIATED, B),
-            f"is Approved, {CHANGED_SINCE} (changed: /defaults, /p1/shop/front)",
+            f"is Approved: {CHANGED_SINCE} (changed: /defaults, /p1/shop/front)",
         ),
         (
             group(TERMINATED),
             group(INSTANTIATED, B),
-            f"is Terminated, {CHANGED_SINCE}",
+            f"is Terminated: {CHANGED_SINCE}",
         ),
         (
             group(INSTANTIATED),

@@ -23,8 +23,7 @@ CONTENT = IntentContent({}, {"/p1/shop/front": {"version": "1"}})
 CHANGED = IntentContent({}, {"/p1/shop/front": {"version": "2"}})
 
 CHANGED_SINCE = (
-    "approved by alice: its content has changed since it was approved by alice; approve it again"
-    " (changed: /p1/shop/front)"
+    "its content has changed since it was approved by alice; approve it again (changed: /p1/shop/front)"
 )
 
 GROUP_STATES = (IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED)
@@ -93,12 +92,12 @@ def test_services_are_deployed_by_acts_that_begin_an_instance_and_undeployed_by_
         (
             group(IntentState.APPROVED, CHANGED),
             IntentAct.INSTANTIATE,
-            f"is Created, {CHANGED_SINCE}",
+            f"is Created: {CHANGED_SINCE}",
         ),
         (
             group(IntentState.TERMINATED, CHANGED),
             IntentAct.INSTANTIATE,
-            f"is Terminated, {CHANGED_SINCE}",
+            f"is Terminated: {CHANGED_SINCE}",
         ),
         (
             group(IntentState.INSTANTIATED),

@@ -196,6 +196,22 @@ def test_a_summary_has_identity_state_and_counts_in_the_order_of_the_seed():
     assert [*body["rsync-status"]] == ["Pending", "Applied", "Failed", "Retrying"]
 
 
+def test_the_error_of_a_host_is_that_of_the_deployment_that_failed():
+    def errors(*hosts):
+        body = status(reports(*hosts), output="detail", app="front")
+        (cluster,) = body["resources"][0]["clusters"]
+        return {each["Name"]: (each["status"]["step"], each["status"]["error"]) for each in cluster["resources"]}
+
+    failed = replace(FAILED, step="deploy")
+    assert errors(failed) == {"w2:/p1/front.0": (None, None), "w2:/p1/front.1": ("deploy", "exit 1")}
+    packages = replace(failed, failure=DeploymentFailure(8, "packages", packages=frozenset({"front"})))
+    assert errors(packages) == {"w2:/p1/front.0": ("deploy", "exit 1"), "w2:/p1/front.1": ("deploy", "exit 1")}
+    elsewhere = replace(failed, failure=DeploymentFailure(8, "packages", packages=frozenset({"other"})))
+    assert set(errors(elsewhere).values()) == {(None, None)}
+    disk_full = replace(failed, failure=DeploymentFailure(8, "configure"))
+    assert set(errors(disk_full).values()) == {("deploy", "exit 1")}
+
+
 def test_all_is_the_default_and_lists_resources_by_app_and_cluster():
     body = status(reports(DATABASE))
     assert body == status(reports(DATABASE), output="all")
@@ -265,6 +281,11 @@ def test_rsync_has_metadata_and_spec_and_nothing_of_reality():
         ({"cluster": "fra+db1.example.com"}, []),
         ({"resource": ["w1:/p1/front.0", "db1:/p1/db.0"]}, ["db1:/p1/db.0", "w1:/p1/front.0"]),
         ({"resource": "unknown"}, []),
+        ({"resource": "/p1/db"}, ["db1:/p1/db.0"]),
+        ({"resource": ["/p1/", "none"], "app": "db"}, ["db1:/p1/db.0"]),
+        ({"resource": "/p1/d"}, []),
+        ({"resource": "w1:*"}, ["w1:/p1/front.0", "w1:/p1/front.1"]),
+        ({"resource": "/p1/d?"}, ["db1:/p1/db.0"]),
     ],
 )
 def test_filters_are_combined_counts_follow_them_and_empty_levels_are_dropped(filters, names):

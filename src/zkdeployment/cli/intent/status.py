@@ -60,7 +60,11 @@ _COLOURS = {
     help="Only this target, by its name or as PROVIDER+NAME. May be repeated.",
 )
 @click.option(
-    "--resource", "resources", metavar="NAME", multiple=True, help="Only this resource. May be repeated."
+    "--resource",
+    "resources",
+    metavar="RESOURCE",
+    multiple=True,
+    help="Only these: a name, path or pattern. May be repeated.",
 )
 @click.option(
     "--instance",
@@ -83,8 +87,9 @@ _COLOURS = {
 def command(connection: Servers, subject: IntentSubject, form: str, **filters: tuple[str, ...]) -> None:
     """Show the state of an intent, and the statuses of its resources.
 
-    A resource is one deployment on one host, HOST:PATH.N. The rsync-status says what was done with it, the
-    cluster-status whether it exists on its host. Values of one filter are alternatives, and different filters
+    A resource is one deployment on one host, HOST:PATH.N. --resource takes such a name, the path of a service or
+    of a node above it, or a pattern of either, with * for any text. The rsync-status says what was done with it,
+    the cluster-status whether it exists on its host. Values of one filter are alternatives, and different filters
     combine. The counts follow the filters. The exit code is 2 for a malformed filter and for an app that the
     intent does not have, 3 if no publication has the intent or the instance.
 
@@ -92,6 +97,7 @@ def command(connection: Servers, subject: IntentSubject, form: str, **filters: t
     Example:
       zkdeployment intent status p1/store/v1/shop
       zkdeployment intent status p1/store/v1/shop --app front --cluster web-server --output detail -o json
+      zkdeployment intent status p1/store/v1/shop --resource /p1/shop/front --resource 'h1:*'
       zkdeployment intent status p1/store/v1/shop --instance 12
     """
     names = {"detail": "output", "apps": "app", "clusters": "cluster", "resources": "resource"}

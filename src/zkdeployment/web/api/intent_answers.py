@@ -51,7 +51,10 @@ def _status_parameters(
     cluster: Annotated[
         list[str] | None, Query(description="Only those on these clusters: NAME, or PROVIDER+NAME with %2B.")
     ] = None,
-    resource: Annotated[list[str] | None, Query(description="Only the resources with these names.")] = None,
+    resource: Annotated[
+        list[str] | None,
+        Query(description="Only these: names, paths of services or above, or patterns with *."),
+    ] = None,
     instance: Annotated[
         list[str] | None, Query(description="The id of an instance; without a value, a list of all instances.")
     ] = None,

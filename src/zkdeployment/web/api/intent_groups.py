@@ -131,12 +131,13 @@ def approve_group(
     adapters: ConnectedAdapters,
     user: Operator,
     group: Annotated[IntentSubject, Depends(_group)],
-    request: ApproveRequest,
     response: Response,
+    request: ApproveRequest | None = None,
 ) -> CommitReference:
-    """Approve the content of a group as it is at the tip of the branch."""
+    """Approve the content of a group as it is at the tip of the branch; the request may have no body."""
+    wanted = request or ApproveRequest()
     outcome = intent_acts.act_on_intent(
-        adapters, user, group, IntentAct.APPROVE, request.reason, content=request.content
+        adapters, user, group, IntentAct.APPROVE, wanted.reason, content=wanted.content
     )
     return refer_to(outcome, response)
 

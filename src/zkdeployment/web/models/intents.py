@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.web.models.acts import ActRequest
+from zkdeployment.web.models.acts import ActRequest, ReasonedRequest
 
 Paths = Annotated[list[str], Field(min_length=1)]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
@@ -81,7 +81,7 @@ class ClusterDocument(_Strict):
     data: ClusterData
 
 
-class ApproveRequest(ActRequest):
+class ApproveRequest(ReasonedRequest):
     """An approval; with ``content``, only the content with this digest is approved."""
 
     content: Digest | None = None
@@ -113,6 +113,25 @@ class IntentDifferenceBody(BaseModel):
     create: dict[str, dict[str, Any]]
     update: dict[str, dict[str, Any]]
     delete: list[str]
+
+
+class IntentSummary(BaseModel):
+    """An intent in the last publication: its subject, its state, and its document.
+
+    ``content`` is the digest of the published content, ``instance`` the id of the newest instance, ``address``
+    the path of the intent below ``/v2``.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str
+    state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
+    content: str
+    is_approved: bool
+    approval: ApprovalBody | None
+    instance: int | None
+    address: str
+    document: GroupDocument | ClusterDocument
 
 
 class CommitReference(BaseModel):

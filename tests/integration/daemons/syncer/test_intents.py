@@ -227,7 +227,7 @@ def test_a_group_that_changed_since_its_approval_is_created_again_and_instantiat
     with pytest.raises(RefusedError) as refused:
         publishing.sync()
     assert (
-        "p1/store/v1/shop is Created, approved by alice@example.com: its content has changed since it was approved"
+        "p1/store/v1/shop is Created: its content has changed since it was approved"
         " by alice@example.com; approve it again (changed: /p1/db)"
     ) in str(refused.value)
 

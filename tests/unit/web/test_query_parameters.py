@@ -1,0 +1,51 @@
+"""Parameters that an operation of the API does not have."""
+
+import asyncio
+
+import pytest
+from fastapi import Request
+from fastapi.routing import APIRoute
+
+from zkdeployment.errors import ConfigurationError
+from zkdeployment.web.access.query_parameters import check_parameters, known_parameters
+from zkdeployment.web.application import _API_ROUTERS, api_description
+
+ROUTES = [route for router in _API_ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+STATUS = next(route for route in ROUTES if route.path.endswith("/deployment-intent-groups/{name}/status"))
+JOB = next(route for route in ROUTES if route.path == "/api/v1/jobs/{commit}")
+
+
+def check(route: APIRoute, query: str) -> None:
+    scope = {"type": "http", "query_string": query.encode(), "route": route, "headers": []}
+    asyncio.run(check_parameters(Request(scope)))
+
+
+def test_each_operation_knows_the_parameters_that_its_description_has():
+    paths = api_description()["paths"]
+    for route in ROUTES:
+        for method in route.methods:
+            described = paths[route.path_format][method.lower()].get("parameters", ())
+            expected = {each["name"] for each in described if each["in"] == "query"}
+            assert known_parameters(route) == expected, route.path
+
+
+@pytest.mark.parametrize("query", ["", "cluster=web&cluster=db&app=front", "instance"])
+def test_known_parameters_are_accepted(query):
+    check(STATUS, query)
+
+
+@pytest.mark.parametrize(
+    ("route", "query", "expected"),
+    [
+        (
+            STATUS,
+            "clutser=web&app=front",
+            "unknown parameter 'clutser': did you mean cluster? expected one of: app, cluster, instance",
+        ),
+        (JOB, "b=1&a=%00", "unknown parameter 'a': expected no parameters; unknown parameter 'b': expected no"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_with_the_known_ones(route, query, expected):
+    with pytest.raises(ConfigurationError) as refused:
+        check(route, query)
+    assert str(refused.value).startswith(expected)
