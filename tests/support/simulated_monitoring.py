@@ -39,6 +39,7 @@ class SimulatedMonitoringService:
         self.reports = 0
         self.working: set[str] = set()
         self.broken = False
+        self.removal_allowed = False
         self._lock = threading.RLock()
         self._times = itertools.count(1.0)
 
@@ -125,6 +126,7 @@ class SimulatedMonitoringService:
             frozenset(name for name, state in states.items() if state is CheckState.ACTIVE),
             frozenset(name for name, state in states.items() if state is CheckState.DEPROVISION_FAILED),
             configurations,
+            self.removal_allowed,
         )
 
     def fetch(self, instances: Sequence[str]) -> FetchedDetails:

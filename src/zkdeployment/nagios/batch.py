@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _ROLLOUT = "rollout"
 _REMOVALS = ("deprovision", "delete")
 
+#: The part of the checks that a bridge removes at most unless the service asks for it. One may always go.
+_MOST_REMOVED = 0.3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChange:
@@ -44,10 +47,15 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class BridgeBatch:
-    """Changes to checks that stay as they are: to the first of ``bases`` that Nagios accepts."""
+    """Changes to checks that stay as they are: to the first of ``bases`` that Nagios accepts.
+
+    The first base are the present checks. ``removal_allowed`` is whether many of them may be removed that the
+    service did not ask to remove.
+    """
 
     bases: tuple[Mapping[str, NagiosCheck], ...]
     changes: tuple[ObjectChange, ...] = ()
+    removal_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,21 @@ def synchronizing_batch(
     certain = {instance: check for instance, check in present.items() if instance not in doubtful}
     removals = [ObjectChange(instance=instance, answered=False) for instance in sorted(doubtful)]
     bases = (dict(present), certain) if doubtful else (certain,)
-    return BridgeBatch(bases, (*removals, *changes.values()))
+    return BridgeBatch(bases, (*removals, *changes.values()), deployed.removal_allowed)
+
+
+def removal_refusal(batch: BridgeBatch) -> str | None:
+    """Return why a batch is refused that removes many checks which the service did not ask to remove."""
+    present = batch.bases[0]
+    asked = {change.instance for change in batch.changes if change.answered}
+    unasked = present.keys() - changed_checks(present, batch.changes) - asked
+    if batch.removal_allowed or len(unasked) <= 1 or len(unasked) <= _MOST_REMOVED * len(present):
+        return None
+    return (
+        f"the service does not know {len(unasked)} of {len(present)} checks in Nagios, more than"
+        f" {_MOST_REMOVED:.0%}: no check is changed; see whether the service has lost its content, or allow the removal with"
+        " 'zkdeployment checks allow-removal --system NAME --reason TEXT'"
+    )
 
 
 def changed_checks(base: Mapping[str, NagiosCheck], changes: Iterable[ObjectChange]) -> dict[str, NagiosCheck]:

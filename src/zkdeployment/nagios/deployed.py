@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 class DeployedInstances:
     """The deployed instances: ``active`` ones, and ``retained`` ones, whose removal failed.
 
-    ``configurations`` has the id of the configuration of each instance.
+    ``configurations`` has the id of the configuration of each instance. ``removal_allowed`` is whether an operator
+    allowed the removal of many unknown checks.
     """
 
     active: frozenset[str] = frozenset()
     retained: frozenset[str] = frozenset()
     configurations: Mapping[str, str] = field(default_factory=dict)
+    removal_allowed: bool = False
 
     @property
     def instances(self) -> frozenset[str]:

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 #: How many instances that wait for a monitoring system are read to know since when they wait.
 _SAMPLE = 1000
 
+#: Seconds for which an operator allows the removal of many unknown checks.
+_REMOVAL_ALLOWED = 3600.0
+
 #: How many checks a refusal names.
 _NAMED = 5
 
@@ -132,6 +135,12 @@ class MonitoringSystems(Protocol):
 
     def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
         """Record results, beside those of other instances."""
+
+    def allow_removal(self, system: str, until: float) -> None:
+        """Record until when the bridge of a monitoring system may remove many unknown checks."""
+
+    def removal_allowed_until(self, system: str) -> float:
+        """Return until when many unknown checks may be removed, in seconds since the epoch; 0 without a record."""
 
     def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
         """Record which configurations dropped results were of, and the instances whose results count."""
@@ -304,6 +313,20 @@ class CheckAdapters:
             raise RefusedError(f"no check instance waits for the monitoring system {system}: nothing to abandon")
         self.acts.record(act)
         return changed
+
+    def allow_removal(self, system: str, act: Act) -> float:
+        """Allow the bridge of a monitoring system to remove many unknown checks; return until when.
+
+        Raises ``NotFoundError`` for an unknown system.
+        """
+        if system not in self.systems.callbacks():
+            raise NotFoundError(
+                f"there is no monitoring system {system} with checks; 'zkdeployment checks summary' lists all"
+            )
+        until = act.time + _REMOVAL_ALLOWED
+        self.systems.allow_removal(system, until)
+        self.acts.record(act)
+        return until
 
     def failed(self, wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
         """Return the failed instances that a filter selects."""

@@ -64,6 +64,13 @@ def abandon(adapters: ServerAdapters, user: User, system: str, reason: str) -> t
     return adapters.operator_checks.abandon(system, act)
 
 
+def allow_removal(adapters: ServerAdapters, user: User, system: str, reason: str) -> float:
+    """Allow the bridge of a monitoring system to remove many unknown checks; return until when."""
+    _permit(user, "")
+    act = new_act(adapters, user, f"checks allow-removal --system {system}", reason)
+    return adapters.operator_checks.allow_removal(system, act)
+
+
 def _permit(user: User, path: str) -> None:
     """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root is the whole fleet."""
     check_right(user, ActKind.ACT_ON_CHECK, *filter(None, (path,)))

@@ -112,6 +112,23 @@ def test_the_words_about_a_rejected_check_name_its_file(nagios, no_reload):
     )
 
 
+def test_a_service_that_lost_its_content_does_not_empty_nagios(nagios, no_reload):
+    for number in range(4):
+        nagios.want(f"check{number}", "h1", "check_dummy", "0")
+    nagios.rollouts(no_reload).synchronize()
+    before = nagios.files()
+    nagios.service.instances.clear()
+    for _ in range(2):
+        with pytest.raises(
+            NagiosError, match=r"the service does not know 4 of 4 checks in Nagios, more than 30%: no"
+        ):
+            nagios.rollouts(no_reload).synchronize()
+        assert nagios.files() == before
+    nagios.service.removal_allowed = True
+    nagios.rollouts(no_reload).synchronize()
+    assert nagios.files() == {}
+
+
 class Killed(BaseException):
     """The end of a bridge by a signal."""
 

@@ -266,7 +266,30 @@ def test_results_of_another_configuration_are_dropped_and_shown_as_drift(site: R
         "deploymentsList": [site.second],
         "configurations": {site.second: right},
         "deprovision_failed": [],
+        "removal_allowed": False,
     }
+
+
+def test_an_operator_allows_the_removal_of_unknown_checks_for_an_hour(site: RolledOut):
+    client, operator = site.service.client, site.service.add_user(Role.OPERATOR)
+
+    def is_allowed() -> bool:
+        allowed: bool = site.monitor.request("GET", "monitoring/nagios1/active").json()["removal_allowed"]
+        return allowed
+
+    address, reason = "/api/v1/checks/systems/nagios1/allow-removal", {"reason": "an old backup"}
+    assert not is_allowed()
+    assert client.post(address, json=reason, auth=site.viewer).status_code == 403
+    assert client.post(address.replace("nagios1", "other"), json=reason, auth=operator).status_code == 404
+    answer = client.post(address, json=reason, auth=operator).json()
+    assert answer["until"] == pytest.approx(time.time() + 3600, abs=30)
+    assert is_allowed()
+    act = client.get("/api/v1/audit", auth=operator).json()["acts"][0]
+    assert (act["what"], act["reason"]) == ("checks allow-removal --system nagios1", "an old backup")
+    site.service.adapters.monitoring.allow_removal("nagios1", time.time() - 1)
+    assert not is_allowed()
+    assert site.table("allow-removal", "--system", "nagios1", "--reason", "x").startswith("nagios1 may remove")
+    assert is_allowed()
 
 
 def _by_id(listed: Any, site: RolledOut) -> list[Any]:

@@ -12,6 +12,7 @@ from zkdeployment.nagios.batch import (
     changed_checks,
     find_acceptable,
     read_change,
+    removal_refusal,
     synchronizing_batch,
     update_batch,
 )
@@ -92,6 +93,31 @@ def test_a_synchronization_removes_unknown_checks_and_keeps_those_whose_removal_
     assert [sorted(base) for base in batch.bases] == [sorted(present), [instance(1), instance(3), instance(7)]]
     for base in batch.bases:
         assert sorted(changed_checks(base, batch.changes)) == [instance(number) for number in (1, 2, 5, 7)]
+
+
+def refusal(present, deployed, changes=None):
+    return removal_refusal(synchronizing_batch(present, deployed, frozenset(), changes or {}))
+
+
+def test_removals_that_the_service_did_not_ask_for_are_limited():
+    present = {instance(number): check(number) for number in range(10)}
+    active = [instance(number) for number in range(10)]
+    assert refusal(present, DeployedInstances(frozenset(active[3:]))) is None
+    found = refusal(present, DeployedInstances(frozenset(active[4:])))
+    assert found is not None
+    assert found.startswith("the service does not know 4 of 10 checks in Nagios, more than 30%")
+    assert refusal(present, DeployedInstances(removal_allowed=True)) is None
+    assert refusal({instance(1): check(1)}, DeployedInstances()) is None
+
+
+def test_removals_that_the_service_asks_for_and_rollouts_are_not_limited():
+    present = {instance(number): check(number) for number in range(10)}
+    removals = {instance(number): removal(number) for number in range(9)}
+    assert refusal(present, DeployedInstances(frozenset({instance(9)})), removals) is None
+    rollouts = {instance(number): rollout(number) for number in range(10)}
+    assert refusal(present, DeployedInstances(), rollouts) is None
+    gone = [change.unanswered() for change in removals.values()]
+    assert removal_refusal(update_batch(present, gone)) is not None
 
 
 def test_a_rollout_that_is_impossible_leaves_no_file_of_a_killed_bridge():

@@ -45,8 +45,11 @@ def synchronize():
     waiting = set(ask("GET", f"monitoring/{user}/all")["deploymentsList"])
     wanted, known = deployed["configurations"], waiting | set(deployed["deploymentsList"])
     present = {file.name: json.loads(file.read_text())["config_id"] for file in checks.glob("*-*")}
-    for unknown in present.keys() - known - set(deployed["deprovision_failed"]):
-        (checks / unknown).unlink()
+    unknown = present.keys() - known - set(deployed["deprovision_failed"])
+    if 1 < len(unknown) > 0.3 * len(present) and not deployed["removal_allowed"]:
+        raise urllib3.exceptions.HTTPError(f"{len(unknown)} checks are unknown: has the service lost its content?")
+    for instance in unknown:
+        (checks / instance).unlink()
     return {instance for instance in known if instance in waiting or present.get(instance) != wanted[instance]}
 
 

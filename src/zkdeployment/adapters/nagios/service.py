@@ -49,7 +49,7 @@ class HttpMonitoringService:
             isinstance(found, str) for found in configurations.values()
         ):
             raise self._unexpected(path, "an object with configurations")
-        return DeployedInstances(active, retained, configurations)
+        return DeployedInstances(active, retained, configurations, body.get("removal_allowed") is True)
 
     def fetch(self, instances: Sequence[str]) -> FetchedDetails:
         path = f"{self._system}/fetch"

@@ -6,6 +6,9 @@ from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 
 _VERBS = {
     "abandon": LazyVerb("checks.systems", "End the checks of a monitoring system that is gone.", "abandon"),
+    "allow-removal": LazyVerb(
+        "checks.systems", "Let a bridge remove many checks that the service does not know.", "allow_removal"
+    ),
     "create": LazyVerb("checks.change", "Commit new check configurations.", "create"),
     "delete": LazyVerb("checks.change", "Commit the end of a check configuration.", "delete"),
     "diff": LazyVerb("checks.diff", "Show which check instances a revision adds, changes and removes."),

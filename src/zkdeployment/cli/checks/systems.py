@@ -1,4 +1,4 @@
-"""``zkdeployment checks drift`` and ``abandon``: monitoring systems whose checks differ, or that are gone."""
+"""``zkdeployment checks drift``, ``abandon`` and ``allow-removal``: checks that differ from what is deployed."""
 
 from __future__ import annotations
 
@@ -71,6 +71,29 @@ def abandon(*, connection: Servers, system: str, reason: str, output: str) -> No
         emit({"instances": [overview_to_json(found, None) for found in ended]}, output, schema="check-instances")
     else:
         echo(f"abandoned {system}; ended check instances: {len(ended)}")
+
+
+@click.command(name="allow-removal")
+@click.option("--system", metavar="NAME", required=True, help="The monitoring system.")
+@reason_option(required=True)
+@output_option
+@zookeeper_options
+def allow_removal(*, connection: Servers, system: str, reason: str, output: str) -> None:
+    """Let the bridge of a monitoring system remove many checks that the service does not know, for an hour.
+
+    A bridge refuses to remove more than 30 % of its checks unless the service asks for it.
+
+    \b
+    Example:
+      zkdeployment checks allow-removal --system nagios1 --reason 'these files are from an old backup'
+    """
+    act = new_act(f"checks allow-removal --system {system}", reason)
+    with open_checks(connection) as checks:
+        until = checks.allow_removal(system, act)
+    if output != "table":
+        emit({"monitoring": system, "until": until}, output, schema="allowed-removal")
+    else:
+        echo(f"{system} may remove unknown checks within the next hour")
 
 
 def _cells(entry: CheckDrift, now: float) -> tuple[Text | str, ...]:

@@ -15,6 +15,7 @@ from zkdeployment.nagios.batch import (
     changed_checks,
     find_acceptable,
     read_change,
+    removal_refusal,
     synchronizing_batch,
     update_batch,
 )
@@ -166,6 +167,9 @@ class CheckRollouts:
 
     def _apply(self, batch: BridgeBatch) -> None:
         """Write what Nagios accepts of a batch, reload it, and answer."""
+        refusal = removal_refusal(batch)
+        if refusal is not None:
+            raise NagiosError(refusal)
         base = self._accepted_base(batch)
         possible = [change for change in batch.changes if change.problem is None]
         verified = find_acceptable(possible, lambda changes: self._verify(changed_checks(base, changes)))

@@ -26,6 +26,7 @@ from zkdeployment.web.dependencies import ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.models.acts import ActRequest, ReasonedRequest
 from zkdeployment.web.models.checks import (
+    AllowedRemovalBody,
     CheckBody,
     CheckDocument,
     CheckDriftBody,
@@ -122,6 +123,15 @@ def abandon_system(
     ended = check_acts.abandon(adapters, user, system, request.reason)
     shown = [overview_to_json(instance, None) for instance in ended]
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
+
+
+@router.post("/systems/{system}/allow-removal", response_model=AllowedRemovalBody)
+def allow_removal(
+    adapters: ConnectedAdapters, user: Operator, system: SystemName, request: ActRequest
+) -> Response:
+    """Allow a bridge to remove many checks that the service does not know, for an hour."""
+    until = check_acts.allow_removal(adapters, user, system, request.reason)
+    return JSONResponse(with_schema("allowed-removal", {"monitoring": system, "until": until}))
 
 
 @router.get("/summary", response_model=CheckSummaryBody)

@@ -83,7 +83,8 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
     Deploy again what is missing, or has another configuration. Leave those whose removal failed as they are.
     """
     _check_system(user, system)
-    return ActiveDeployments.of(checks.list_deployed(adapters, system))
+    allowed = adapters.monitoring.removal_allowed_until(system) > adapters.clock.now()
+    return ActiveDeployments.of(checks.list_deployed(adapters, system), removal_allowed=allowed)
 
 
 @router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments)

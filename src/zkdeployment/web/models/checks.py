@@ -181,6 +181,14 @@ class CheckInstancesBody(Described):
     instances: list[CheckInstanceBody]
 
 
+class AllowedRemovalBody(Described):
+    """Until when the bridge of a monitoring system may remove many unknown checks, in seconds since the epoch."""
+
+    schema_: Annotated[Literal["zkdeployment/allowed-removal/v1"], Field(alias="schema")]
+    monitoring: str
+    until: float
+
+
 class SystemBacklogBody(Described):
     """A monitoring system: its last contacts, and how many instances wait for it or have failed."""
 

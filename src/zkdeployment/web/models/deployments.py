@@ -29,15 +29,19 @@ class ActiveDeployments(DeploymentsList):
     deprovision_failed: Annotated[
         list[str], Field(description="Instances that the monitoring system could not remove.")
     ]
+    removal_allowed: Annotated[
+        bool, Field(description="Whether an operator allowed the removal of many checks that no list names.")
+    ]
 
     @classmethod
-    def of(cls, deployed: Mapping[str, InstanceConfiguration]) -> "ActiveDeployments":
+    def of(cls, deployed: Mapping[str, InstanceConfiguration], *, removal_allowed: bool) -> "ActiveDeployments":
         """Return the model of deployed configurations, given by instance."""
         instances = sorted(deployed)
         return cls(
             deploymentsList=[found for found in instances if deployed[found].state is CheckState.ACTIVE],
             configurations={found: deployed[found].config_id for found in instances},
             deprovision_failed=[found for found in instances if deployed[found].state is not CheckState.ACTIVE],
+            removal_allowed=removal_allowed,
         )
 
 

@@ -1,7 +1,8 @@
 """What is recorded of monitoring systems (a ``MonitoringSystems``).
 
 The node of a system holds its callback. ``contact`` below it holds the times of its last contacts,
-``results/BUCKET`` the results of instances, and ``drift`` the configurations of dropped results.
+``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, and ``removal`` until
+when many unknown checks may be removed.
 """
 
 from __future__ import annotations
@@ -104,6 +105,16 @@ class ZooKeeperMonitoringSystems:
                 lambda held, gone=gone: {key: value for key, value in held.items() if key not in gone},  # type: ignore[misc]
             )
 
+    def allow_removal(self, system: str, until: float) -> None:
+        path = _removal(system)
+        self._session.ensure(path)
+        self._session.commit(Set(path, encode({"allowed-until": until})))
+
+    def removal_allowed_until(self, system: str) -> float:
+        node = self._session.get(_removal(system))
+        until = None if node is None else node.properties.get("allowed-until")
+        return float(until) if isinstance(until, int | float) else 0.0
+
     def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
         path = f"{paths.check_system_path(system)}/drift"
         if dropped or self._session.get(path) is not None:
@@ -160,6 +171,10 @@ def results_in(path: str, node: Node | None) -> dict[str, CheckResult]:
 
 def _is_later(time: float | None, known: float | None) -> bool:
     return time is not None and (known is None or abs(time - known) >= _PACE)
+
+
+def _removal(system: str) -> str:
+    return f"{paths.check_system_path(system)}/removal"
 
 
 def _results(system: str) -> str:
