@@ -43,7 +43,8 @@ class Publishing:
     """A repository and a ZooKeeper for syncers; ``client`` reads and changes nodes without a syncer.
 
     With ``key``, syncers sign publications; ``publishers`` are the keys of all syncers. With ``allowed_signers``,
-    they publish only signed commits. With ``host_repositories``, they check packages against these.
+    they publish only signed commits. With ``host_repositories``, they check packages against these. Services
+    at and below the ``governed`` paths need an intent.
     """
 
     def __init__(self, directory: Path, zookeeper: Servers | str, client: KazooClient) -> None:
@@ -55,6 +56,7 @@ class Publishing:
         self.publishers: Path | None = None
         self.allowed_signers: Path | None = None
         self.host_repositories: HostRepositories | None = None
+        self.governed: tuple[str, ...] = ()
 
     def push(self, text: str, **more: str | None) -> str:
         """Commit ``text`` as ``a.zk`` and other files (``_`` in their names stands for the dot)."""
@@ -76,6 +78,7 @@ class Publishing:
                 signing=SigningFile(self.directory / name / ".tree.signed"),
                 publishers=None if self.publishers is None else PublisherKeysFile(self.publishers),
                 accepted=AcceptedFile(self.directory / name / ".tree.accepted"),
+                governed=self.governed,
             )
 
     def source(self, name: str = "syncer") -> GitSource:

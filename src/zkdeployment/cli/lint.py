@@ -18,10 +18,13 @@ from zkdeployment.cli.shared.package_options import (
     repositories_option,
 )
 from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.config.load import load
+from zkdeployment.config.sync import paths_problem
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.intents.revisions import change_problems, has_intents
 from zkdeployment.model.problem import Severity
 from zkdeployment.planning.review import Review, lifting_problems, place, review
+from zkdeployment.planning.targets.governance import read_intents, ungoverned_problems
 from zkdeployment.tree.lint import sort_problems
 from zkdeployment.wiring.approvals import local_approvals
 from zkdeployment.wiring.repository import (
@@ -74,6 +77,14 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="With --approvers: the keys that sign commits. Nobody approves what the same person signed.",
 )
+@click.option(
+    "--governed-path",
+    "governed",
+    metavar="PATH",
+    multiple=True,
+    callback=lambda _context, _option, paths: _checked_paths(paths),
+    help="A path at and below which all services need an intent.  [default: governed-paths in [sync] of --config]",
+)
 @click.option("--packages", is_flag=True, help="Check that repositories have the packages and patches, too.")
 @repositories_option
 @click.option(
@@ -81,7 +92,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     envvar="ZKDEPLOYMENT_CONFIG",
     type=click.Path(path_type=Path),
-    help="With --packages: a configuration with repositories in [sync].  [env: ZKDEPLOYMENT_CONFIG]",
+    help="A configuration with governed-paths and repositories in [sync].  [env: ZKDEPLOYMENT_CONFIG]",
 )
 def command(
     paths: tuple[str, ...],
@@ -92,6 +103,7 @@ def command(
     since: str | None,
     approvers: Path | None,
     allowed_signers: Path | None,
+    governed: tuple[str, ...],
     packages: bool,
     repositories: tuple[str, ...],
     config: Path | None,
@@ -107,6 +119,9 @@ def command(
     A change that removes a quarantine and wants the version at once is refused, and so is a change that breaks the
     life cycle of an intent. Where there are no hooks, --since asks the same.
 
+    With --governed-path, services at and below these paths need an intent, as the syncer demands with
+    governed-paths.
+
     With --packages, the repositories are asked for each package and patch at its version; with --hook or --since,
     only for those that the change wants anew. Whether a host has a version already, and whether packages fit
     together on it, is left to 'zkdeployment plan' and the syncer. An unreachable repository is a warning.
@@ -114,18 +129,13 @@ def command(
     \b
     Example:
       zkdeployment lint tree/
-      zkdeployment lint --strict web.zk database.zk overrides.zkx strategy.yaml
       zkdeployment lint HEAD~1
+      zkdeployment lint --governed-path /p1 --governed-path /net tree/
       zkdeployment lint --since origin/main
       zkdeployment lint --packages --repositories /etc/yum.repos.d tree/
       exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
-    if hook and (paths or since is not None):
-        raise click.UsageError("expected no PATH with --hook" if paths else "expected no --since with --hook")
-    if not hook and not paths and since is None:
-        raise click.UsageError("expected a PATH, found none")
-    if branch is not None and not hook:
-        raise click.UsageError("expected --hook with --branch")
+    _check_options(paths, hook=hook, branch=branch, since=since)
     if approvers is not None and not hook and (since is None or paths):
         raise click.UsageError("expected --hook, or --since without PATH, with --approvers")
     if allowed_signers is not None and approvers is None:
@@ -133,7 +143,8 @@ def command(
     if repositories and not packages:
         raise click.UsageError("expected --packages with --repositories")
     approvals = None if approvers is None else local_approvals(approvers, allowed_signers)
-    rules = _Rules(strict, _repositories(repositories, config) if packages else ())
+    asked = _repositories(repositories, config) if packages else ()
+    rules = _Rules(strict, asked, governed or _governed_paths(config))
     if hook:
         valid = _check_hook(branch, approvals, rules)
     elif paths:
@@ -145,12 +156,26 @@ def command(
         raise click.exceptions.Exit(1)
 
 
+def _check_options(paths: tuple[str, ...], *, hook: bool, branch: str | None, since: str | None) -> None:
+    """Raise ``UsageError`` if it is not clear which tree is to be checked."""
+    if hook and (paths or since is not None):
+        raise click.UsageError("expected no PATH with --hook" if paths else "expected no --since with --hook")
+    if not hook and not paths and since is None:
+        raise click.UsageError("expected a PATH, found none")
+    if branch is not None and not hook:
+        raise click.UsageError("expected --hook with --branch")
+
+
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What to check: with ``repositories``, the packages, too. ``strict``: warnings are errors."""
+    """What to check: with ``repositories``, the packages, too. ``strict``: warnings are errors.
+
+    Services at and below the ``governed`` paths need an intent.
+    """
 
     strict: bool
     repositories: tuple[str, ...]
+    governed: tuple[str, ...] = ()
 
 
 def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
@@ -159,6 +184,17 @@ def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
     if not repositories:
         raise ConfigurationError(MISSING)
     return repositories
+
+
+def _checked_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if (problem := paths_problem(" ".join(paths))) is not None:
+        raise click.BadParameter(problem)
+    return paths
+
+
+def _governed_paths(config: Path | None) -> tuple[str, ...]:
+    sync = None if config is None else load(config, host=False).sync
+    return () if sync is None else sync.governed_paths
 
 
 def _check(
@@ -171,6 +207,8 @@ def _check(
     reviewed = review(files)
     advice = reviewed.documents.advice if rules.strict else ()
     changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
+    intents, whole = read_intents(reviewed.documents), reviewed.compilation.whole
+    changes += tuple(place(one, reviewed.linted) for one in ungoverned_problems(rules.governed, intents, whole))
     if rules.repositories and not reviewed.errors:
         with open_repositories(rules.repositories) as repositories:
             findings = check_packages(repositories, reviewed.targets, review(before).targets)

@@ -62,6 +62,7 @@ KEYS = {
         "interval",
         "allowed-signers",
         "approvers",
+        "governed-paths",
         "push-url",
         "push-key",
         "signing-key",

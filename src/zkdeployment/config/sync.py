@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # Common names that git refuses for a branch. ``git check-ref-format`` decides in the end.
 _NOT_A_BRANCH = re.compile(r"^[-/]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.lock$")
 
+# The path of a node, or the root.
+_NODE_PATH = re.compile(r"/|(/[^/\s]+)+")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SyncSettings:
@@ -21,10 +24,10 @@ class SyncSettings:
 
     ``interval`` is in seconds. ``history`` is the number of publications that the history keeps. The syncer
     writes its metrics to the file ``metrics``. Acts that are commits are pushed to ``push_url`` (default:
-    ``url``) with the SSH key ``push_key``, and signed with ``signing_key``. Publications are signed with the SSH
-    key ``publish_key``. The file ``approvers`` lists the keys that may approve intents; without this file,
-    approvals need no signature. Hosts install packages from the ``repositories``; without any, the packages of a
-    publication are not checked.
+    ``url``) with the SSH key ``push_key``, and signed with ``signing_key``. Publications are signed with the
+    SSH key ``publish_key``. The file ``approvers`` lists the keys that may approve intents; without this file,
+    approvals need no signature. Services at and below the ``governed_paths`` need an intent. Hosts install
+    packages from the ``repositories``; without any, the packages of a publication are not checked.
     """
 
     url: str
@@ -33,6 +36,7 @@ class SyncSettings:
     interval: float | None = None
     allowed_signers: Path | None = None
     approvers: Path | None = None
+    governed_paths: tuple[str, ...] = ()
     push_url: str | None = None
     push_key: Path | None = None
     signing_key: Path | None = None
@@ -50,6 +54,7 @@ def read_sync(section: Section) -> SyncSettings | None:
     interval = section.number("interval", positive=True)
     allowed_signers = section.path("allowed-signers")
     push_key, signing_key = section.path("push-key"), section.path("signing-key")
+    governed_paths = tuple((section.checked("governed-paths", paths_problem) or "").split())
     metrics = section.metrics_file()
     history = int(section.checked("history", _count_problem) or 500)
     if url is None or tree_directory is None:
@@ -61,6 +66,7 @@ def read_sync(section: Section) -> SyncSettings | None:
         interval=interval,
         allowed_signers=allowed_signers,
         approvers=section.path("approvers"),
+        governed_paths=governed_paths,
         push_url=section.text("push-url"),
         push_key=push_key,
         signing_key=signing_key,
@@ -73,6 +79,12 @@ def read_sync(section: Section) -> SyncSettings | None:
 
 def _branch_problem(value: str) -> str | None:
     return f"expected the name of a branch, found {value!r}" if _NOT_A_BRANCH.search(value) else None
+
+
+def paths_problem(value: str) -> str | None:
+    """Return what is wrong with a list of paths of nodes; ``None`` if nothing is."""
+    wrong = [path for path in value.split() if not _NODE_PATH.fullmatch(path)]
+    return f"expected paths of nodes, separated by blanks, as in /p1 /net, found {wrong[0]!r}" if wrong else None
 
 
 def _count_problem(value: str) -> str | None:

@@ -173,6 +173,7 @@ def _syncer(
         signing=SigningFile(mirror.with_name(f".{mirror.name}.signed")),
         accepted=AcceptedFile(mirror.with_name(f".{mirror.name}.accepted")),
         publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
+        governed=sync.governed_paths,
     )
 
 

@@ -373,3 +373,23 @@ class TestPostReceive:
             lambda: "ALL STOP" in str((publishing.get("/zkdeployment/syncer") or {}).get("said")), "it looked"
         )
         assert publishing.version is None
+
+
+def test_lint_and_hooks_refuse_services_without_an_intent_below_governed_paths(tmp_path: Path) -> None:
+    tree, config = tmp_path / "tree", tmp_path / "zkdeployment.cfg"
+    tree.mkdir()
+    (tree / "a.zk").write_text(GOOD)
+    result = invoke("lint", "--governed-path", "/who", str(tree))
+    assert result.returncode == 1
+    assert (
+        "a.zk:2:3: /who/web has no intent for h1: expected one for every service at and below /who"
+        in result.stdout
+    )
+    config.write_text("[zkdeployment]\n[sync]\ngoverned-paths = /net /who/web\n")
+    config.write_text(f"{config.read_text()}url = /tree.git\ntree-directory = {tmp_path}/mirror\n")
+    result = invoke("lint", "--config", str(config), str(tree))
+    assert (result.returncode, "at and below /who/web (governed-paths)" in result.stdout) == (1, True)
+    (tree / "c.yaml").write_text(CLUSTER)
+    assert invoke("lint", "--config", str(config), str(tree)).returncode == 0
+    wrong = invoke("lint", "--governed-path", "who", str(tree))
+    assert (wrong.returncode, "expected paths of nodes, separated by blanks" in wrong.stderr) == (2, True)

@@ -134,6 +134,7 @@ def test_all_keys_are_read(file: Path):
         "interval = 60\n"
         "history = 40\n"
         "allowed-signers = /etc/signers\n"
+        "governed-paths = /p1  /net/vlan12\n"
         "repositories = /etc/hosts.repos.d https://rpms.example.com/x\n"
     )
     assert load(file) == Settings(
@@ -164,6 +165,7 @@ def test_all_keys_are_read(file: Path):
             interval=60,
             history=40,
             allowed_signers=Path("/etc/signers"),
+            governed_paths=("/p1", "/net/vlan12"),
             repositories=("/etc/hosts.repos.d", "https://rpms.example.com/x"),
         ),
     )
@@ -422,6 +424,11 @@ def test_an_invalid_value_is_an_error(file: Path, text: str, problem: str):
         ("interval = 0", "interval: expected a positive number of seconds, found '0'"),
         ("tree-directory = tree", "tree-directory: expected an absolute path"),
         ("allowed-signers = signers", "allowed-signers: expected an absolute path"),
+        (
+            "governed-paths = /p1 p2",
+            "governed-paths: expected paths of nodes, separated by blanks, as in /p1 /net",
+        ),
+        ("governed-paths = /p1/", "found '/p1/'"),
         ("branch = -x", "branch: expected the name of a branch, found '-x'"),
         ("branch = a..b", "branch: expected the name of a branch, found 'a..b'"),
         ("branch = a:b", "branch: expected the name of a branch, found 'a:b'"),

@@ -19,11 +19,13 @@ from zkdeployment.planning.publishing import (
     is_repetition_of,
     require_publishable,
 )
-from zkdeployment.planning.review import Review, review
-from zkdeployment.planning.targets.governance import Governance, read_intents
+from zkdeployment.planning.review import Review, place, review
+from zkdeployment.planning.targets.governance import Governance, read_intents, ungoverned_problems
 from zkdeployment.signing.standing import StandingPublication
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.model.cluster import Revision
@@ -40,11 +42,14 @@ _CACHED_REVIEWS = 2
 class PublicationBuilder:
     """Reads trees from ``source``, and live nodes and the published strategy from ``store``.
 
-    ``signed``: publications are signed.
+    ``signed``: publications are signed. Services at and below the ``governed`` paths need an intent.
     """
 
-    def __init__(self, source: TreeSource, store: PublicationStore, *, signed: bool = False) -> None:
+    def __init__(
+        self, source: TreeSource, store: PublicationStore, *, signed: bool = False, governed: Collection[str] = ()
+    ) -> None:
         self._signed = signed
+        self._governed = governed
         self._source = source
         self._store = store
         self._reviews: dict[Revision, Review] = {}
@@ -73,7 +78,9 @@ class PublicationBuilder:
         if standing.revision != published.revision:
             last = None  # ZooKeeper names another publication than the one whose governance is known
         reviewed = self._review(tip, reread=True)
-        require_publishable(reviewed.problems, tip)
+        intents, whole = read_intents(reviewed.documents), reviewed.compilation.whole
+        ungoverned = (place(one, reviewed.linted) for one in ungoverned_problems(self._governed, intents, whole))
+        require_publishable((*reviewed.problems, *ungoverned), tip)
         if self._signed:
             repeats = may_repeat and last is not None and last.linted.tree == reviewed.linted.tree
             since = published.effective_since if repeats else sequence

@@ -35,7 +35,7 @@ from zkdeployment.signing.sequences import SigningRecord, is_plausible, sequence
 from zkdeployment.signing.statement import left_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.intents.publication import IntentsChange
@@ -101,10 +101,10 @@ class Syncer:
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
     ``approvals``, approvals of intents need a valid signature; ``accepted`` records the published approvals.
-    With a ``signer``, which the store has as well, publications are signed: ``signing`` records what this syncer
-    signed, and ``publishers`` are the keys of all syncers. With ``repositories``, hosts must be able to install
-    the packages of a publication from these. ``fetched`` is the time of the last read of the source, in seconds
-    since the epoch.
+    With a ``signer``, which the store has as well, publications are signed: ``signing`` records what this
+    syncer signed, and ``publishers`` are the keys of all syncers. With ``repositories``, hosts must be able to
+    install the packages of a publication from these. Services at and below the ``governed`` paths need an
+    intent. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -120,12 +120,13 @@ class Syncer:
         signing: SigningMemory | None = None,
         publishers: PublisherKeys | None = None,
         accepted: ApprovalMemory | None = None,
+        governed: Collection[str] = (),
     ) -> None:
         self._source = source
         self._store = store
         self._clock = clock
         self._watermark = Watermark(memory)
-        self._builder = PublicationBuilder(source, store, signed=signer is not None)
+        self._builder = PublicationBuilder(source, store, signed=signer is not None, governed=governed)
         self._signer = signer
         self._sequences = SignedSequences(signing)
         self._accepted = AcceptedGovernance(store, accepted)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
 from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.model.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.model.deployment import Assignment
-    from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.tree import Tree
@@ -167,6 +167,27 @@ def intent_problems(documents: Documents, tree: Tree, targets: Targets) -> Itera
     for fault in governance_faults(read_intents(documents), tree, targets):
         entry = entries[fault.subject]
         yield entry.problem(("data", INTENT_PATHS[entry.kind.name], fault.app, fault.position), fault.message)
+
+
+def ungoverned_problems(paths: Collection[str], intents: Iterable[Intent], targets: Targets) -> Iterator[Problem]:
+    """Yield an error for each service at or below one of the ``paths`` that no intent governs for some target.
+
+    ``targets`` are those of the whole tree, with nothing withheld.
+    """
+    owners = _Owners(intents)
+    reported: set[str] = set()
+    for target, assignments in sorted(targets.items()) if paths else ():
+        for assignment in assignments if not target.startswith("/") else ():
+            path = assignment.path
+            above = next((each for each in paths if f"{path}/".startswith(f"{each.rstrip('/')}/")), None)
+            if above is not None and path not in reported and not owners.of(path, target):
+                reported.add(path)
+                yield Problem(
+                    f"{path} has no intent for {target}: expected one for every service at and below {above}"
+                    " (governed-paths); name the path in an app of a deployment intent group, or in the network"
+                    " intents of a cluster",
+                    path=path,
+                )
 
 
 @dataclass(frozen=True, slots=True)

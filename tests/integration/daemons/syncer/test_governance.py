@@ -310,3 +310,15 @@ def test_who_removes_a_document_does_not_need_fewer_approvers(publishing: Publis
     publishing.push(TREE, r_yaml=release(front, approval=approved.approval(front)))
     approved.sync()
     assert publishing.targets == {"h1": ["/other", "/p1/front"], "h2": ["/p1/front"]}
+
+
+def test_a_service_below_a_governed_path_is_published_with_an_intent_only(publishing: Publishing):
+    publishing.governed = ("/p1",)
+    publishing.push(TREE, i_yaml=group("Created", apps="front: [/p1/front]"))
+    with pytest.raises(TreeError, match=r"a\.zk:7:3: /p1/db has no intent for h1: .* at and below /p1"):
+        publishing.sync()
+    publish(publishing, i_yaml=group("Created"))
+    publishing.push(TREE, i_yaml=None)
+    with pytest.raises(TreeError, match="/p1/front has no intent"):
+        publishing.sync()
+    assert publishing.targets == OTHER

@@ -4,7 +4,12 @@ from dataclasses import replace
 
 from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.governance import governance_faults, governed_services, withheld_services
+from zkdeployment.planning.targets.governance import (
+    governance_faults,
+    governed_services,
+    ungoverned_problems,
+    withheld_services,
+)
 from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json, without_withheld
 from zkdeployment.tree.parse import parse
 
@@ -92,3 +97,20 @@ def test_a_service_under_two_intents_is_a_fault_only_if_they_share_a_target():
     assert list(governance_faults([here, there], *compiled())) == []
     (fault,) = governance_faults([here, replace(here, provider="fra")], *compiled())
     assert fault.message.startswith("/net/vlan12 for web is governed by ams/web, too")
+
+
+def test_services_below_governed_paths_need_an_intent_for_each_target():
+    _, whole = compiled()
+
+    def ungoverned(*paths, intents=()):
+        return [problem.message for problem in ungoverned_problems(paths, intents, whole)]
+
+    need = "(governed-paths); name the path in an app of a deployment intent group, or in the network intents of a"
+    assert ungoverned("/net", intents=(SHOP, WEB)) == [
+        f"/net/vlan12 has no intent for host1: expected one for every service at and below /net {need} cluster"
+    ]
+    assert ungoverned("/p1", intents=(SHOP, WEB)) == []
+    (front,) = ungoverned("/p1/shop/front")
+    assert "/p1/shop/front has no intent for host1: expected one for every service at and below /p1/shop" in front
+    assert len(ungoverned("/")) == 3
+    assert ungoverned("/p", "/p1/sho") == ungoverned() == []
