@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.lease_progress import LeaseObservation
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.playbook_results import MechanismOutcome
+    from zkdeployment.pools.runs.playbook_run import PlaybookRun
     from zkdeployment.pools.snapshot import PoolChange, PoolHistory, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.pools.work import PoolSources
@@ -170,8 +171,8 @@ class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
 
     ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or
-    as soon as nodes or sessions have changed. ``is_ending`` returns whether this process is asked to end: what
-    waits gives up then.
+    as soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its
+    id. ``is_ending`` returns whether this process is asked to end: what waits gives up then.
     """
 
     store: PoolStore
@@ -180,4 +181,5 @@ class PoolAdapters:
     present_hosts: Callable[[], Collection[str]]
     wait: Callable[[float], object]
     clock: Clock
+    runs: Callable[[int], Sequence[PlaybookRun]]
     is_ending: Callable[[], bool] = lambda: False

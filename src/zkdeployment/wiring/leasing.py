@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
+from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.adapters.zookeeper.pools.registered_hosts import registered_hosts
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
@@ -38,5 +39,6 @@ def pool_adapters(session: Session, users: UserReader) -> PoolAdapters:
         acts=ZooKeeperActLog(session),
         present_hosts=partial(registered_hosts, session),
         wait=store.wait_for_change,
+        runs=ZooKeeperPlaybookLog(session).runs,
         clock=SystemClock(),
     )

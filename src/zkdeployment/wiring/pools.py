@@ -19,6 +19,7 @@ from zkdeployment.adapters.zookeeper.client.paths import POOLS
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
 from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.daemons.control import Control
@@ -26,6 +27,7 @@ from zkdeployment.daemons.pools.node_tasks import NodeTasks
 from zkdeployment.daemons.pools.pool_worker import PoolWorker
 from zkdeployment.daemons.pools.task_runs import TaskRuns
 from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
+from zkdeployment.model.servers import AclEntry
 from zkdeployment.pools.recorded_leases import recorded_leases
 from zkdeployment.wiring.process import arm_failpoints
 from zkdeployment.wiring.publish_key import lease_keys
@@ -50,9 +52,13 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     session.on_change(control.wake)
     store = ZooKeeperPools(session)
     leases = ZooKeeperLeases(session, lease_keys(settings, clock.now))
+    # Playbooks print secrets of providers, which hosts need not read.
+    private = (AclEntry("auth", "", "cdrwa"),) if settings.servers.access.acl else ()
+    log = ZooKeeperPlaybookLog(session, private)
     playbooks = AnsiblePlaybooks(
         is_stopped=lambda: tasks.must_end,
         permitted=lambda: worker.permitted(),  # noqa: PLW0108  the worker is made below
+        record=lambda run: log.add(run, lambda: store.take_ids(1)[0]),
     )
     keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
     mechanisms: Mapping[type[Mechanism], PoolMechanism] = {

@@ -18,7 +18,10 @@ from support.waiting import wait_until
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.client.transactions import Create
 from zkdeployment.adapters.zookeeper.operator.audit import read_acts
+from zkdeployment.adapters.zookeeper.pools import playbook_log
+from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
 from zkdeployment.fleet.fleet_health import fleet_health
@@ -26,6 +29,7 @@ from zkdeployment.fleet.health import HealthLimits
 from zkdeployment.model.servers import Servers
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeEvent, NodeState, fail
+from zkdeployment.pools.runs.playbook_run import PlaybookRun
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.wiring.monitor import read_fleet
 
@@ -299,3 +303,34 @@ def test_a_pool_that_cannot_be_filled_says_why(pools, worker, machines):
     done = pools.run("pool", "fill", "web", status=1)
     assert re.search(r"pool web is not filled; it lacks 2 nodes for \d+ s: filling failed once: ", done.stderr)
     assert "; the next attempt is in " in done.stderr
+
+
+def test_the_output_of_playbooks_is_shown_for_each_node(zookeeper):
+    with Session(zookeeper) as session:
+        store, log = ZooKeeperPools(session), ZooKeeperPlaybookLog(session)
+        nodes = add_ready_nodes(store, 2)
+        for output, succeeded, numbers in (("one\x1b[2J", False, (1, 2)), ("two\nlines", True, (1,))):
+            run = PlaybookRun(0, "web", "provision.yml", numbers, 1e9, 3.2, succeeded, output)
+            log.add(run, lambda: store.take_ids(1)[0])
+        session.commit(Create("/zkdeployment/pools/runs/99", b"damaged"))
+    shown = invoke("node", "log", "1", "--zookeeper", zookeeper)
+    assert (shown.returncode, nodes) == (0, [1, 2])
+    assert "provision.yml for the pool web failed after 3 s\n  one\\x1b[2J\n" in shown.stdout
+    assert shown.stdout.endswith("succeeded after 3 s\n  two\n  lines\n")
+    machine = json.loads(invoke("node", "log", "2", "-o", "json", "--zookeeper", zookeeper).stdout)
+    assert (machine["schema"], [run["succeeded"] for run in machine["runs"]]) == (
+        "zkdeployment/node-log/v1",
+        [False],
+    )
+    assert invoke("node", "log", "7", "--zookeeper", zookeeper).returncode == 3
+
+
+def test_only_the_last_runs_are_kept(zookeeper, monkeypatch):
+    monkeypatch.setattr(playbook_log, "_KEPT", 2)
+    with Session(zookeeper) as session:
+        log = ZooKeeperPlaybookLog(session)
+        for number in range(1, 5):
+            output = "x" * 30_000
+            log.add(PlaybookRun(0, "web", "p.yml", (7,), 1e9, 1.0, True, output), lambda number=number: number)
+        assert [(run.id, len(run.output)) for run in log.runs(7)] == [(3, 20_000), (4, 20_000)]
+        assert log.runs(8) == []

@@ -101,6 +101,17 @@ def test_a_playbook_that_fails_is_an_error_with_ansibles_words(run):
         run("- fail: {msg: the cloud is full}")
 
 
+def test_each_run_is_recorded_with_its_output(run):
+    runs = []
+    with pytest.raises(ProgramError):
+        run("- fail: {msg: the cloud is full}", nodes=[{"id": 7}], values={"name": "el9"}, record=runs.append)
+    run("- set_fact: {duffy_out: 1}", record=runs.append)
+    failed, succeeded = runs
+    assert (failed.pool, failed.playbook, failed.nodes, failed.succeeded) == ("el9", "book.yml", (7,), False)
+    assert "the cloud is full" in failed.output
+    assert (succeeded.nodes, succeeded.succeeded, "set_fact" in succeeded.output) == ((), True, True)
+
+
 def test_a_playbook_without_the_fact_is_an_error(run):
     with pytest.raises(ProgramError, match="did not set the fact duffy_out"):
         run("- set_fact: {other: 1}")

@@ -15,8 +15,11 @@ from support.clocks import ManualClock
 from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant, contextualizing
 from support.service import running_service
 from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.model.act import Act
 from zkdeployment.model.user import Role
+from zkdeployment.pools.runs.playbook_run import PlaybookRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +119,17 @@ def test_each_response_has_an_id_of_its_own_and_a_retired_tenant_gets_no_session
     assert admin.status("PUT", "/tenants/3", {"active": False}) == 200
     refused = admin.request(("web", 1), tenant_id=3)
     assert (refused.status_code, refused.json()["detail"]) == (422, "tenant 'old' isn't active")
+
+
+def test_admins_read_the_output_of_the_playbooks_for_a_node(zookeeper: str, ci: Client, admin: Client):
+    with Session(zookeeper) as session:
+        run = PlaybookRun(0, "web", "p.yml", (4,), BEGIN, 1.5, True, "ok: [localhost]")
+        ZooKeeperPlaybookLog(session).add(run, lambda: 9)
+    shown = {"id": 9, "pool": "web", "playbook": "p.yml", "nodes": [4], "begun": "2023-11-14T22:13:20Z"}
+    shown |= {"seconds": 1.5, "succeeded": True, "output": "ok: [localhost]"}
+    assert admin.get("/nodes/4/log") == {"action": "get", "runs": [shown]}
+    assert admin.status("GET", "/nodes/5/log") == 404
+    assert ci.status("GET", "/nodes/4/log") == 403
 
 
 def test_pools_with_a_level_are_listed_and_shown(ci: Client, store: PoolStore):

@@ -13,11 +13,12 @@ from zkdeployment.pools.node_changes import added, check_new_node, drained, forg
 from zkdeployment.pools.snapshot import PoolChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.model.act import Act
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.node_changes import NewPoolNode
+    from zkdeployment.pools.runs.playbook_run import PlaybookRun
     from zkdeployment.ports.pools import PoolAdapters
 
 #: Attempts to change a node while others change it.
@@ -30,6 +31,17 @@ def find_node(number: int, adapters: PoolAdapters) -> PoolNode:
     if node is None:
         raise NotFoundError(f"there is no node {number}; 'zkdeployment node list' shows all nodes")
     return node
+
+
+def node_runs(number: int, adapters: PoolAdapters) -> Sequence[PlaybookRun]:
+    """Return the recorded runs of playbooks for a node; raises ``NotFoundError`` if there never was such a node.
+
+    A node that could not be provisioned may be gone, but not its runs.
+    """
+    runs = adapters.runs(number)
+    if not runs:
+        find_node(number, adapters)
+    return runs
 
 
 def add_node(new: NewPoolNode, adapters: PoolAdapters, act: Act) -> PoolNode:

@@ -27,6 +27,7 @@ from zkdeployment.adapters.pools import playbook_guard
 from zkdeployment.adapters.pools.playbook_guard import JOB, OUTCOME
 from zkdeployment.errors import AbandonedError, ProgramError
 from zkdeployment.pools.reasons import shortened
+from zkdeployment.pools.runs.playbook_run import PlaybookRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,12 +56,14 @@ class AnsiblePlaybooks:
 
     ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is asked several times a second; the playbook
     is ended when it returns true. ``permitted`` returns for how many seconds no other worker can begin the work:
-    a playbook ends before these are over, also if this process dies or does not run meanwhile.
+    a playbook ends before these are over, also if this process dies or does not run meanwhile. ``record`` is
+    called with each run that has ended.
     """
 
     timeout: float = 3600.0
     is_stopped: Callable[[], bool] = lambda: False
     permitted: Callable[[], float] = lambda: math.inf
+    record: Callable[[PlaybookRun], object] = lambda _run: None
 
     def render(self, value: Any, values: Mapping[str, Any]) -> Any:
         return rendered(value, values)
@@ -84,13 +87,30 @@ class AnsiblePlaybooks:
                 "envvars": {_MARK: f"{owner}/{uuid.uuid4()}", "PATH": _path()},
             }
             (Path(place) / JOB).write_text(json.dumps(job), encoding="utf-8")
-            outcome = self._guarded(Path(place), mechanism, playbook)
-        if not outcome["found"]:
+            begun = time.time()
+            ended = self._guarded(Path(place), _name(mechanism, playbook))
+        run = PlaybookRun(
+            id=0,
+            pool=str(values.get("name", "")),
+            playbook=playbook.playbook,
+            nodes=tuple(int(node["id"]) for node in nodes),
+            begun=begun,
+            seconds=max(0.0, time.time() - begun),
+            succeeded=ended.error is None,
+            output="\n".join(ended.lines),
+        )
+        self.record(run)
+        if ended.error is not None:
+            raise ended.error
+        if not ended.found:
             raise ProgramError(f"{_name(mechanism, playbook)} did not set the fact duffy_out; expected set_fact")
-        return outcome["output"]
+        return ended.output
 
-    def _guarded(self, place: Path, mechanism: AnsibleMechanism, playbook: Playbook) -> Mapping[str, Any]:
-        """Return the outcome of a playbook that succeeds; all its programs have ended if an error is raised."""
+    def _guarded(self, place: Path, name: str) -> _EndedRun:
+        """Return how a playbook ended; all its programs have ended then, unless it succeeded.
+
+        Raises ``AbandonedError`` if the playbook was ended because this worker must not continue.
+        """
         deadline = time.monotonic() + self.timeout
         with _Leash(self.permitted) as leash:
             done = process.run(
@@ -98,20 +118,33 @@ class AnsiblePlaybooks:
                 pass_fds=[leash.end],
                 tick=lambda: leash.hold(is_over=self.is_stopped() or time.monotonic() > deadline),
             )
-        name, file = _name(mechanism, playbook), place / OUTCOME
+        file = place / OUTCOME
         outcome = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
         if outcome is not None and outcome["successful"]:
-            return dict(outcome)
+            return _EndedRun(outcome["lines"], None, outcome["found"], outcome["output"])
         if self.is_stopped():
             raise AbandonedError(f"{name} was ended with this program")
         if leash.is_lost:
             raise AbandonedError(f"{name} was ended because ZooKeeper did not answer this worker")
+        lines = [] if outcome is None else outcome["lines"]
         if time.monotonic() > deadline:
-            raise ProgramError(f"{name} did not end within {self.timeout:g} s and was ended")
+            return _EndedRun(lines, ProgramError(f"{name} did not end within {self.timeout:g} s and was ended"))
         if outcome is None:
-            raise ProgramError(f"{name} could not be run: {shortened(done.stderr.strip(), _SHOWN_CHARACTERS)}")
-        shown = (shortened(line, _SHOWN_CHARACTERS) for line in outcome["lines"][-_SHOWN_LINES:])
-        raise ProgramError("\n".join([f"{name} failed with status {outcome['rc']}:", *shown]))
+            reason = shortened(done.stderr.strip(), _SHOWN_CHARACTERS)
+            return _EndedRun(done.stderr.splitlines(), ProgramError(f"{name} could not be run: {reason}"))
+        shown = (shortened(line, _SHOWN_CHARACTERS) for line in lines[-_SHOWN_LINES:])
+        error = ProgramError("\n".join([f"{name} failed with status {outcome['rc']}:", *shown]))
+        return _EndedRun(lines, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _EndedRun:
+    """The lines that Ansible printed, the error of a run that failed, and the fact if it was ``found``."""
+
+    lines: Sequence[str]
+    error: ProgramError | None
+    found: bool = False
+    output: object = None
 
 
 class _Leash:

@@ -15,6 +15,7 @@ _NODE_VERBS = {
     "drain": LazyVerb("pool.node_acts", "Take a node out of the pools, after its session.", "drain"),
     "forgive": LazyVerb("pool.node_acts", "Let a failed node be deprovisioned again.", "forgive"),
     "list": LazyVerb("pool.nodes", "Show the nodes of all pools."),
+    "log": LazyVerb("pool.node_log", "Show the output of the playbooks for a node."),
     "retire": LazyVerb("pool.node_acts", "Retire an unused or failed node permanently.", "retire"),
 }
 

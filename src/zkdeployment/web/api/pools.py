@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path
 
-from zkdeployment.acts.pools.nodes import add_node, find_node
+from zkdeployment.acts.pools.nodes import add_node, find_node, node_runs
 from zkdeployment.model.user import Right, User
 from zkdeployment.pools.node_changes import NewPoolNode
 from zkdeployment.web.access.rights import PoolReader, require
@@ -16,8 +16,10 @@ from zkdeployment.web.models.pools import (
     NewNodeBody,
     NewNodeResult,
     NodeBody,
+    NodeLogResult,
     NodeResult,
     NodesResult,
+    PlaybookRunBody,
     PoolLevels,
     PoolResult,
     PoolsResult,
@@ -60,6 +62,14 @@ def show_node(
 ) -> NodeResult:
     """Return a node, which may be done."""
     return NodeResult(node=NodeBody.of(find_node(number, adapters.pools)))
+
+
+@router.get("/nodes/{number}/log", tags=["nodes"])
+def show_node_log(
+    adapters: ConnectedAdapters, _user: PoolManager, number: Annotated[int, Path(description="The id of a node.")]
+) -> NodeLogResult:
+    """Return the runs of playbooks for a node with the end of their output, the last run last. Only admins may."""
+    return NodeLogResult(runs=[PlaybookRunBody.of(run) for run in node_runs(number, adapters.pools)])
 
 
 @router.post("/nodes", tags=["nodes"], status_code=201)

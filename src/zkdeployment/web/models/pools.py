@@ -12,6 +12,7 @@ from zkdeployment.documents.pools.values import NodePool
 from zkdeployment.model.act import sanitize
 from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.runs.playbook_run import PlaybookRun
 from zkdeployment.web.models.leasing import GetResult, LeasingBody, PostResult, optional_time, time_of
 
 #: The most bytes of the data of a new node: all nodes are read together.
@@ -145,3 +146,27 @@ class NewNodeResult(PostResult):
     """The new node."""
 
     node: NodeBody
+
+
+class PlaybookRunBody(LeasingBody):
+    """A run of a playbook; `nodes` are the ids of all its nodes, `output` is the end of what Ansible printed."""
+
+    id: int
+    pool: str
+    playbook: str
+    nodes: list[int]
+    begun: datetime
+    seconds: float
+    succeeded: bool
+    output: str
+
+    @classmethod
+    def of(cls, run: PlaybookRun) -> "PlaybookRunBody":
+        """Return a run."""
+        return cls(**{**run.to_json(), "begun": time_of(run.begun)})
+
+
+class NodeLogResult(GetResult):
+    """The runs of playbooks for a node."""
+
+    runs: list[PlaybookRunBody]

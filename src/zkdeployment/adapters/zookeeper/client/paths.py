@@ -61,6 +61,7 @@ POOL_CHANGES = f"{POOLS}/changes"
 POOL_FILLING = f"{POOLS}/filling"
 POOL_HOSTS = f"{POOLS}/hosts"
 POOL_WORKERS = f"{POOLS}/workers"
+POOL_RUNS = f"{POOLS}/runs"
 POOL_LEASES = f"{POOLS}/leases"
 
 #: The form of a sequence: a time in seconds since the epoch, or more.

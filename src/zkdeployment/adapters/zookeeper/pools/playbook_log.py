@@ -1,0 +1,61 @@
+"""The last runs of playbooks, with one node in ZooKeeper for each, which not everybody may read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.packed import pack
+from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, TransactionError
+from zkdeployment.adapters.zookeeper.pools.pool_records import decode_record
+from zkdeployment.errors import ZkdeploymentError, error_message
+from zkdeployment.log import get_logger
+from zkdeployment.pools.runs.playbook_run import run_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.model.servers import AclEntry
+    from zkdeployment.pools.runs.playbook_run import PlaybookRun
+
+#: The number of runs that are kept.
+_KEPT = 500
+
+
+class ZooKeeperPlaybookLog:
+    """The runs through one session; ``acl`` is the access list of their nodes."""
+
+    def __init__(self, session: Session, acl: tuple[AclEntry, ...] = ()) -> None:
+        self._session = session
+        self._acl = acl
+
+    def runs(self, node: int) -> Sequence[PlaybookRun]:
+        """Return the runs that are kept for a node, the first one first; raises ``UnreachableError``."""
+        found = [f"{paths.POOL_RUNS}/{number}" for number in self._numbers()]
+        records = zip(found, self._session.get_many(found), strict=True)
+        decoded = (
+            decode_record(path, record, lambda value, _: run_from_json(value))
+            for path, record in records
+            if record is not None
+        )
+        return [run for run in decoded if run is not None and node in run.nodes]
+
+    def add(self, run: PlaybookRun, take_id: Callable[[], int]) -> None:
+        """Record a run with an id of its own, and remove the oldest ones; logs what goes wrong."""
+        try:
+            self._session.ensure(paths.POOL_RUNS)
+            numbered = replace(run, id=take_id())
+            path = f"{paths.POOL_RUNS}/{numbered.id}"
+            self._session.commit(Create(path, pack(numbered.to_json()), acl=self._acl))
+            for number in self._numbers()[:-_KEPT]:
+                with suppress(TransactionError):  # another worker removes it
+                    self._session.commit(Delete(f"{paths.POOL_RUNS}/{number}"))
+        except ZkdeploymentError as error:
+            get_logger().warning("playbook-run-not-recorded", nodes=run.nodes, reason=error_message(error))
+
+    def _numbers(self) -> list[int]:
+        names = self._session.children(paths.POOL_RUNS) or ()
+        return sorted(int(name) for name in names if name.isdecimal())

@@ -1,0 +1,1 @@
+"""Runs of playbooks for nodes of pools, as they are recorded."""
