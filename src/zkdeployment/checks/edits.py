@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.checks.groups import CHECK_GROUP
 from zkdeployment.documents.checks.kinds import CHECK, CHECK_SCHEMA, SYSTEM
 from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.edits import REMOVED, change_document
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.source_files import SourceFile
 
 #: The kinds of documents that are created together.
-_KINDS = {kind.name: kind for kind in (SYSTEM, CHECK, ON_CALL)}
+_KINDS = {kind.name: kind for kind in (SYSTEM, CHECK, CHECK_GROUP, ON_CALL)}
 
 
 def new_check_documents(file: SourceFile) -> Documents:

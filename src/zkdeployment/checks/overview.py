@@ -15,6 +15,7 @@ from zkdeployment.model.tree import is_below
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from zkdeployment.checks.groups.state import CheckGroupState
     from zkdeployment.checks.instance import CheckDetails, CheckInstance, InstanceConfiguration
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.model.tree import Value
@@ -235,14 +236,22 @@ class SystemBacklog:
 
 @dataclass(frozen=True, slots=True)
 class CheckSummary:
-    """All monitoring systems, by name, and why instances could not be written, by the beginning of their ids."""
+    """All monitoring systems and check groups, by name.
+
+    ``unwritten`` are the reasons for which instances could not be written, by the beginning of their identifiers.
+    """
 
     systems: tuple[SystemBacklog, ...] = ()
     unwritten: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[CheckGroupState, ...] = ()
 
     def to_json(self) -> dict[str, Value]:
         """Return the summary as ``checks summary -o json`` prints it."""
-        return {"monitoring": [system.to_json() for system in self.systems], "unwritten": dict(self.unwritten)}
+        return {
+            "monitoring": [system.to_json() for system in self.systems],
+            "unwritten": dict(self.unwritten),
+            "groups": [group.to_json() for group in self.groups],
+        }
 
 
 def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:

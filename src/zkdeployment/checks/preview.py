@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class PreviewBasis:
     """What new configurations are applied to: a tree, its targets without those that are withheld, and hosts.
 
-    ``systems`` are the names of the monitoring systems that exist, ``duties`` the on-call duties.
+    ``systems`` are the names of the monitoring systems that exist, ``checks`` those of the configurations, and
+    ``duties`` the on-call duties.
     """
 
     tree: Tree = field(default_factory=lambda: Tree({}))
@@ -36,6 +37,7 @@ class PreviewBasis:
     systems: frozenset[str] = frozenset()
     hosts: Mapping[str, CheckedHost] = field(default_factory=dict)
     duties: tuple[OnCall, ...] = ()
+    checks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class CheckPreview:
 
 def preview_checks(documents: Documents, basis: PreviewBasis) -> CheckPreview:
     """Return the instances of new configurations; raises ``TreeError`` with all errors of their references."""
-    problems = list(check_problems(documents, basis.tree, basis.systems))
+    problems = list(check_problems(documents, basis.tree, basis.systems, basis.checks))
     errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
     if errors:
         raise TreeError("\n".join(errors))

@@ -8,16 +8,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.findings import check_findings, known_results
+from zkdeployment.checks.groups.evaluation import group_states
 from zkdeployment.checks.monitoring_system import SystemContact, is_stale
 from zkdeployment.checks.overview import CheckSummary, SystemBacklog, is_failed, unheard_since, waiting_since
 from zkdeployment.checks.requests import is_open
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zkdeployment.checks.findings import CheckFinding
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult
+    from zkdeployment.documents.checks.groups import CheckGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def check_reading(
     systems: Mapping[str, SystemRecord],
     now: float,
     unwritten: Mapping[str, str] = MappingProxyType({}),
+    groups: Iterable[CheckGroup] = (),
 ) -> CheckReading:
     """Return the reading; ``systems`` are by name, ``unwritten`` as in the summary."""
     reported = {name: system.results for name, system in systems.items()}
@@ -57,7 +60,8 @@ def check_reading(
     }
     contacts = {name: system.contact for name, system in systems.items()}
     results = known_results(instances, last, contacts, now)
-    summary = replace(check_summary(instances, systems, now), unwritten=unwritten)
+    states = group_states(groups, instances.values(), results)
+    summary = replace(check_summary(instances, systems, now), unwritten=unwritten, groups=states)
     return CheckReading(instances, results, check_findings(instances, results), summary)
 
 

@@ -10,6 +10,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.documents.checks.groups import CHECK_GROUP
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.forms import Fault, one_of
@@ -33,6 +34,7 @@ KINDS: tuple[DocumentKind[Any], ...] = (
     RELEASE,
     SYSTEM,
     CHECK,
+    CHECK_GROUP,
     ON_CALL,
     POOLS,
 )

@@ -129,8 +129,8 @@ def removal_refusal(batch: BridgeBatch) -> str | None:
         return None
     return (
         f"the service does not know {len(unasked)} of {len(present)} checks in Nagios, more than"
-        f" {_MOST_REMOVED:.0%}: no check is changed; see whether the service has lost its content, or allow the removal with"
-        " 'zkdeployment checks allow-removal --system NAME --reason TEXT'"
+        f" {_MOST_REMOVED:.0%}: no check is changed; see whether the service has lost its content, or allow the"
+        " removal with 'zkdeployment checks allow-removal --system NAME --reason TEXT'"
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from zkdeployment.checks.basis import CheckScope
 from zkdeployment.checks.findings import check_findings, known_results
+from zkdeployment.checks.groups.evaluation import belongs_to, group_states
 from zkdeployment.checks.monitoring_system import is_stale
 from zkdeployment.checks.overview import (
     CheckSummary,
@@ -19,18 +21,22 @@ from zkdeployment.checks.overview import (
 from zkdeployment.checks.requests import CheckRefusal, abandon, retry
 from zkdeployment.checks.spawning import wanted_instances
 from zkdeployment.checks.systems.drift import check_drift
+from zkdeployment.documents.checks.groups import CHECK_GROUP
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.model.listing import listing
+from zkdeployment.model.tree import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.checks.findings import CheckFinding
+    from zkdeployment.checks.groups.state import CheckGroupState
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.sources import CheckSnapshot
     from zkdeployment.checks.systems.drift import CheckDrift, DroppedResult
+    from zkdeployment.documents.checks.groups import CheckGroup
     from zkdeployment.model.act import Act
     from zkdeployment.ports.operator import FleetReader
 
@@ -192,7 +198,8 @@ class CheckAdapters:
         All instances are read only if a published monitoring system is silent.
         """
         callbacks, contacts = self.systems.callbacks(), self.systems.contacts()
-        published = {found.name for found in self.fleet.documents().of(SYSTEM).values()}
+        documents = self.fleet.documents()
+        published = {found.name for found in documents.of(SYSTEM).values()}
         silent = {name for name in published.intersection(callbacks) if is_stale(contacts.get(name), now)}
         unheard: dict[str, list[CheckInstance]] = {name: [] for name in silent}
         for found in self.instances.scan(skip_damaged=True) if silent else ():
@@ -205,7 +212,22 @@ class CheckAdapters:
             )
             for name, callback in sorted(callbacks.items())
         )
-        return CheckSummary(tuple(backlogs), self.instances.unwritten())
+        groups = self._groups(documents.of(CHECK_GROUP).values(), now)
+        return CheckSummary(tuple(backlogs), self.instances.unwritten(), groups)
+
+    def _groups(self, groups: Collection[CheckGroup], now: float) -> tuple[CheckGroupState, ...]:
+        """Return the states of groups; only their instances are read, and none without groups."""
+        if not groups:
+            return ()
+        basis = self.sources.read().basis
+        concerned = (path for path in basis.properties if any(is_below(path, group.path) for group in groups))
+        ids = [
+            found.id
+            for found in wanted_instances(basis, CheckScope(paths=frozenset(concerned)))
+            if any(belongs_to(group, found.key.path, found.key.check) for group in groups)
+        ]
+        instances = self.instances.find(ids)
+        return group_states(groups, instances.values(), self.results(instances.values(), now))
 
     def _backlog(self, name: str, callback: str | None, contact: SystemContact | None) -> SystemBacklog:
         found = SystemBacklog(

@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 
     from support.publishing import Publishing
 
-DOCUMENTS = system_document("nagios1") + check_document("tcp", "nagios1")
+GROUP = """\
+---
+schema: zkdeployment/CheckGroup/v1
+metadata: {name: shop-quorum}
+data: {object: /shop, at_least: 1, checks: [tcp]}
+"""
+DOCUMENTS = system_document("nagios1") + check_document("tcp", "nagios1") + GROUP
 MISSING = "00000000-0000-5000-8000-000000000000"
 DATA = {"object": "/shop", "monitoring": "nagios1", "check": {"command": "check_http"}}
 
@@ -174,6 +180,9 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     assert site.service.client.get("/api/v1/checks/other", auth=site.viewer).status_code == 404
     assert verb("summary") == get("/summary")
     assert get("/summary")["monitoring"][0]["failed"] == 1
+    (group,) = get("/summary")["groups"]
+    assert (group["name"], group["state"], group["ok"], group["total"]) == ("shop-quorum", "critical", 0, 2)
+    assert "shop-quorum" in site.table("summary")
 
     listed = get("/instances")
     assert verb("instances") == listed

@@ -5,7 +5,9 @@ from nagiosplugin import Range
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
+from zkdeployment.checks.groups.state import CheckGroupState
 from zkdeployment.checks.overview import CheckSummary, SystemBacklog
+from zkdeployment.documents.checks.groups import CheckGroup
 from zkdeployment.documents.pools.values import NodePool, RoleMechanism
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
@@ -389,6 +391,11 @@ def systems(fetched, since, failed=0, unheard=None):
             systems(1, None, failed=1),
             Health.WARNING,
             "monitoring system nagios1 could not deploy or remove 1 check instance",
+        ),
+        (
+            CheckSummary(groups=(CheckGroupState(CheckGroup("web", "/web", 2), 1, (), ("/web 0 on h",)),)),
+            Health.CRITICAL,
+            "check group web: deployments of /web that are OK: 1 of 2, expected at least 2; not OK: /web 0 on h",
         ),
         (
             CheckSummary(unwritten={"0ab": "it is damaged", "0ac": "it is damaged", "0ad": "it is too large"}),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from zkdeployment.checks.groups.state import CheckGroupState
     from zkdeployment.checks.instance import CheckInstance, InstanceConfiguration
     from zkdeployment.checks.monitoring_system import CheckResult
     from zkdeployment.checks.overview import SystemBacklog
@@ -105,6 +106,8 @@ def instances(
 def summary(connection: Servers, output: str) -> None:
     """Show each monitoring system: its last fetch, what waits for it, and what it could not deploy.
 
+    Below that, each check group is shown with its state, and with how many of its deployments are OK.
+
     \b
     Example:
       zkdeployment checks summary
@@ -124,6 +127,12 @@ def summary(connection: Servers, output: str) -> None:
         console_for(stderr=False).print(table, soft_wrap=True)
     else:
         echo("there is no monitoring system; add one with 'zkdeployment checks create FILE'", err=True)
+    if output == "table" and found.groups:
+        echo("")
+        table = ResponsiveTable(
+            ("GROUP", "STATE", "DEPLOYMENTS"), map(_group_cells, found.groups), whole=("GROUP",)
+        )
+        console_for(stderr=False).print(table, soft_wrap=True)
 
 
 @click.command(name="retry")
@@ -236,6 +245,11 @@ def _system_cells(system: SystemBacklog, now: float) -> tuple[Text | str, ...]:
         str(len(system.flagged)),
         styled(str(len(system.failed)), "red" if system.failed else ""),
     )
+
+
+def _group_cells(state: CheckGroupState) -> tuple[Text | str, ...]:
+    colour = _RESULT_COLOURS.get(state.state, "")
+    return styled(state.group.name), styled(state.state, colour), styled(state.sentence)
 
 
 def _age(moment: float | None, now: float) -> str:

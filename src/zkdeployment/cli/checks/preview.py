@@ -16,7 +16,7 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo, echo_lines
-from zkdeployment.documents.checks.kinds import SYSTEM
+from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
 from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.errors import TreeError
 from zkdeployment.planning.review import review
@@ -91,7 +91,8 @@ def _published(operator: OperatorAdapters, hosts: Mapping[str, CheckedHost]) -> 
     documents = operator.fleet.documents()
     systems = frozenset(name for (name,) in documents.of(SYSTEM))
     duties = tuple(documents.of(ON_CALL).values())
-    return PreviewBasis(operator.tree.live_tree().tree, operator.fleet.targets(), systems, hosts, duties)
+    checks = frozenset(name for (name,) in documents.of(CHECK))
+    return PreviewBasis(operator.tree.live_tree().tree, operator.fleet.targets(), systems, hosts, duties, checks)
 
 
 def _of_revision(name: str, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:
@@ -104,7 +105,8 @@ def _of_revision(name: str, hosts: Mapping[str, CheckedHost]) -> PreviewBasis:
         raise click.exceptions.Exit(1)
     systems = frozenset(name for (name,) in reviewed.documents.of(SYSTEM))
     duties = tuple(reviewed.documents.of(ON_CALL).values())
-    return PreviewBasis(reviewed.linted.tree, reviewed.targets, systems, hosts, duties)
+    checks = frozenset(name for (name,) in reviewed.documents.of(CHECK))
+    return PreviewBasis(reviewed.linted.tree, reviewed.targets, systems, hosts, duties, checks)
 
 
 def _cells(wanted: WantedInstance) -> tuple[Text | str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.documents.checks.groups import CHECK_GROUP
 from zkdeployment.documents.checks.kinds import CHECK, SYSTEM, argument_faults
 from zkdeployment.documents.checks.on_call import ON_CALL
 from zkdeployment.documents.forms import one_of
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def check_problems(
-    documents: Documents, nodes: Container[str] | None, systems: Iterable[str] = ()
+    documents: Documents, nodes: Container[str] | None, systems: Iterable[str] = (), checks: Collection[str] = ()
 ) -> Iterator[Problem]:
-    """Yield the problems of configurations and duties whose object is no node, or whose system does not exist.
+    """Yield the problems of documents of checks that name a node, a monitoring system or a check that is missing.
 
     ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. ``systems`` are
-    monitoring systems besides those of the documents. An unknown placeholder is a warning: the configuration is
-    published, but has no instances.
+    monitoring systems and ``checks`` configurations besides those of the documents. An unknown placeholder is a
+    warning: the configuration is published, but has no instances.
     """
     known = sorted({*systems, *(name for (name,) in documents.of(SYSTEM))})
     for (kind, _), entry in documents.entries.items():
@@ -34,9 +35,19 @@ def check_problems(
                 yield from _system_problems(entry, known)
             for way, message in argument_faults(entry.content):
                 yield replace(entry.problem(way, message), severity=Severity.WARNING)
-        if kind == ON_CALL.name:
+        if kind in {ON_CALL.name, CHECK_GROUP.name}:
             yield from _object_problems(entry, nodes)
+        if kind == CHECK_GROUP.name and not documents.problems:
+            yield from _group_problems(entry, sorted({*checks, *(name for (name,) in documents.of(CHECK))}))
     yield from _duty_problems(documents)
+
+
+def _group_problems(entry: DocumentEntry, checks: Collection[str]) -> Iterator[Problem]:
+    for number, name in enumerate(entry.value.checks):
+        if name not in checks:
+            expected = one_of(checks) if checks else "a CheckConfiguration of that name"
+            message = f"there is no check {name}; expected {expected}"
+            yield entry.problem(("data", "checks", number), message)
 
 
 def _duty_problems(documents: Documents) -> Iterator[Problem]:

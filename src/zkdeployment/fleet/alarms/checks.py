@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: How many reasons an alarm names.
 _NAMED = 2
 
+_SEVERITIES = {"warning": Health.WARNING, "critical": Health.CRITICAL}
+
 
 def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> Iterator[tuple[Health, str]]:
     """Yield the problems of monitoring systems with their severity.
@@ -41,6 +43,9 @@ def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> I
         if system.failed:
             failed = _instances(system.failed)
             yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"
+    for found in checks.groups:
+        if found.state in _SEVERITIES:
+            yield _SEVERITIES[found.state], f"check group {found.group.name}: {found.sentence}"
     if checks.unwritten:
         reasons = listing(sorted({*checks.unwritten.values()}), _NAMED)
         yield Health.WARNING, f"check instances cannot be written: {reasons}"

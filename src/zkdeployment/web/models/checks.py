@@ -204,6 +204,20 @@ class SystemBacklogBody(Described):
     unheard_since: float | None
 
 
+class GroupStateBody(Described):
+    """A check group: how many of its deployments are OK; some of the others are listed."""
+
+    name: str
+    object: str
+    at_least: int
+    level: Literal["warning", "critical"]
+    state: Literal["ok", "pending", "warning", "critical"]
+    total: int
+    ok: int
+    pending: list[str]
+    failing: list[str]
+
+
 class CheckSummaryBody(Described):
     """All monitoring systems, by name.
 
@@ -213,3 +227,4 @@ class CheckSummaryBody(Described):
     schema_: Annotated[Literal["zkdeployment/checks-summary/v1"], Field(alias="schema")]
     monitoring: list[SystemBacklogBody]
     unwritten: dict[str, str]
+    groups: list[GroupStateBody]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.checks.findings import CheckFinding
+    from zkdeployment.checks.groups.state import CheckGroupState
     from zkdeployment.checks.overview import CheckSummary
     from zkdeployment.web.views.moments import Moment
     from zkdeployment.web.views.parameters import Parameters
@@ -56,6 +57,7 @@ class ChecksView:
     """
 
     systems: tuple[SystemRow, ...]
+    groups: tuple[CheckGroupState, ...]
     unwritten: tuple[str, ...]
     filters: tuple[CheckFilterLink, ...]
     findings: tuple[CheckFinding, ...]
@@ -90,6 +92,7 @@ def checks_view(
             )
             for system in summary.systems
         ),
+        groups=summary.groups,
         unwritten=tuple(sorted({*summary.unwritten.values()})),
         filters=tuple(
             CheckFilterLink(word, counts[word], _address("" if word == state else word, text), word == state)

@@ -15,6 +15,7 @@ from zkdeployment.adapters.zookeeper.checks.buckets import decode_instances
 from zkdeployment.adapters.zookeeper.checks.systems import callback_in, results_in
 from zkdeployment.adapters.zookeeper.checks.unwritten import unwritten_in
 from zkdeployment.adapters.zookeeper.client import paths
+from zkdeployment.adapters.zookeeper.client.packed import unpack
 from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
 from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
@@ -22,6 +23,8 @@ from zkdeployment.adapters.zookeeper.feed.shared_read import late_read
 from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import listed_part
 from zkdeployment.checks.reading import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.documents.checks.groups import CHECK_GROUP
+from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.errors import TreeError
 from zkdeployment.log import get_logger
 
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult
+    from zkdeployment.documents.checks.groups import CheckGroup
+
+#: The directory of the published documents of groups.
+_GROUPS = f"{paths.DOCUMENTS}/{CHECK_GROUP.name}"
 
 #: Seconds between the end of a reading and the start of the next one.
 PAUSE = 1.0
@@ -80,8 +87,11 @@ class CheckReadings:
         names = self._nodes.children(paths.CHECK_SYSTEMS)
         self._systems = {unquote(name): self._record(f"{paths.CHECK_SYSTEMS}/{name}") for name in names}
         self._silent = silent_systems(self._systems, now)
+        decoded = [self._decoded.value(path, path, _group) for path in self._buckets(_GROUPS)]
+        groups = [group for group in decoded if group is not None]
         self._decoded.forget()
-        return check_reading(instances, self._systems, now, unwritten_in(self._nodes.node(paths.CHECKS_UNWRITTEN)))
+        unwritten = unwritten_in(self._nodes.node(paths.CHECKS_UNWRITTEN))
+        return check_reading(instances, self._systems, now, unwritten, groups)
 
     def _record(self, path: str) -> SystemRecord:
         """Return what is recorded of the monitoring system whose node has this path."""
@@ -104,11 +114,23 @@ class CheckReadings:
         yield Read(paths.CHECK_INSTANCES, children=True)
         yield Read(paths.CHECK_SYSTEMS, children=True)
         yield Read(paths.CHECKS_UNWRITTEN)
+        yield Read(_GROUPS, children=True)
+        yield from map(Read, self._buckets(_GROUPS))
         yield from map(Read, self._buckets(paths.CHECK_INSTANCES))
         for name in self._nodes.children(paths.CHECK_SYSTEMS):
             path = f"{paths.CHECK_SYSTEMS}/{name}"
             yield from (Read(path), Read(f"{path}/contact"), Read(f"{path}/results", children=True))
             yield from map(Read, self._buckets(f"{path}/results"))
+
+
+def _group(_path: str, node: Node) -> CheckGroup | None:
+    """Return the group in the node of a document; ``None`` for a damaged one, whose reading others log."""
+    try:
+        content = unpack(node.data)
+    except ValueError:
+        return None
+    documents = PublishedDocuments({(CHECK_GROUP.name, ("",)): content} if isinstance(content, dict) else {})
+    return documents.of(CHECK_GROUP).get(("",))
 
 
 def _listed_parts(path: str, node: Node) -> Mapping[str, CheckInstance]:

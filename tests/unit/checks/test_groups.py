@@ -1,0 +1,87 @@
+"""The states of check groups."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.check_instances import KEY
+from zkdeployment.checks.groups.evaluation import group_states
+from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.monitoring_system import CheckResult, ResultState
+from zkdeployment.documents.checks.groups import CheckGroup, GroupLevel
+
+GROUP = CheckGroup("quorum", "/p1/shop", 2)
+
+
+def on(host, state=CheckState.ACTIVE, **key):
+    details = {"host": {"name": f"{host}.example.com"}}
+    versions = (InstanceConfiguration(0, "c", state, details, "nagios1"),)
+    return CheckInstance(replace(KEY, host=host, **key), versions, 0)
+
+
+def state_of(group, *members):
+    """Return the state of a group; members are instances with their results."""
+    instances = [instance for instance, _ in members]
+    results = {found.id: CheckResult(word, "", 1.0, 2.0) for found, word in members if word is not None}
+    (state,) = group_states([group], instances, results)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "sentence"),
+    [
+        (
+            ["ok", "ok", "critical"],
+            "ok",
+            "deployments of /p1/shop that are OK: 2 of 3, expected at least 2; not OK: {h3}",
+        ),
+        (
+            ["ok", "critical", "unknown"],
+            "critical",
+            "deployments of /p1/shop that are OK: 1 of 3, expected at least 2; not OK: {h2}, {h3}",
+        ),
+        (
+            ["ok", None, "warning"],
+            "pending",
+            "deployments of /p1/shop that are OK: 1 of 3, expected at least 2; not OK: {h3}, {h2}",
+        ),
+        (["ok"], "critical", "deployments of /p1/shop that are OK: 1 of 1, expected at least 2"),
+        ([], "critical", "deployments of /p1/shop that are OK: 0 of 0, expected at least 2"),
+    ],
+)
+def test_a_group_is_ok_if_enough_of_its_deployments_are(words, state, sentence):
+    members = [
+        (on(f"h{number}"), None if word is None else ResultState(word)) for number, word in enumerate(words, 1)
+    ]
+    names = {f"h{number}": f"/p1/shop/front 0 on h{number}.example.com" for number in range(1, 4)}
+    found = state_of(GROUP, *members)
+    assert (found.state, found.sentence) == (state, sentence.format(**names))
+
+
+def test_a_deployment_is_ok_if_all_its_checks_that_count_are():
+    http, disk = on("h1"), on("h1", check="disk")
+    members = [(http, ResultState.OK), (disk, ResultState.CRITICAL)]
+    one = replace(GROUP, at_least=1, level=GroupLevel.WARNING)
+    assert state_of(one, *members).state == "warning"
+    assert state_of(replace(one, checks=("front-http",)), *members).state == "ok"
+    assert state_of(replace(one, path="/p2"), *members).total == 0
+    failed = on("h2", CheckState.ROLLOUT_FAILED)
+    assert state_of(one, (failed, None)).failing == ("/p1/shop/front 0 on h2.example.com",)
+
+
+def test_deleted_instances_do_not_count_and_groups_are_sorted():
+    gone = replace(on("h1"), deleted=True)
+    assert state_of(GROUP, (gone, ResultState.OK)).total == 0
+    states = group_states([GROUP, replace(GROUP, name="a", path="")], [], {})
+    assert [found.group.name for found in states] == ["a", "quorum"]
+    assert states[0].to_json() == {
+        "name": "a",
+        "object": "/",
+        "at_least": 2,
+        "level": "critical",
+        "state": "critical",
+        "total": 0,
+        "ok": 0,
+        "pending": [],
+        "failing": [],
+    }
