@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.pools.values import RoleMechanism
 from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.snapshot import MOST_NODES
+from zkdeployment.rollout.windows import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from zkdeployment.documents.pools.values import NodePool
+    from zkdeployment.documents.pools.values import NodePool, PoolConfiguration
 
 #: The delays in seconds after failures of provisioning in a row; the last one stays.
 _DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
@@ -53,6 +54,20 @@ def plan_filling(
     else:
         return FillPlan(new=lacking)
     return FillPlan(tuple(node.after(NodeEvent.CHOSEN, now, pool=pool.name) for node in usable[:lacking]))
+
+
+def at_time(configuration: PoolConfiguration, now: float) -> PoolConfiguration:
+    """Return a configuration in which each pool has the level that its schedule says for now."""
+    pools = {
+        name: replace(
+            pool,
+            fill_level=next(
+                (entry.level for entry in pool.schedule if is_open([entry.window], now)), pool.fill_level
+            ),
+        )
+        for name, pool in configuration.pools.items()
+    }
+    return replace(configuration, pools=pools)
 
 
 def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int]) -> tuple[PoolNode, ...]:

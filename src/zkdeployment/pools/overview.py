@@ -189,6 +189,8 @@ def ssh_command(node: LeasedNode) -> str:
 def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
     nodes = pool_nodes(snapshot, pool.name)
     record = snapshot.filling.get(pool.name)
+    if pool.schedule and record is not None and record.level is not None:
+        pool = replace(pool, fill_level=record.level)
     found = PoolOverview(
         pool=pool,
         states=Counter(node.state for node in nodes),

@@ -30,7 +30,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("retired_at", "warned_expiry", "below_since"), (*_TIME, NoneType)),
     **dict.fromkeys(("specs", "nodes", "leased", "keys"), (list,)),
     **dict.fromkeys(("data", "values"), (dict,)),
-    "session": (int, NoneType),
+    **dict.fromkeys(("session", "level"), (int, NoneType)),
     **dict.fromkeys(("reusable", "revoked", "begun"), (bool,)),
 }
 
@@ -114,6 +114,7 @@ def filling_to_json(record: FillingRecord) -> dict[str, Any]:
         "reason": record.reason,
         "values": dict(record.values),
         **({} if record.below_since is None else {"below_since": record.below_since}),
+        **({} if record.level is None else {"level": record.level}),
     }
 
 

@@ -314,7 +314,12 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
         is_former = bool(record.values) and not all(_makes(pool, node) for node in others)
         values = record.values if is_former else pool.values
         seen = record.seen_at(observation.now)
-        described = replace(seen, values=values, below_since=_below_since(pool, seen, observation))
+        described = replace(
+            seen,
+            values=values,
+            below_since=_below_since(pool, seen, observation),
+            level=pool.fill_level if pool.schedule else None,
+        )
         plan = plan_filling(
             pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
         )

@@ -209,6 +209,17 @@ def test_hosts_may_have_a_playbook_that_resets_them_which_has_to_be_complete() -
     assert "'topdir' is a required property" in str(faults(with_pools(pool % "{playbook: reset.yml}")))
 
 
+def test_levels_at_other_times_are_windows_with_a_level() -> None:
+    pool = f"{{concrete: {{a: {{{COMPLETE}, fill-level: 2, levels: %s}}}}}}"
+    night = '[{from: "20:00", to: "06:00", days: [sat], zone: Europe/Berlin, level: 0}]'
+    (entry,) = POOLS.parse(read(with_pools(pool % night))).pools["a"].schedule
+    assert (entry.level, entry.window.start, entry.window.days) == (0, 1200, frozenset({5}))
+    assert "no time zone Mars" in str(faults(with_pools(pool % night.replace("Europe/Berlin", "Mars"))))
+    assert "'level' is a required property" in str(faults(with_pools(pool % '[{from: "20:00", to: "06:00"}]')))
+    without = with_pools(pool % night).replace("fill-level: 2, ", "")
+    assert "levels without fill-level, the level at all other times; add it" in str(faults(without))
+
+
 def test_the_lifetime_is_at_most_its_ceiling() -> None:
     text = "metadata: {name: pools}\ndata: {defaults: {session-lifetime: 13h}, nodepools: {concrete: {}}}"
     assert "longer than session-lifetime-max" in faults(text)["data.defaults"]

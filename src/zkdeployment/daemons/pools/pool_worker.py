@@ -23,6 +23,7 @@ from zkdeployment.errors import (
     error_message,
 )
 from zkdeployment.log import get_logger
+from zkdeployment.pools.filling import at_time
 from zkdeployment.pools.node import NodeState
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.work import PoolObservation, next_due, next_steps, next_tasks
@@ -234,7 +235,8 @@ class PoolWorker:
     def _observe(self) -> PoolObservation:
         """Read everything: the tenants after the sessions, whose tenants are never unknown or outdated then."""
         read = self._store.read()
-        sources = self._sources.read()
+        sources, now = self._sources.read(), self._clock.now()
+        sources = replace(sources, configuration=at_time(sources.configuration, now))
         reuse: dict[str, Mapping[str, int | str]] = {}
         for pool in sources.configuration.pools.values():
             problem = ""
@@ -244,7 +246,7 @@ class PoolWorker:
                 except ZkdeploymentError as error:
                     problem = f"the pool {pool.name} cannot be filled: {error_message(error)}"
             self._report(f"pool-filling-failed:{pool.name}", problem)
-        return PoolObservation(sources, read, self._clock.now(), reuse, self._probes.take())
+        return PoolObservation(sources, read, now, reuse, self._probes.take())
 
     def _probe(self, observation: PoolObservation) -> None:
         """Probe all ready nodes, once in an interval; of several workers, the first one by name does."""

@@ -15,7 +15,11 @@ from zkdeployment.documents.pools.values import (
     Playbook,
     PoolConfiguration,
     RoleMechanism,
+    ScheduledLevel,
 )
+from zkdeployment.documents.strategies.encoding import window_from_json
+from zkdeployment.documents.strategies.faults import window_faults
+from zkdeployment.documents.strategies.schema import WINDOW
 from zkdeployment.model.names import NameKind
 from zkdeployment.model.user import TenantLimits
 
@@ -109,10 +113,23 @@ _MECHANISM = mapping_form(
     },
 ) | {"description": "a mapping with type, and ansible or role"}
 
+_LEVELS = {
+    "type": "array",
+    "items": {
+        **WINDOW,
+        "required": [*WINDOW["required"], "level"],
+        "properties": {
+            **WINDOW["properties"],
+            "level": _COUNT | {"minimum": 0, "description": f"a whole number from 0 to {MOST_COUNTED}"},
+        },
+    },
+    "description": "a list of mappings with from, to, days, zone and level",
+}
+
 _POOL = {
     "type": "object",
     "additionalProperties": _any_value(),
-    "description": "a mapping with extends, mechanism, fill-level, reuse-nodes and run-parallel",
+    "description": "a mapping with extends, mechanism, fill-level, levels, reuse-nodes and run-parallel",
     "properties": {
         "extends": {
             "anyOf": [NAME, {"type": "array", "items": NAME}, {"type": "null"}],
@@ -120,6 +137,7 @@ _POOL = {
         },
         "mechanism": _or_null(_MECHANISM),
         "fill-level": _or_null(_COUNT),
+        "levels": _or_null(_LEVELS),
         "reuse-nodes": {
             "anyOf": [
                 {"const": False, "type": "boolean"},
@@ -236,6 +254,11 @@ def _merged_faults(pool: Mapping[str, Any]) -> Iterator[str]:
         return
     for way, message in form_faults(mechanism, _COMPLETE_MECHANISMS[kind]):
         yield f"the mechanism {kind} is incomplete at {'.'.join(('mechanism', *map(str, way)))}: {message}"
+    for position, window in enumerate(pool.get("levels") or ()):
+        for way, message in window_faults(("levels", position), window):
+            yield f"{'.'.join(map(str, way))} is wrong: {message}"
+    if pool.get("levels") and pool.get("fill-level") is None:
+        yield "levels without fill-level, the level at all other times; add it"
     if kind == "role" and pool.get("reuse-nodes"):
         yield "reuse-nodes has no meaning for the mechanism role, whose hosts are always reused; leave it out"
 
@@ -257,6 +280,9 @@ def described_pool(name: str, values: Mapping[str, Any]) -> NodePool:
         reuse=values.get("reuse-nodes") or None,
         run_parallel=values.get("run-parallel", True),
         values={**values, "name": name},
+        schedule=tuple(
+            ScheduledLevel(window_from_json(window), window["level"]) for window in values.get("levels", ())
+        ),
     )
 
 

@@ -10,7 +10,7 @@ PoolValues: TypeAlias = "Mapping[str, Any]"
 
 
 #: The keys of a pool whose value may be null.
-_NULLABLE = frozenset({"extends", "mechanism", "fill-level", "reuse-nodes", "run-parallel"})
+_NULLABLE = frozenset({"extends", "mechanism", "fill-level", "levels", "reuse-nodes", "run-parallel"})
 
 
 class ExtensionError(Exception):

@@ -10,6 +10,8 @@ from zkdeployment.model.user import TenantLimits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.model.strategy import Window
+
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
@@ -40,6 +42,14 @@ class RoleMechanism:
     reset: AnsibleMechanism | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduledLevel:
+    """The level of a pool while a window is open."""
+
+    window: Window
+    level: int
+
+
 Mechanism: TypeAlias = "AnsibleMechanism | RoleMechanism"
 
 
@@ -49,6 +59,7 @@ class NodePool:
 
     ``fill_level`` is the number of nodes that the pool keeps ready; a pool without a level lends none. ``reuse``
     are the values that unused nodes must have to be provisioned into this pool; without it, nodes are made anew.
+    ``schedule`` are other levels at certain times; the first one whose window is open counts.
     ``run_parallel`` is whether each node has a run of the playbook of its own. ``values`` are all keys of the
     merged document, for templates.
     """
@@ -59,6 +70,7 @@ class NodePool:
     reuse: Mapping[str, int | str] | None = None
     run_parallel: bool = True
     values: Mapping[str, Any] = field(default_factory=dict)
+    schedule: tuple[ScheduledLevel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

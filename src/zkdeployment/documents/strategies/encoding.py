@@ -78,7 +78,7 @@ def _group(value: Mapping[str, Any]) -> Group:
             deploy_timeout=_optional_seconds(value.get("deploy_timeout")),
             progress_deadline=_optional_seconds(value.get("progress_deadline")),
             manual=value.get("manual", False),
-            windows=tuple(_window(window) for window in value.get("windows", ())),
+            windows=tuple(window_from_json(window) for window in value.get("windows", ())),
             healthy_checks=value.get("healthy_checks", False),
         ),
         require_hosts=_optional_count(value.get("require_hosts")),
@@ -123,7 +123,8 @@ def _share(value: float | str | None) -> ParallelLimit | None:
     return None if value is None else ParallelLimit(int(value))
 
 
-def _window(value: Mapping[str, Any]) -> Window:
+def window_from_json(value: Mapping[str, Any]) -> Window:
+    """Return the window that a part of a valid document describes."""
     days = frozenset(DAYS.index(day) for day in value.get("days", DAYS))
     return Window(days, _minutes(value["from"]), _minutes(value["to"]), value.get("zone", "UTC"))
 

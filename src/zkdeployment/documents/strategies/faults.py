@@ -32,7 +32,7 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
         if group.get("healthy_checks") and not _lasts(group.get("bake_time", 0)):
             yield (*way, "healthy_checks"), "expected a bake_time, in which the checks must become OK; found none"
         for position, window in enumerate(group.get("windows", ())):
-            yield from _window_faults((*way, "windows", position), window)
+            yield from window_faults((*way, "windows", position), window)
     try:
         graphlib.TopologicalSorter({group["name"]: group["depends_on"] for group in groups}).prepare()
     except graphlib.CycleError as error:
@@ -59,7 +59,8 @@ def _lasts(duration: float | str) -> bool:
     return float(duration.rstrip("smhd") if isinstance(duration, str) else duration) > 0
 
 
-def _window_faults(way: Way, window: Mapping[str, str]) -> Iterator[Fault]:
+def window_faults(way: Way, window: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield an unknown time zone, and a window that ends when it starts."""
     from zoneinfo import ZoneInfo  # noqa: PLC0415  agents need less memory without it
 
     try:

@@ -65,7 +65,7 @@ _CRITERIA = mapping_form(
     },
 ) | {"minProperties": 1}
 
-_WINDOW = mapping_form(
+WINDOW = mapping_form(
     {"from": _TIME, "to": _TIME},
     {"days": {"type": "array", "minItems": 1, "items": {"enum": list(DAYS)}}, "zone": NAME},
 )
@@ -93,7 +93,7 @@ _GROUP = mapping_form(
         "require_hosts": {"type": "integer", "minimum": 1},
         "manual": {"type": "boolean"},
         "healthy_checks": {"type": "boolean"},
-        "windows": {"type": "array", "minItems": 1, "items": _WINDOW},
+        "windows": {"type": "array", "minItems": 1, "items": WINDOW},
     },
 )
 

@@ -1,0 +1,61 @@
+"""Levels that depend on the time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
+from zkdeployment.model.strategy import Window
+from zkdeployment.pools.filling import at_time, surplus
+from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.overview import pool_overviews
+from zkdeployment.pools.snapshot import PoolSnapshot
+from zkdeployment.pools.work import PoolObservation, PoolSources, next_steps
+
+WORK = ScheduledLevel(Window(frozenset(range(5)), 8 * 60, 18 * 60, "Europe/Berlin"), 5)
+WEEKEND = ScheduledLevel(Window(frozenset({5, 6}), 0, 0, "Europe/Berlin"), 0)
+POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=2, schedule=(WORK, WEEKEND))
+CONFIGURATION = PoolConfiguration({"web": POOL})
+
+
+def moment(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("time", "level"),
+    [
+        ("2027-01-04 07:59", 2),
+        ("2027-01-04 08:00", 5),
+        ("2027-01-04 17:59", 5),
+        ("2027-01-04 18:00", 2),
+        ("2027-01-09 12:00", 0),
+        ("2027-07-05 08:00", 5),
+    ],
+)
+def test_the_first_open_window_decides_the_level_in_its_time_zone(time: str, level: int) -> None:
+    assert at_time(CONFIGURATION, moment(time)).pools["web"].fill_level == level
+
+
+def test_the_level_in_force_is_recorded_and_all_others_show_it() -> None:
+    now = moment("2027-01-04 08:00")
+    observation = PoolObservation(PoolSources(at_time(CONFIGURATION, now)), PoolSnapshot(), now)
+    (step,) = (step for step in next_steps(observation) if step.change.filling)
+    record = step.change.filling["web"]
+    assert record.level == 5
+    (overview,) = pool_overviews(CONFIGURATION, PoolSnapshot(filling={"web": record}))
+    assert overview.level == 5
+    assert overview.shortage is not None
+    assert overview.shortage.missing == 5
+    (plain,) = pool_overviews(CONFIGURATION, PoolSnapshot(filling={"web": FillingRecord()}))
+    assert plain.level == 2
+
+
+def test_at_a_level_of_zero_the_ready_nodes_leave_the_pool() -> None:
+    node = PoolNode(id=1, state=NodeState.READY, created_at=0.0, changed=0.0, pool="web", host="h1")
+    idle = at_time(CONFIGURATION, moment("2027-01-09 12:00")).pools["web"]
+    assert surplus(idle, [node], ()) == (node,)
