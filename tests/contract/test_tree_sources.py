@@ -73,11 +73,13 @@ def test_yaml_files_that_mention_the_schema_of_a_rollout_document_are_read(repos
             "directory.yaml/strategy.yaml": strategy,
         }
     )
-    assert [(file.name, file.content) for file in source.files(source.fetch())] == [
-        ("a.zk", b"/a\n"),
-        ("broken.yaml", b"# shipyard/DeploymentStrategy/v1\n: ["),
-        ("strategy.yaml", strategy),
-        ("é 1.yml", configuration.encode()),
+    assert [(file.name, file.content, file.is_nested) for file in source.files(source.fetch())] == [
+        ("a.zk", b"/a\n", False),
+        ("broken.yaml", b"# shipyard/DeploymentStrategy/v1\n: [", False),
+        ("strategy.yaml", strategy, False),
+        ("é 1.yml", configuration.encode(), False),
+        ("directory.yaml/strategy.yaml", strategy, True),
+        ("sub/strategy.yaml", strategy, True),
     ]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from zkdeployment.acts.checks import check_change
+from zkdeployment.acts.checks import ChangeBasis, check_change
 from zkdeployment.acts.quarantine import quarantines_of_rollback
 from zkdeployment.errors import RefusedError, UnreachableError, ZkdeploymentError
 from zkdeployment.model.cluster import Cluster
@@ -61,11 +62,13 @@ def roll_back(
         new = quarantines_of_rollback(branch, rollback.reason, rollback.author, rollback.now)
         return replace(changes, files={**changes.files, **new})
 
+    published = fleet.published().revision
+    basis = ChangeBasis(files=None if published is None else partial(commits.files, published))
     once = None if rollback.rollout is None else (ROLLOUT_TRAILER, rollback.rollout)
     order = CommitOrder(
         author=rollback.author,
         compute=compute,
-        check=check_change,
+        check=partial(check_change, basis=basis),
         back_to=revision,
         once=once,
         reads_newer=rollback.quarantine,

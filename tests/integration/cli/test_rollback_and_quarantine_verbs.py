@@ -15,6 +15,7 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.errors import RefusedError
 from zkdeployment.model.publishing.history import ForcedBy
 from zkdeployment.model.publishing.request import SyncOptions
 
@@ -122,6 +123,27 @@ def test_a_rollback_that_would_change_an_instantiated_group_is_refused(site: Sit
     assert "p1/store/v1/shop is Instantiated, approved by alice@example.com" in done.stderr
     assert "terminate it first (changed: /shop/web)" in done.stderr
     assert site.branch.tip() == tip
+
+
+def test_a_rollback_leaves_a_tip_that_breaks_the_life_cycle_of_an_intent(site: Site) -> None:
+    group = {
+        "schema": "zkdeployment/DeploymentIntentGroup/v1",
+        "metadata": {"project": "p1", "composite-app": "store", "version": "v1", "name": "shop"},
+        "data": {
+            "composite-profile": "plain",
+            "apps": {"web": ["/shop/web"]},
+            "state": "Instantiated",
+            "approval": {"content": f"sha256:{'0' * 64}", "by": "alice@example.com", "reason": "launch"},
+        },
+    }
+    first = site.branch.push({"a.zk": TREE.format("1.0"), "i.yaml": json.dumps(group)})
+    site.publish()
+    site.branch.push({"a.zk": TREE.format("1.1")})
+    with pytest.raises(RefusedError, match="its services are deployed; terminate it first"):
+        site.publish()
+    done = site.run("rollback", first, "--reason", "web 1.1 was pushed too early")
+    assert (done.returncode, site.branch.files()) == (0, site.branch.files(first)), done.stderr
+    assert site.publish() == site.branch.tip()
 
 
 def test_a_dry_run_prints_the_change_and_commits_nothing(site: Site, published: tuple[str, str]) -> None:

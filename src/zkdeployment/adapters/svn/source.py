@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from zkdeployment.adapters.retrying import retry
 from zkdeployment.adapters.svn.command import Svn, SvnError
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
 
     T = TypeVar("T")
+
+
+#: The most files in subdirectories that are searched for documents, which are not in force there.
+_MOST_NESTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class SvnSource:
     def _files(self, revision: int) -> tuple[SourceFile, ...]:
         listing = _parse(self._svn.run("list", "--xml", self._place(revision)))
         sizes: dict[str, int] = {}
+        has_directories = False
         for entry in listing.iter("entry"):
             name, size, is_file = entry.findtext("name") or "", entry.findtext("size"), entry.get("kind") == "file"
             if is_tree_file(name) and not is_file:
@@ -104,6 +110,7 @@ class SvnSource:
                     f"{name} of revision {revision} is a directory; a tree file has to be a plain file"
                 )
             sizes |= {name: int(size or 0)} if is_file else {}
+            has_directories = has_directories or not is_file
         check_limits({name: size for name, size in sizes.items() if is_tree_file(name)}, str(revision))
         with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
             top = Path(scratch) / "tree"
@@ -119,7 +126,22 @@ class SvnSource:
             self._svn.run("export", *options, self._place(revision), str(top))
             files = tuple(_files(top, sizes, revision))
         check_limits({file.name: len(file.content) for file in files}, str(revision))
-        return files
+        return (*files, *self._nested_files(revision)) if has_directories else files
+
+    def _nested_files(self, revision: int) -> Iterator[SourceFile]:
+        """Yield the files with documents in subdirectories; each costs a request, so only the first are read."""
+        listing = _parse(self._svn.run("list", "--xml", "--depth", "infinity", self._place(revision)))
+        found = (
+            (entry.findtext("name") or "", int(entry.findtext("size") or 0))
+            for entry in listing.iter("entry")
+            if entry.get("kind") == "file"
+        )
+        names = [name for name, size in found if "/" in name and may_hold_documents(name, size)]
+        for name in sorted(names)[:_MOST_NESTED]:
+            place = f"{self.url}/{quote(name)}@{revision}"
+            content = self._svn.run("cat", "--ignore-keywords", place).encode()
+            if mentions_documents(content):
+                yield SourceFile(name, content, is_nested=True)
 
 
 def _files(top: Path, sizes: Mapping[str, int], revision: int) -> Iterator[SourceFile]:
