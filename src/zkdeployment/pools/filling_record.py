@@ -20,8 +20,9 @@ class FillingRecord:
     seconds since the epoch, and ``reason`` why it failed. ``values`` are the values of the pool when it was last
     filled: they serve to deprovision nodes when the pool is no longer in the document, or has another mechanism
     there. ``below_since`` is when a worker first found that the pool is below its level; ``None`` while it is not.
-    ``level`` is the level in force of a pool whose level depends on the time. ``stamp`` is the version of the record
-    as it was read, ``None`` for a new one; ``unknown`` are the keys of the record that this version does not know.
+    ``level`` is the level in force of a pool whose level depends on the time. ``stamp`` is the version of the
+    record as it was read, ``None`` for a new one; ``unknown`` are the keys of the record that this version does not
+    know.
     """
 
     failures: int = 0
