@@ -24,6 +24,7 @@ from zkdeployment.ports.commits import CommitOrder
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from zkdeployment.acts.audited import ActAudit
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
@@ -41,6 +42,7 @@ class ReleaseOrder:
 
     ``left`` are all services that left governance. ``permit`` raises an error if the author may not act on a path.
     ``contents`` are the digests of the contents that the author has seen, if the author named any.
+    ``audit`` records the act.
     """
 
     paths: Sequence[str]
@@ -49,6 +51,7 @@ class ReleaseOrder:
     reason: str
     permit: Callable[[str], None] = lambda _path: None
     contents: Collection[str] = ()
+    audit: ActAudit | None = None
 
 
 def release_services(
@@ -81,7 +84,10 @@ def release_services(
         return FileChanges(files, f"Release {listing([str(one) for one in released], _NAMED)}: {order.reason}")
 
     check = partial(check_change, basis=ChangeBasis(left=order.left))
-    return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
+    outcome = commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
+    if order.audit is not None:
+        order.audit.record(f"intent release {listing(list(order.paths), _NAMED)}", outcome)
+    return outcome
 
 
 def _subject(left: LeftService) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from zkdeployment.acts.audited import ActAudit
 from zkdeployment.acts.checks import ChangeBasis, check_change
 from zkdeployment.acts.seen_content import require_seen
 from zkdeployment.documents.intents.values import (
@@ -22,7 +23,7 @@ from zkdeployment.documents.intents.values import (
     UpdateRule,
     subject_text,
 )
-from zkdeployment.errors import RefusedError
+from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.intents.approvals import accepted_by_records, documented_instance, with_objections
 from zkdeployment.intents.edits import (
     described_as,
@@ -34,6 +35,7 @@ from zkdeployment.intents.edits import (
     with_state,
     without_intent,
 )
+from zkdeployment.intents.instance_events import approved_event
 from zkdeployment.intents.life_cycle import (
     IntentAct,
     IntentEffect,
@@ -44,6 +46,7 @@ from zkdeployment.intents.life_cycle import (
     uncounted_approval,
 )
 from zkdeployment.intents.refused_tip import is_refused, is_refused_update, starting_points
+from zkdeployment.intents.restoring import restored_content
 from zkdeployment.model.commits import FileChanges
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.review import review
@@ -78,7 +81,7 @@ class IntentOrder:
     ``permit`` raises an error if the author may not act on an intent; it is called with the intent as the branch
     has it, and with what is to replace it. ``left`` are the services that left the governance of their intents,
     ``deployed`` the published targets. ``published`` is the published revision, ``refused`` are the revisions that
-    the syncer refused.
+    the syncer refused. ``audit`` records the act.
     """
 
     subject: IntentSubject
@@ -90,6 +93,7 @@ class IntentOrder:
     deployed: Targets | None = None
     published: Revision | None = None
     refused: frozenset[Revision] = frozenset()
+    audit: ActAudit | None = None
 
     def is_refused(self, branch: BranchSnapshot, tip: IntentSnapshot | None) -> bool:
         """Whether the syncer does not publish the tip of the branch, where the intent is ``tip``."""
@@ -102,10 +106,13 @@ def intent_order(
     author: Author,
     reason: str,
     *,
+    by: str,
     permit: Callable[[Intent], None] = lambda _intent: None,
-    deployed: Targets | None = None,
 ) -> IntentOrder:
-    """Return the order of an act, with what the last publication recorded."""
+    """Return the order of an act, with what the last publication recorded.
+
+    ``by`` is the name of the author in the audit.
+    """
     return IntentOrder(
         subject=subject,
         author=author,
@@ -113,9 +120,9 @@ def intent_order(
         reason=reason,
         permit=permit,
         left=operator.intents.left(),
-        deployed=deployed,
         published=operator.fleet.published().revision,
         refused=frozenset(refusal.revision for refusal in operator.fleet.refusals()),
+        audit=ActAudit(operator.acts, by, reason),
     )
 
 
@@ -147,7 +154,7 @@ def approve_intent(
             _require_counted(commits, branch, placed, approval)
         return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
 
-    return _commit(commits, order, compute, dry_run=dry_run)
+    return _commit(commits, order, compute, IntentAct.APPROVE.value, dry_run=dry_run)
 
 
 def approve_files(
@@ -207,7 +214,7 @@ def adopt_intent(
                 _require_counted(commits, branch, placed, intent.approval)
         return _message(added | adopted, IntentAct.ADOPT, order)
 
-    return _commit(commits, order, compute, dry_run=dry_run)
+    return _commit(commits, order, compute, IntentAct.ADOPT.value, dry_run=dry_run)
 
 
 def adopt_files(
@@ -237,6 +244,48 @@ def _adopted(placed: PlacedIntent, order: IntentOrder, sign: ApprovalSigner | No
     return with_state(placed, step.state, _approval(placed.snapshot, step.state, order, sign))
 
 
+def roll_back_intent(
+    commits: TreeCommits,
+    order: IntentOrder,
+    instance: int,
+    *,
+    sign: ApprovalSigner | None = None,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Restore and approve the content that an instance of a group had, in one commit.
+
+    The group becomes Approved. An instantiated group with ``update: approve`` is updated in place. Raises
+    ``NotFoundError`` for an unknown instance, and ``RefusedError`` if its content cannot be restored alone.
+    """
+    instances = () if order.record is None else order.record.instances
+    events = next((one.events for one in instances if one.id == instance), None)
+    if events is None:
+        known = ", ".join(str(one.id) for one in instances) or "none"
+        raise NotFoundError(
+            f"{subject_text(order.subject)} has no instance {instance}: expected one of those that 'zkdeployment"
+            f" intent history' shows ({known})"
+        )
+    event = approved_event(instance, events)
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        placed = _find(commits, branch, order)
+        update = placed.intent.update is UpdateRule.APPROVE and placed.intent.state.is_active
+        state = IntentState.INSTANTIATED if update else IntentState.APPROVED
+        if not update:
+            _step_at(placed.snapshot, IntentAct.APPROVE, branch, order)
+        _require_published(placed.snapshot, branch, order, corrects=True)
+        subject = _subject(f"Roll back to instance {instance} of", order)
+        if placed.snapshot.is_approved and placed.snapshot.content.digest == event.content:
+            return FileChanges({}, subject)
+        files = restored_content(branch.files, commits.files(event.revision), order.subject, event.content)
+        restored = find_intent(FileChanges(files, "").apply(branch.files), order.subject)
+        runs = update and restored.snapshot.is_approved  # the content that runs keeps its approval
+        approval = None if runs else _approval(restored.snapshot, state, order, sign)
+        return FileChanges(files | with_state(restored, state, approval), subject)
+
+    return _commit(commits, order, compute, f"rollback to instance {instance} of", dry_run=dry_run)
+
+
 def change_state(
     commits: TreeCommits, order: IntentOrder, act: IntentAct, *, dry_run: bool = False
 ) -> CommitOutcome:
@@ -255,7 +304,7 @@ def change_state(
         _require_published(placed.snapshot, branch, order, corrects=True)
         return _message(back | _written(placed, step), act, order)
 
-    return _commit(commits, order, compute, dry_run=dry_run)
+    return _commit(commits, order, compute, act.value, dry_run=dry_run)
 
 
 def create_intent(
@@ -269,7 +318,7 @@ def create_intent(
         _require_published(None, branch, order)
         return FileChanges(files, _subject("Create", order))
 
-    return _commit(commits, order, compute, dry_run=dry_run)
+    return _commit(commits, order, compute, "create", dry_run=dry_run)
 
 
 def replace_intent(
@@ -287,7 +336,7 @@ def replace_intent(
             _require_published(placed.snapshot, branch, order)
         return FileChanges(files, _subject("Change", order))
 
-    return _commit(commits, order, compute, dry_run=dry_run)
+    return _commit(commits, order, compute, "change", dry_run=dry_run)
 
 
 def remove_intent(
@@ -301,7 +350,7 @@ def remove_intent(
         _require_published(placed.snapshot, branch, order)
         return FileChanges(without_intent(placed), _subject("Remove", order))
 
-    return _commit(commits, order, compute, dry_run=dry_run)
+    return _commit(commits, order, compute, "remove", dry_run=dry_run)
 
 
 def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> PlacedIntent:
@@ -356,9 +405,11 @@ def _commit(
     commits: TreeCommits,
     order: IntentOrder,
     compute: Callable[[BranchSnapshot], FileChanges],
+    what: str,
     *,
     dry_run: bool,
 ) -> CommitOutcome:
+    """Commit an act, ``what`` in the words of the audit, and record it."""
     revision = order.published
     basis = ChangeBasis(
         known=_known(order),
@@ -367,7 +418,10 @@ def _commit(
         files=None if revision is None else partial(commits.files, revision),
     )
     check = partial(check_change, basis=basis)
-    return commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
+    outcome = commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
+    if order.audit is not None:
+        order.audit.record(f"intent {what} {subject_text(order.subject)}", outcome)
+    return outcome
 
 
 def _approval(

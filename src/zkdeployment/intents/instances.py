@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.intents.instance_events import InstanceEventKind, with_event
 from zkdeployment.intents.life_cycle import IntentEffect, IntentSnapshot
 from zkdeployment.planning.targets.content import IntentContent
 from zkdeployment.planning.targets.encoding import assignment_from_json
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from zkdeployment.documents.intents.values import Intent, IntentState
+    from zkdeployment.intents.instance_events import InstanceChange, InstanceEvent
     from zkdeployment.model.deployment import Assignment
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.targets.governance import GovernedService
@@ -49,6 +51,7 @@ class IntentInstance:
     ``id`` is the sequence of the publication that began it, ``changed`` of the one that changed it last.
     ``instantiated`` and ``terminated`` are seconds since the epoch, ``by`` is the author. ``target`` is the only
     target of a cluster's instance. ``final`` is the status of its resources after its end, once it is recorded.
+    ``events`` say who began, changed and ended it, and who approved that.
     """
 
     id: int
@@ -60,6 +63,7 @@ class IntentInstance:
     terminated: float | None = None
     target: str | None = None
     final: tuple[Mapping[str, Any], ...] | None = None
+    events: tuple[InstanceEvent, ...] = ()
 
     @property
     def awaits_final_status(self) -> bool:
@@ -94,15 +98,6 @@ class IntentRecord:
         return bool(self.instances) and self.instances[-1].awaits_final_status
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceChange:
-    """A publication: its sequence, its time in seconds since the epoch, and the author of the revision."""
-
-    sequence: int
-    time: float
-    by: str
-
-
 def advance_instances(
     instances: tuple[IntentInstance, ...],
     effects: Collection[IntentEffect],
@@ -124,6 +119,7 @@ def advance_instances(
             intent.apps,
             _services((), services, properties),
             target=intent.target,
+            events=(publication.event(InstanceEventKind.INSTANTIATED),),
         )
         return (*instances, begun)[-KEPT_INSTANCES:]
     if not instances:
@@ -131,12 +127,20 @@ def advance_instances(
     *former, last = instances
     if IntentEffect.UPDATE_INSTANCE in effects:
         updated = _services(last.services, services, properties)
-        return (*former, replace(last, changed=publication.sequence, apps=intent.apps, services=updated))
+        events = with_event(last.events, publication.event(InstanceEventKind.UPDATED))
+        changed = replace(last, changed=publication.sequence, apps=intent.apps, services=updated, events=events)
+        return (*former, changed)
     if IntentEffect.END_INSTANCE in effects:
         ended = _services(last.services, (), {})
         return (
             *former,
-            replace(last, changed=publication.sequence, terminated=publication.time, services=ended),
+            replace(
+                last,
+                changed=publication.sequence,
+                terminated=publication.time,
+                services=ended,
+                events=with_event(last.events, publication.event(InstanceEventKind.TERMINATED)),
+            ),
         )
     return instances
 

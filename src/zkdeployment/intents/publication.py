@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.documents.intents.values import IntentSubject
-    from zkdeployment.intents.instances import InstanceChange, IntentInstance
+    from zkdeployment.intents.instance_events import InstanceChange
+    from zkdeployment.intents.instances import IntentInstance
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.cluster import Revision
@@ -29,7 +30,8 @@ class IntentsChange:
     """The published records, the intents of the next publication, and what they do to the instances.
 
     ``services`` are the services that each intent governs. ``finals`` are the final statuses that the publication
-    records: those of terminated instances whose intents are instantiated again.
+    records: those of terminated instances whose intents are instantiated again. ``is_verified`` is whether the
+    signatures of approvals were verified.
     """
 
     before: Mapping[IntentSubject, IntentRecord]
@@ -37,6 +39,7 @@ class IntentsChange:
     effects: Mapping[IntentSubject, frozenset[IntentEffect]]
     services: Mapping[IntentSubject, tuple[GovernedService, ...]] = field(default_factory=dict)
     finals: Mapping[IntentSubject, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    is_verified: bool = False
 
     def records(self, publication: InstanceChange) -> dict[IntentSubject, IntentRecord]:
         """Return the records that differ from the published ones; those of removed intents are missing."""
@@ -49,7 +52,7 @@ class IntentsChange:
         instances = advance_instances(
             self._former_instances(former),
             self.effects.get(intent.subject, frozenset()),
-            publication,
+            replace(publication, content=content.digest, approval=intent.approval, is_verified=self.is_verified),
             intent,
             self.services.get(intent.subject, ()),
             content.nodes,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.systems.drift import CheckDrift, DroppedResult
     from zkdeployment.documents.checks.groups import CheckGroup
     from zkdeployment.model.act import Act
+    from zkdeployment.ports.act_log import ActLog
     from zkdeployment.ports.operator import FleetReader
 
     #: A change of an instance (``None``: there is none): a pure function, which returns the instance afterwards
@@ -166,13 +167,6 @@ class PokeSender(Protocol):
 
         Return ``None`` if the system accepted the poke, or else the reason, which does not contain the URL.
         """
-
-
-class ActLog(Protocol):
-    """The record of acts of operators that no other adapter records."""
-
-    def record(self, act: Act) -> None:
-        """Add an act to the record; raises ``ConflictError`` if others write to it all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

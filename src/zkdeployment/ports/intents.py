@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.history import InstanceHistory
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.planning.targets.withheld import ServiceTarget
@@ -25,6 +26,9 @@ class IntentReader(Protocol):
 
     def record(self, subject: IntentSubject) -> IntentRecord | None:
         """Return the whole record of an intent, with all instances; ``None`` if none was published."""
+
+    def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
+        """Return the instances of documents of an intent that were removed, oldest first."""
 
     def withheld(self) -> frozenset[ServiceTarget]:
         """Return the services and targets that are not deployed because of the state of their intents."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis
     from zkdeployment.planning.targets.withheld import ServiceTarget
+    from zkdeployment.ports.act_log import ActLog
     from zkdeployment.ports.intents import IntentReader
     from zkdeployment.rollout.state import Directive, RolloutState
     from zkdeployment.tree.links import Lookup
@@ -207,6 +208,7 @@ class OperatorAdapters:
     rollouts: RolloutControl
     cluster: ClusterControl
     intents: IntentReader
+    acts: ActLog
 
     def prediction_basis(self) -> PredictionBasis:
         """Read the facts for the prediction of a publication."""

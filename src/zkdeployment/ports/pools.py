@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.snapshot import PoolChange, PoolHistory, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.pools.work import PoolSources
-    from zkdeployment.ports.checks import ActLog
+    from zkdeployment.ports.act_log import ActLog
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.users import UserReader
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.acts.audited import ActAudit
 from zkdeployment.acts.governance import ReleaseOrder, release_services
 from zkdeployment.acts.intents import (
     adopt_intent,
@@ -18,6 +19,7 @@ from zkdeployment.acts.intents import (
     intent_order,
     remove_intent,
     replace_intent,
+    roll_back_intent,
 )
 from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.errors import NotFoundError
@@ -84,6 +86,19 @@ def preview_act(adapters: ServerAdapters, user: User, subject: IntentSubject, ac
     if act is IntentAct.APPROVE:
         return approve_intent(commits, order, dry_run=True)
     return change_state(commits, order, act, dry_run=True)
+
+
+def roll_back(
+    adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int, reason: str
+) -> CommitOutcome:
+    """Restore and approve the content that an instance of a group had."""
+    return roll_back_intent(require_commits(adapters), _order(adapters, user, subject, reason), instance)
+
+
+def preview_rollback(adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int) -> CommitOutcome:
+    """Return what a rollback would commit; nothing is pushed."""
+    order = _order(adapters, user, subject, "")
+    return roll_back_intent(require_commits(adapters), order, instance, dry_run=True)
 
 
 def adopt(
@@ -154,6 +169,7 @@ def _release_order(adapters: ServerAdapters, user: User, paths: Sequence[str], r
         author=require_commits(adapters).author(user.name),
         reason=sanitize(reason),
         permit=lambda path: check_right(user, ActKind.ACT_ON_INTENT, path),
+        audit=ActAudit(adapters.operator.acts, user.name, reason),
     )
 
 
@@ -163,4 +179,6 @@ def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason:
 
     operator, author = adapters.operator, require_commits(adapters).author(user.name)
     deployed = operator.fleet.targets()
-    return intent_order(operator, subject, author, sanitize(reason), permit=permit, deployed=deployed)
+    reason = sanitize(reason)
+    order = intent_order(operator, subject, author, reason, by=user.name, permit=permit)
+    return replace(order, deployed=deployed)

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.zookeeper.locks.contention import ZooKeeperLocks
+from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
 from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
 from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
@@ -37,4 +38,5 @@ def operator_adapters(session: Session) -> OperatorAdapters:
         rollouts=ZooKeeperRolloutControl(session),
         cluster=ZooKeeperClusterControl(session),
         intents=ZooKeeperIntents(session),
+        acts=ZooKeeperActLog(session),
     )

@@ -145,6 +145,27 @@ def test_an_approval_shows_the_content_the_differences_and_the_plan_and_covers_o
     assert "approved already" in stage.open(PAGE, "Approve").text
     assert stage.service.client.get(f"{SHOP[:-4]}none/diff", auth=viewer).status_code == 404
 
+    history = stage.service.client.get(f"{SHOP}/history", auth=viewer).json()
+    (instance,) = history["instances"]
+    events = [(event["event"], event["approved_by"].partition("@")[0]) for event in instance["events"]]
+    assert events == [("instantiated", "ann"), ("updated", "ann")]
+    stage.branch.push({"a.zk": TREE.format("1.5")})
+    page = stage.browser.get(PAGE)
+    assert f"History of instance {instance['id']}" in page.text
+    form = stage.open(PAGE, f"Roll back to {instance['id']}")
+    assert "are restored. Hosts deploy it in place." in form.text
+    stage.act(form, "Roll back", "1.5 loses sessions")
+    assert stage.branch.files()["a.zk"] == TREE.format("1.4")
+    audit = stage.browser.get("/audit").text
+    assert f"intent rollback to instance {instance['id']} of p1/store/v1/shop" in audit
+    operator = stage.service.add_user(Role.OPERATOR, "bob")
+    order = {"instance": instance["id"], "reason": "as it was"}
+    assert stage.service.client.post(f"{SHOP}/rollback", json=order, auth=operator).status_code == 200
+    assert stage.service.client.post(f"{SHOP}/rollback", json=order, auth=viewer).status_code == 403
+    unknown = stage.service.client.post(f"{SHOP}/rollback", json=order | {"instance": 1}, auth=operator)
+    assert unknown.status_code == 404
+    assert stage.browser.get("/acts/intent-rollback?subject=p1/store/v1/shop&instance=1").status_code == 404
+
 
 def test_services_are_released_and_adopted_by_forms(stage: Stage):
     stage.push("1.2")

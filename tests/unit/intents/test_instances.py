@@ -3,10 +3,17 @@
 import json
 from dataclasses import replace
 
-from zkdeployment.documents.intents.values import DeploymentIntentGroup
+from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup
+from zkdeployment.intents.instance_events import (
+    KEPT_EVENTS,
+    InstanceChange,
+    InstanceEvent,
+    InstanceEventKind,
+    events_from_json,
+    with_event,
+)
 from zkdeployment.intents.instances import (
     KEPT_INSTANCES,
-    InstanceChange,
     advance_instances,
     instances_body,
     services_from_json,
@@ -77,3 +84,37 @@ def test_services_of_an_instance_survive_their_json_form():
 
 def test_an_end_without_an_instance_changes_nothing():
     assert publish((), 7, IntentEffect.END_INSTANCE) == ()
+
+
+def test_each_change_of_an_instance_is_an_event_with_its_approval():
+    approval = Approval("sha256:1", "jane@example.com", "reviewed", "-----BEGIN")
+    change = InstanceChange(7, 7.0, "bob", "r7", "Instantiate", "sha256:1", approval, is_verified=True)
+    instances = ()
+    for effect in (IntentEffect.BEGIN_INSTANCE, IntentEffect.UPDATE_INSTANCE, IntentEffect.END_INSTANCE):
+        instances = advance_instances(instances, (effect,), change, SHOP, (FRONT,), {})
+        change = replace(change, sequence=change.sequence + 1, content="sha256:2")
+    (begun, updated, ended) = instances[0].events
+    assert [event.kind.value for event in instances[0].events] == ["instantiated", "updated", "terminated"]
+    assert (begun.by, begun.revision, begun.reason, begun.content) == ("bob", "r7", "Instantiate", "sha256:1")
+    assert (begun.approved_by, begun.approval_reason, begun.is_verified) == ("jane@example.com", "reviewed", True)
+    assert (updated.approved_by, ended.sequence, ended.is_verified) == (None, 9, False)  # of another content
+    assert events_from_json(json.loads(json.dumps([event.to_json() for event in instances[0].events]))) == (
+        begun,
+        updated,
+        ended,
+    )
+    unsigned = replace(change, content="sha256:1", approval=replace(approval, signature=None))
+    assert unsigned.event(InstanceEventKind.UPDATED).is_verified is False
+
+
+def test_events_are_bounded_and_damaged_ones_are_left_out():
+    events = ()
+    for sequence in range(1, KEPT_EVENTS + 11):
+        change = InstanceChange(sequence, 1.0, "x" * 999, reason="a\nb")
+        events = with_event(events, change.event(InstanceEventKind.UPDATED))
+    assert [events[0].sequence, events[1].sequence, events[-1].sequence, len(events)] == [1, 12, 40, KEPT_EVENTS]
+    assert (len(events[0].by), events[0].reason) == (300, "a b")
+    good = InstanceEvent(InstanceEventKind.UPDATED, 1, 1.0, "bob")
+    damaged = (7, None, {}, good.to_json() | {"event": "odd"}, good.to_json() | {"reason": 7})
+    assert events_from_json([*damaged, good.to_json() | {"newer": 1}]) == (good,)
+    assert (events_from_json(None), events_from_json({"a": 1})) == ((), ())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
 from zkdeployment.errors import RefusedError
-from zkdeployment.intents.instances import InstanceChange
+from zkdeployment.intents.instance_events import InstanceChange
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.intents.publication import (
     awaiting_reports,

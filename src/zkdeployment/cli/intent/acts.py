@@ -84,6 +84,6 @@ def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: W
 def _act(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, act: IntentAct) -> None:
     settings = configured_repository(click.get_current_context().params["config"])
     with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason)
+        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
         outcome = change_state(commits, order, act)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=act is not IntentAct.TERMINATE)

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.edits import PlacedIntent
+    from zkdeployment.model.commits import CommitOutcome
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.ports.approvals import ApprovalSigner
-    from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.operator import OperatorAdapters
 
 
@@ -114,10 +114,10 @@ def command(
     settings = configured_repository(click.get_current_context().params["config"])
     sign = approval_key(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason)
-        asks = not yes and sys.stdin is not None and sys.stdin.isatty()
-        if asks:
-            content = _confirmed(order, commits, operator, content)
+        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
+        if asks_for_confirmation(yes=yes):
+            preview = approve_intent(commits, order, content=content, dry_run=True)
+            content = confirm_content(order, preview, operator)
         outcome = approve_intent(commits, order, content=content, sign=sign)
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
@@ -149,9 +149,8 @@ def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str, sig
         echo("nothing changes: this content is approved already", err=True)
 
 
-def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapters, content: str | None) -> str:
-    """Show what would be approved, and ask; return the digest of that content. Raises ``Abort`` without a yes."""
-    preview = approve_intent(commits, order, content=content, dry_run=True)
+def confirm_content(order: IntentOrder, preview: CommitOutcome, operator: OperatorAdapters) -> str:
+    """Show what an act would approve, and ask; return the digest of that content, or raise ``Abort``."""
     placed = find_intent(preview.files, order.subject)
     digest = placed.snapshot.content.digest
     if not preview.changed:
@@ -160,6 +159,11 @@ def _confirmed(order: IntentOrder, commits: TreeCommits, operator: OperatorAdapt
         echo(line, err=True)
     click.confirm(f"Approve this content of {subject_text(order.subject)}?", abort=True, err=True)
     return digest
+
+
+def asks_for_confirmation(*, yes: bool) -> bool:
+    """Return whether the act asks: only at a terminal, and not with ``--yes``."""
+    return not yes and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _changes(order: IntentOrder, placed: PlacedIntent) -> Iterator[str]:

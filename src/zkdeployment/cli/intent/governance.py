@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zkdeployment.acts.audited import ActAudit
 from zkdeployment.acts.governance import ReleaseOrder, release_services
 from zkdeployment.acts.intents import IntentOrder, adopt_files, adopt_intent, intent_order
 from zkdeployment.cli.intent.approve import approval_key, key_option
@@ -76,7 +77,7 @@ def adopt(
     settings = configured_repository(click.get_current_context().params["config"])
     sign = approval_key(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason)
+        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
         order = replace(order, deployed=operator.fleet.targets())
         outcome = adopt_intent(commits, order, sign=sign)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=True)
@@ -106,7 +107,11 @@ def release(*, connection: Servers, paths: tuple[str, ...], reason: str, key: Pa
     sign = approval_key(key, settings)
     with open_operator(connection) as operator, open_commits(settings) as commits:
         order = ReleaseOrder(
-            paths=paths, left=operator.intents.left(), author=terminal_author(current_user()), reason=reason
+            paths=paths,
+            left=operator.intents.left(),
+            author=terminal_author(current_user()),
+            reason=reason,
+            audit=ActAudit(operator.acts, current_user(), reason),
         )
         outcome = release_services(commits, order, sign=sign)
         commit = str(outcome.commit)

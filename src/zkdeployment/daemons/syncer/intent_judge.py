@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError, RefusedError
@@ -80,7 +81,8 @@ class IntentJudge:
         services = governed_services(read_intents(reviewed.documents), draft.compilation.whole)
         awaiting = awaiting_reports(before or {}, after)
         reports = self._reports(awaiting) if awaiting else None
-        return change_intents(draft.revision, before, after, services, reports, objections)
+        change = change_intents(draft.revision, before, after, services, reports, objections)
+        return replace(change, is_verified=self._approvals is not None)
 
     def _check_releases(self, draft: Draft) -> None:
         """Raise ``RefusedError`` if approvals need a signature and that of a release does not count."""

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from zkdeployment.documents.intents.values import IntentSubject
+from zkdeployment.documents.intents.values import IntentSubject, subject_text
 from zkdeployment.intents.comparison import compare_content
+from zkdeployment.intents.history import intent_history
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.intents.status_body import status_body
 from zkdeployment.intents.status_query import read_query, require_apps
@@ -100,6 +101,14 @@ def show_difference(request: Request, adapters: ServerAdapters, subject: IntentS
     if not request.headers.get("Accept", "").startswith("text/plain"):
         return JSONResponse(compared.to_json())
     return PlainTextResponse("".join(f"{printable(line)}\n" for line in compared.lines()))
+
+
+def show_history(adapters: ServerAdapters, subject: IntentSubject) -> Response:
+    """Return the instances of an intent with their events."""
+    intents = adapters.operator.intents
+    instances = intent_history(subject, intents.record(subject), intents.former(subject))
+    body = {"subject": subject_text(subject), "instances": [instance.to_json() for instance in instances]}
+    return JSONResponse(body)
 
 
 def replace_document(

@@ -20,13 +20,20 @@ from zkdeployment.web.api.intent_answers import (
     refer_to,
     replace_document,
     show_document,
+    show_history,
     show_status,
 )
 from zkdeployment.web.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.intent_documents import check_new_state, requested_intent
 from zkdeployment.web.models.acts import ReasonedRequest
-from zkdeployment.web.models.intents import ClusterDocument, CommitReference, InstancesBody, IntentStatusBody
+from zkdeployment.web.models.intents import (
+    ClusterDocument,
+    CommitReference,
+    InstancesBody,
+    IntentHistoryBody,
+    IntentStatusBody,
+)
 
 router = APIRouter(prefix="/v2/cluster-providers/{provider}/clusters", tags=["intents"], responses=ERRORS)
 
@@ -123,6 +130,14 @@ def terminate_cluster(
 ) -> CommitReference:
     """Undeploy the network intents of an applied cluster."""
     return change_state(adapters, user, cluster, IntentAct.TERMINATE, request)
+
+
+@router.get("/{name}/history", response_model=IntentHistoryBody)
+def read_cluster_history(
+    adapters: ConnectedAdapters, _user: Reader, cluster: Annotated[IntentSubject, Depends(_cluster)]
+) -> Response:
+    """Return who began and ended each instance, also after the removal of the cluster."""
+    return show_history(adapters, cluster)
 
 
 @router.get("/{name}/status", response_model=IntentStatusBody | InstancesBody)

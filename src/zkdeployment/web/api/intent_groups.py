@@ -22,6 +22,7 @@ from zkdeployment.web.api.intent_answers import (
     replace_document,
     show_difference,
     show_document,
+    show_history,
     show_status,
 )
 from zkdeployment.web.dependencies import Adapters, ConnectedAdapters
@@ -34,6 +35,8 @@ from zkdeployment.web.models.intents import (
     GroupDocument,
     InstancesBody,
     IntentDifferenceBody,
+    IntentHistoryBody,
+    IntentRollbackRequest,
     IntentStatusBody,
 )
 
@@ -162,6 +165,27 @@ def terminate_group(
 ) -> CommitReference:
     """Undeploy the services of an instantiated group."""
     return change_state(adapters, user, group, IntentAct.TERMINATE, request)
+
+
+@router.get("/{name}/history", response_model=IntentHistoryBody)
+def read_group_history(
+    adapters: ConnectedAdapters, _user: Reader, group: Annotated[IntentSubject, Depends(_group)]
+) -> Response:
+    """Return who approved, began, changed and ended each instance, also after the removal of the group."""
+    return show_history(adapters, group)
+
+
+@router.post("/{name}/rollback", status_code=202, responses=UNCHANGED)
+def roll_back_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    request: IntentRollbackRequest,
+    response: Response,
+) -> CommitReference:
+    """Restore and approve the content that an instance of a group had."""
+    outcome = intent_acts.roll_back(adapters, user, group, request.instance, request.reason)
+    return refer_to(outcome, response)
 
 
 @router.get("/{name}/diff", response_model=IntentDifferenceBody, responses=TEXT_OR_JSON)

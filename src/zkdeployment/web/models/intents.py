@@ -134,6 +134,54 @@ class IntentSummary(BaseModel):
     document: GroupDocument | ClusterDocument
 
 
+class _Body(BaseModel):
+    """A JSON object with these keys; a later version may add keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class InstanceEventBody(_Body):
+    """What a publication did to an instance.
+
+    ``by`` is the author of the commit and ``reason`` the first line of its message. ``approved_by`` approved the
+    content; with ``is_verified``, that is the owner of the key whose signature the syncer verified.
+    """
+
+    event: Literal["instantiated", "updated", "terminated"]
+    sequence: int
+    time: float
+    by: str
+    revision: str
+    reason: str
+    content: str
+    approved_by: str | None
+    approval_reason: str
+    is_verified: bool
+
+
+class InstanceHistoryBody(_Body):
+    """An instance with its events, oldest first."""
+
+    id: int
+    instantiated: float
+    terminated: float | None
+    by: str
+    events: list[InstanceEventBody]
+
+
+class IntentHistoryBody(_Body):
+    """The instances of an intent, newest first, also those of documents that were removed."""
+
+    subject: str
+    instances: list[InstanceHistoryBody]
+
+
+class IntentRollbackRequest(ActRequest):
+    """A rollback to the content that an instance had."""
+
+    instance: Annotated[int, Field(ge=1, le=2**53)]
+
+
 class CommitReference(BaseModel):
     """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
 
@@ -143,12 +191,6 @@ class CommitReference(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     job: str
-
-
-class _Body(BaseModel):
-    """A JSON object with these keys; a later version may add keys."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 class GvkBody(_Body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.zookeeper.former_intents import read_former
 from zkdeployment.adapters.zookeeper.publication.intents import read_record, read_records
 from zkdeployment.adapters.zookeeper.publication.left_services import read_left
 from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
@@ -11,6 +12,7 @@ from zkdeployment.adapters.zookeeper.publication.withheld import read_withheld
 if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.history import InstanceHistory
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.planning.targets.withheld import ServiceTarget
@@ -27,6 +29,9 @@ class ZooKeeperIntents:
 
     def record(self, subject: IntentSubject) -> IntentRecord | None:
         return read_record(self._session, subject)
+
+    def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
+        return read_former(self._session, subject)
 
     def withheld(self) -> frozenset[ServiceTarget]:
         return read_withheld(self._session)

@@ -21,6 +21,7 @@ from zkdeployment.adapters.zookeeper.publication.withheld import withheld_operat
 from zkdeployment.documents.intents.kinds import intent_document, intent_of_document
 from zkdeployment.documents.intents.values import IntentState
 from zkdeployment.errors import ConflictError, TreeError
+from zkdeployment.intents.instance_events import events_from_json
 from zkdeployment.intents.instances import (
     IntentInstance,
     IntentRecord,
@@ -254,6 +255,7 @@ def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
         services=services_from_json(value["services"]),
         target=value["target"],
         final=final,
+        events=events_from_json(value.get("events")),
     )
 
 
@@ -383,6 +385,7 @@ class _RecordEncoder:
             "apps": {app: list(listed) for app, listed in instance.apps.items()},
             "services": services_to_json(instance.services),
             "target": instance.target,
+            "events": [event.to_json() for event in instance.events],
         }
         return self._pack(f"instance-{instance.id}", value)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.failure_outputs import remove_outputs
+from zkdeployment.adapters.zookeeper.former_intents import archive_operations, removed_histories
 from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.inventories import read_inventories
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
@@ -25,7 +26,7 @@ from zkdeployment.adapters.zookeeper.publication.builder import (
     transactions_for,
 )
 from zkdeployment.adapters.zookeeper.publication.compiled import encode_targets
-from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents
+from zkdeployment.adapters.zookeeper.publication.documents import read_published_documents, subject_name
 from zkdeployment.adapters.zookeeper.publication.followed_buckets import FollowedBuckets
 from zkdeployment.adapters.zookeeper.publication.history import LIMIT, recent_publications, tidy
 from zkdeployment.adapters.zookeeper.publication.intents import (
@@ -57,7 +58,7 @@ from zkdeployment.adapters.zookeeper.publication.signing import (
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
 from zkdeployment.errors import ConflictError, ZkdeploymentError
-from zkdeployment.intents.instances import InstanceChange
+from zkdeployment.intents.instance_events import InstanceChange
 from zkdeployment.log import get_logger
 from zkdeployment.model.cluster import INITIAL, Cluster
 from zkdeployment.model.host import Host
@@ -350,10 +351,14 @@ def _intent_operations(
     """Return the operations that write the records of intents that a publication changes."""
     record = publication.record
     time = 0.0 if record is None else record.time
-    author = "" if record is None or record.origin is None else record.origin.author
-    records = intents.records(InstanceChange(sequence_of(publication, snapshot), time, author))
+    origin = None if record is None else record.origin
+    author, reason = ("", "") if origin is None else (origin.author, origin.subject)
+    revision, sequence = str(publication.revision), sequence_of(publication, snapshot)
+    records = intents.records(InstanceChange(sequence, time, author, revision, reason))
     nodes = read_intent_nodes(session, records.keys(), intents.after.keys())
-    return intent_operations(records, nodes, publication.withheld, publication.left)
+    operations = intent_operations(records, nodes, publication.withheld, publication.left)
+    removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, intents.after)))
+    return replace(operations, parts=(*operations.parts, *archive_operations(session, removed)))
 
 
 def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:

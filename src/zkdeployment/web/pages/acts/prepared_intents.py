@@ -17,7 +17,7 @@ from zkdeployment.planning.targets.content import service_content
 from zkdeployment.web import intent_acts
 from zkdeployment.web.acts import require_commits
 from zkdeployment.web.pages.acts.prepared_act import PreparedAct
-from zkdeployment.web.views.intents.acts import FORM_ACTS, intent_form, intent_paths
+from zkdeployment.web.views.intents.acts import FORM_ACTS, intent_form, intent_paths, intent_rollback_form
 from zkdeployment.web.views.intents.governance import (
     adoption_form,
     requested_adoption,
@@ -57,7 +57,12 @@ class PreparedIntentActs:
     def by_name(self) -> Mapping[str, Callable[[], PreparedAct]]:
         """The functions that prepare the acts, by the names of their forms."""
         acts = {name: lambda act=act: self._act(act) for name, act in FORM_ACTS.items()}
-        return {**acts, "intent-adopt": self._adopt, "intent-release": self._release}
+        return {
+            **acts,
+            "intent-adopt": self._adopt,
+            "intent-release": self._release,
+            "intent-rollback": self._roll_back,
+        }
 
     def _act(self, act: IntentAct) -> PreparedAct:
         adapters = self.adapters
@@ -130,6 +135,27 @@ class PreparedIntentActs:
             )
 
         return PreparedAct(form, perform, ActKind.ACT_ON_INTENT, (path,), shows_job=True, preview=preview)
+
+    def _roll_back(self) -> PreparedAct:
+        adapters = self.adapters
+        subject, number = tuple(self.values.get("subject", "").split("/")), self.values.get("instance", "")
+        record = intent_acts.find_record(adapters, subject)
+        instance = next((one.id for one in record.instances if str(one.id) == number), None)
+        if instance is None:
+            raise NotFoundError(f"{'/'.join(subject)} has no such instance: expected one that its page lists")
+        form = intent_rollback_form(record, instance, signed=intent_acts.approvals_are_signed(adapters))
+
+        def perform(user: User, reason: str) -> object:
+            return intent_acts.roll_back(adapters, user, subject, instance, reason)
+
+        def preview(user: User) -> ActForm:
+            outcome = intent_acts.preview_rollback(adapters, user, subject, instance)
+            if not outcome.changed:
+                return replace(form, objection=_APPROVED)
+            return self._with_content(form, record, subject, outcome.files)
+
+        paths = intent_paths(record.intent)
+        return PreparedAct(form, perform, ActKind.ACT_ON_INTENT, paths, shows_job=True, preview=preview)
 
     def _at_tip(self, subject: IntentSubject) -> Intent:
         return self.planner.intent_overview(self.adapters, subject).intent

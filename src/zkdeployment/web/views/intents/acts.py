@@ -97,6 +97,26 @@ def intent_form(record: IntentRecord, act: IntentAct, *, signed: bool) -> ActFor
     )
 
 
+def intent_rollback_form(record: IntentRecord, instance: int, *, signed: bool) -> ActForm:
+    """Return the form that restores the content of an instance; ``signed`` is as in ``intent_form``."""
+    subject = subject_text(record.intent.subject)
+    is_update = record.state.is_active and record.intent.update is UpdateRule.APPROVE
+    effect = "Hosts deploy it in place." if is_update else "Nothing is deployed before the group is instantiated."
+    command = f"zkdeployment intent rollback {subject} --instance {instance} --key FILE"
+    hint = f"this fleet needs signed approvals; use '{command}' at a terminal"
+    return ActForm(
+        title=f"Roll {subject} back to instance {instance}",
+        consequences=(
+            f"The apps, profile and nodes of instance {instance} are restored. {effect}",
+            COMMITTED,
+        ),
+        button="Roll back",
+        kind="danger",
+        fields=(("subject", subject), ("instance", str(instance))),
+        objection=hint if signed else "",
+    )
+
+
 def _consequences(record: IntentRecord, act: IntentAct) -> Iterator[str]:
     if act is IntentAct.APPROVE and record.state.is_active:
         yield "Hosts deploy the change in place when the syncer publishes it with the approval."

@@ -14,7 +14,7 @@ from zkdeployment.web.views.intents.cell import cell_view
 from zkdeployment.web.views.intents.matrix import intent_matrix
 from zkdeployment.web.views.intents.previews import shown_lines
 from zkdeployment.web.views.intents.signs import STATE_TONES, StatusCounts, status_counts
-from zkdeployment.web.views.links import publication_page
+from zkdeployment.web.views.links import act_page, intent_page, publication_page
 from zkdeployment.web.views.moments import moment
 from zkdeployment.web.views.states import count_text
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.intents.values import Approval
     from zkdeployment.fleet.branch.jobs import Job
+    from zkdeployment.intents.instance_events import InstanceEvent
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.intents.resources import ResourceRow
@@ -57,6 +58,21 @@ class InstanceLine:
     by: str
     counts: StatusCounts | None
     shown: bool
+    approved_by: str = ""
+    rollback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEventLine:
+    """An event of the shown instance: what happened, with which revision, and who approved the content."""
+
+    event: str
+    at: Moment | None
+    publication: str
+    revision: str
+    by: str
+    approved_by: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +112,7 @@ class IntentView:
     cell: CellView | None
     instances: tuple[InstanceLine, ...]
     shown: InstanceLine | None
+    events: tuple[InstanceEventLine, ...] = ()
 
 
 def shown_instance(record: IntentRecord, query: MatrixQuery) -> IntentInstance | None:
@@ -125,7 +142,11 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     is_newest = instance is not None and instance is record.instances[-1]
     newest = counts if is_newest else None
     lines = tuple(
-        _instance_line(each, finals, query, now, is_shown=each is instance) for each in reversed(record.instances)
+        replace(
+            _instance_line(each, finals, query, now, is_shown=each is instance),
+            rollback=_rollback(record, each) if acts else "",
+        )
+        for each in reversed(record.instances)
     )
     return IntentView(
         subject=subject_text(intent.subject),
@@ -144,7 +165,37 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         cell=None if instance is None else cell_view(rows, query, instance, reports),
         instances=lines,
         shown=next((line for line in lines if line.shown), None),
+        events=() if instance is None else tuple(_event_line(event, now) for event in reversed(instance.events)),
     )
+
+
+def _rollback(record: IntentRecord, instance: IntentInstance) -> str:
+    """Return the form that restores the content of an instance; empty if its content has no approval."""
+    is_approved = any(event.approved_by is not None for event in instance.events)
+    if isinstance(record.intent, ClusterIntents) or not is_approved:
+        return ""
+    subject = subject_text(record.intent.subject)
+    back = intent_page(record.intent.subject)
+    return act_page("intent-rollback", back, subject=subject, instance=str(instance.id))
+
+
+def _event_line(event: InstanceEvent, now: float) -> InstanceEventLine:
+    return InstanceEventLine(
+        event.kind.value,
+        moment(event.time, now),
+        publication_page(event.sequence),
+        short(event.revision),
+        event.by,
+        _approver(event),
+        event.reason,
+    )
+
+
+def _approver(event: InstanceEvent) -> str:
+    if event.approved_by is None:
+        return ""
+    verified = ", verified" if event.is_verified else ""
+    return f"{event.approved_by}{verified}: {event.approval_reason}".removesuffix(": ")
 
 
 def act_progress(job: Job | None) -> ActProgress | None:
@@ -218,4 +269,5 @@ def _instance_line(
         by=instance.by,
         counts=finals.get(instance.id),
         shown=is_shown,
+        approved_by=next((event.approved_by for event in instance.events if event.approved_by), ""),
     )

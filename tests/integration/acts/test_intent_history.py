@@ -1,0 +1,193 @@
+"""Who approved what ran: events of instances, also of removed documents, the audit, and the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.branches import Branch
+from zkdeployment.acts.intents import (
+    approve_intent,
+    change_state,
+    create_intent,
+    intent_order,
+    remove_intent,
+    roll_back_intent,
+)
+from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.adapters.git.source import GitSource
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
+from zkdeployment.errors import NotFoundError, RefusedError
+from zkdeployment.intents.history import intent_history
+from zkdeployment.intents.life_cycle import IntentAct
+from zkdeployment.model.commits import Author
+from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.wiring.operator import operator_adapters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from zkdeployment.acts.intents import IntentOrder
+    from zkdeployment.intents.history import InstanceHistory
+
+ANN = Author("Ann", "ann@example.com")
+SHOP = parse_subject("p1/store/v1/shop")
+TREE = """\
+/defaults
+  greeting = '{}'
+/p1
+  /shop
+    /front : web
+      version = '1.0'
+      greeting => /defaults greeting
+      /deploy
+        /h1
+"""
+OTHER = "/p2\n  /other : other\n    version = '1.0'\n    /deploy\n      /h1\n"
+
+
+class Site:
+    """A branch, and a syncer that publishes when it is told to."""
+
+    def __init__(self, directory: Path, session: Session) -> None:
+        self.branch = Branch(directory)
+        self.commits = self.branch.commits()
+        self.operator = operator_adapters(session)
+        source = GitSource(str(self.branch.bare), directory / "syncer" / "tree", gap=0)
+        self._syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
+
+    def sync(self) -> None:
+        self._syncer.sync(SyncOptions(force=True))
+
+    def order(self, reason: str = "a reason") -> IntentOrder:
+        return intent_order(self.operator, SHOP, ANN, reason, by="ann@host")
+
+    def act(self, act: IntentAct) -> None:
+        if act is IntentAct.APPROVE:
+            approve_intent(self.commits, self.order("reviewed"))
+        else:
+            change_state(self.commits, self.order(), act)
+        self.sync()
+
+    def history(self) -> tuple[InstanceHistory, ...]:
+        intents = self.operator.intents
+        return intent_history(SHOP, intents.record(SHOP), intents.former(SHOP))
+
+    def document(self) -> Any:
+        record = self.operator.intents.record(SHOP)
+        assert record is not None
+        return record
+
+    def create(self, **fields: Any) -> None:
+        group = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)}, **fields)
+        create_intent(self.commits, self.order(), group)
+        self.sync()
+
+
+@pytest.fixture
+def site(zookeeper: str, tmp_path: Path) -> Iterator[Site]:
+    with Session(zookeeper) as session:
+        made = Site(tmp_path, session)
+        made.branch.push({"b.zk": OTHER})
+        made.sync()
+        yield made
+
+
+def test_the_history_names_the_revision_and_the_approver_and_stays_when_the_document_is_removed(site: Site):
+    with pytest.raises(NotFoundError, match="no publication has an intent p1/store/v1/shop"):
+        site.history()
+    site.branch.push({"a.zk": TREE.format("hello")})
+    site.create()
+    assert site.history() == ()
+    for act in (IntentAct.APPROVE, IntentAct.INSTANTIATE):
+        site.act(act)
+    began = site.branch.tip()
+    site.act(IntentAct.TERMINATE)
+    (instance,) = site.history()
+    begun, ended = instance.events
+    assert [begun.kind.value, ended.kind.value] == ["instantiated", "terminated"]
+    assert (begun.revision, begun.by, begun.reason) == (
+        began,
+        "Ann <ann@example.com>",
+        "Instantiate p1/store/v1/shop: a reason",
+    )
+    assert (begun.approved_by, begun.approval_reason, begun.is_verified) == ("ann@example.com", "reviewed", False)
+    assert begun.content == ended.content == site.document().content.digest
+
+    remove_intent(site.commits, site.order(), is_terminating=False)
+    site.sync()
+    assert (site.operator.intents.record(SHOP), site.history()) == (None, (instance,))
+    site.create()
+    site.act(IntentAct.APPROVE)
+    site.act(IntentAct.INSTANTIATE)
+    assert [one.events[0].kind.value for one in site.history()] == ["instantiated"] * 2
+    assert site.history()[1] == instance
+    recorded = [(act.by, act.what.partition(" (commit ")[0], act.reason) for act in site.operator.fleet.acts()]
+    assert recorded[:5] == [
+        ("ann@host", f"intent {verb} p1/store/v1/shop", reason)
+        for verb, reason in (
+            ("create", "a reason"),
+            ("approve", "reviewed"),
+            ("instantiate", "a reason"),
+            ("terminate", "a reason"),
+            ("remove", "a reason"),
+        )
+    ]
+
+
+def test_a_rollback_restores_and_approves_the_content_of_an_instance(site: Site):
+    site.branch.push({"a.zk": TREE.format("hello")})
+    site.create(update=UpdateRule.APPROVE)
+    for act in (IntentAct.APPROVE, IntentAct.INSTANTIATE, IntentAct.TERMINATE):
+        site.act(act)
+    (first,) = site.history()
+    site.branch.push({"a.zk": TREE.format("bye"), "b.zk": OTHER.replace("1.0", "2.0")})
+    site.sync()
+    for unknown in (1, first.id + 1):
+        with pytest.raises(NotFoundError, match=f"has no instance {unknown}: expected one of .*{first.id}"):
+            roll_back_intent(site.commits, site.order(), unknown)
+    assert roll_back_intent(site.commits, site.order("sessions are lost"), first.id).made
+    site.sync()
+    record = site.document()
+    assert (record.state, record.content.digest) == (IntentState.APPROVED, first.events[0].content)
+    assert (record.intent.approval.by, record.intent.approval.reason) == ("ann@example.com", "sessions are lost")
+    assert site.branch.files()["b.zk"] == OTHER.replace("1.0", "2.0")  # the rest of the tree stays
+    assert site.branch.ask("log", "-1", "--format=%s") == (
+        f"Roll back to instance {first.id} of p1/store/v1/shop: sessions are lost"
+    )
+    assert not roll_back_intent(site.commits, site.order(), first.id).changed
+    assert site.operator.fleet.acts()[-1].what.startswith(f"intent rollback to instance {first.id} of p1/store")
+
+    site.act(IntentAct.INSTANTIATE)
+    site.branch.push({"a.zk": TREE.format("again")})
+    approve_intent(site.commits, site.order())
+    site.sync()
+    assert [event.kind.value for event in site.history()[0].events] == ["instantiated", "updated"]
+    roll_back_intent(site.commits, site.order(), first.id)
+    site.sync()
+    assert (site.document().state, site.document().content.digest) == (
+        IntentState.INSTANTIATED,
+        first.events[0].content,
+    )
+
+
+def test_a_rollback_that_cannot_be_done_alone_or_in_the_present_state_is_refused(site: Site):
+    site.branch.push({"a.zk": TREE.format("hello") + OTHER, "b.zk": None})
+    site.create()
+    site.act(IntentAct.APPROVE)
+    site.act(IntentAct.INSTANTIATE)
+    (first,) = site.history()
+    with pytest.raises(RefusedError, match="terminate it first"):
+        roll_back_intent(site.commits, site.order(), first.id)
+    site.act(IntentAct.TERMINATE)
+    tip = site.branch.push({"a.zk": TREE.format("bye") + OTHER.replace("1.0", "2.0")})
+    site.sync()
+    with pytest.raises(RefusedError, match=r"cannot be restored alone: a\.zk would also change /p2/other"):
+        roll_back_intent(site.commits, site.order(), first.id)
+    assert site.branch.tip() == tip
