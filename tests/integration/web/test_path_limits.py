@@ -50,6 +50,8 @@ PARTS: dict[str, tuple[str, ...]] = {
 NOT_FOR_OPERATORS = {
     ("PATCH", "/deployments/id/{uuid}/{result}"),
     ("PUT", "/deployments/monitoring/{system}/results"),
+    ("POST", "/deployments/monitoring/{system}/fetch"),
+    ("POST", "/deployments/monitoring/{system}/answers"),
     ("POST", "/api/v1/nodes"),
     ("POST", "/api/v1/sessions"),
     ("PUT", "/api/v1/sessions/{number}"),
@@ -139,6 +141,8 @@ def cases() -> Iterator[Case]:
     for verb in ("hold", "resume", "rollback", "rollout/pause", "rollout/resume", "rollout/abort"):
         yield Case(False, "POST", f"/api/v1/{verb}", {}, REASON)
     yield Case(False, "POST", "/api/v1/resume", {}, {**REASON, "latest": True})
+    for verb in ("abandon", "allow-removal"):
+        yield Case(False, "POST", f"{CHECKS}/systems/{{system}}/{verb}", {"system": "nagios1"}, REASON)
     yield Case(False, "POST", "/api/v1/rollback", {}, {**REASON, "dry_run": True})
     yield Case(False, "POST", "/api/v1/rollout/promote", {}, {**REASON, "group": "x"})
     for name in ("/p1/a", "/agent-locks/p1,b", "/p2/a", "/agent-locks/p2,b", "web", "/roles/web"):
