@@ -65,6 +65,7 @@ class Branch:
         allowed_signers: Path | None = None,
         signing_key: Path | None = None,
         approvers: Path | None = None,
+        rules: Path | None = None,
         reach: Callable[[str], None] = lambda _place: None,
     ) -> GitTreeCommits:
         """Return the branch as a place for commits, with a mirror of its own."""
@@ -72,7 +73,7 @@ class Branch:
         source = GitSource(str(self.bare), mirror, branch="main", gap=0, allowed_signers=allowed_signers)
         approvals = None
         if approvers is not None:
-            approvals = GitApprovals(lambda: source.reader, approvers, allowed_signers, time.time)
+            approvals = GitApprovals(lambda: source.reader, approvers, allowed_signers, time.time, rules)
         return GitTreeCommits(
             source, Author("zkdeployment", "zkdeployment@server"), signing_key, approvals, reach=reach
         )

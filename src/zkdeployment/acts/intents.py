@@ -19,12 +19,13 @@ from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
+    FurtherApproval,
     IntentState,
     UpdateRule,
     subject_text,
 )
 from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.approvals import accepted_by_records, documented_instance, with_objections
+from zkdeployment.intents.approvals import accepted_by_records, documented_instance, each_approval, with_objections
 from zkdeployment.intents.edits import (
     described_as,
     find_intent,
@@ -137,8 +138,8 @@ def approve_intent(
     """Write the approval of the content at the tip into the document of a group.
 
     ``content`` is the digest of the content that the approver has seen: another content is refused. ``sign``
-    signs the approval. A dry run may do without a signature that is
-    needed.
+    signs the approval. A dry run may do without a signature that is needed. Where several people have to approve,
+    the act adds a signature to the approval of this content.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -149,7 +150,7 @@ def approve_intent(
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
         _require_published(placed.snapshot, branch, order, corrects=True)
-        approval = _approval(placed.snapshot, step.state or IntentState.APPROVED, order, sign)
+        approval = _next_approval(commits, placed.snapshot, step.state or IntentState.APPROVED, order, sign)
         if not dry_run:
             _require_counted(commits, branch, placed, approval)
         return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
@@ -167,6 +168,11 @@ def approve_files(
     placed = find_intent(files, order.subject, place="in these files")
     snapshot = placed.snapshot
     intent = snapshot.intent
+    former = intent.approval
+    is_signed = former is not None and former.signature is not None and snapshot.is_approved
+    if former is not None and is_signed and sign is not None and intent.state is not IntentState.TERMINATED:
+        cosigned = _cosigned(former, order, sign)
+        return {} if cosigned is None else with_state(placed, intent.state, cosigned)
     state = IntentState.INSTANTIATED if intent.state.is_active else IntentState.APPROVED
     approval = _approval(snapshot, state, order, sign)
     if (
@@ -369,7 +375,7 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
         last = documented_instance(order.record.snapshot)
     is_accepted = accepted_by_records(_known(order))
     instances = {} if last is None else {subject: last}
-    verified = with_objections({subject: placed.snapshot}, objection, is_accepted, instances)
+    verified = with_objections({subject: placed.snapshot}, objection, is_accepted, instances, verifier.expiry)
     return replace(placed, snapshot=verified[subject])
 
 
@@ -396,7 +402,7 @@ def _require_counted(
         return
     approved = replace(placed.snapshot, intent=replace(placed.intent, approval=approval))
     objection = commits.approvals.objection(approved, branch.tip)
-    if objection is not None:
+    if objection is not None and objection != commits.approvals.missing(approved):
         subject = placed.intent.subject
         raise RefusedError(f"{subject_text(subject)} is not approved: {uncounted_approval(subject, objection)}")
 
@@ -433,6 +439,37 @@ def _approval(
         return approval
     last = [0 if one is None else one.instance for one in _approvals(snapshot, order)]
     return sign(order.subject, replace(approval, state=state.value, instance=max(last)))
+
+
+def _next_approval(
+    commits: TreeCommits,
+    snapshot: IntentSnapshot,
+    state: IntentState,
+    order: IntentOrder,
+    sign: ApprovalSigner | None,
+) -> Approval:
+    """Return the approval of an intent, with the former signatures if these only lack that of another person."""
+    verifier, former, missing = commits.approvals, snapshot.intent.approval, snapshot.objection
+    if (
+        verifier is None
+        or sign is None
+        or former is None
+        or missing is None
+        or missing != verifier.missing(snapshot)
+    ):
+        return _approval(snapshot, state, order, sign)
+    cosigned = _cosigned(former, order, sign)
+    if cosigned is None:
+        raise RefusedError(f"this person has approved {subject_text(order.subject)} already: {missing}")
+    return cosigned
+
+
+def _cosigned(former: Approval, order: IntentOrder, sign: ApprovalSigner) -> Approval | None:
+    """Return an approval with the signature of another person; ``None`` if this person has signed it."""
+    signed = sign(order.subject, replace(former, by=order.author.email, reason=order.reason, also=()))
+    if signed.by in {one.by for one in each_approval(former)}:
+        return None
+    return replace(former, also=(*former.also, FurtherApproval(signed.by, str(signed.signature), signed.reason)))
 
 
 def _approvals(snapshot: IntentSnapshot, order: IntentOrder) -> Iterator[Approval | None]:

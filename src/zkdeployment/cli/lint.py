@@ -78,6 +78,12 @@ if TYPE_CHECKING:
     help="With --approvers: the keys that sign commits. Nobody approves what the same person signed.",
 )
 @click.option(
+    "--approval-rules",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --approvers: the rules of approvals, as approval-rules in [sync].",
+)
+@click.option(
     "--governed-path",
     "governed",
     metavar="PATH",
@@ -103,6 +109,7 @@ def command(
     since: str | None,
     approvers: Path | None,
     allowed_signers: Path | None,
+    approval_rules: Path | None,
     governed: tuple[str, ...],
     packages: bool,
     repositories: tuple[str, ...],
@@ -135,14 +142,12 @@ def command(
       zkdeployment lint --packages --repositories /etc/yum.repos.d tree/
       exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
     """
-    _check_options(paths, hook=hook, branch=branch, since=since)
-    if approvers is not None and not hook and (since is None or paths):
-        raise click.UsageError("expected --hook, or --since without PATH, with --approvers")
-    if allowed_signers is not None and approvers is None:
-        raise click.UsageError("expected --approvers with --allowed-signers")
+    _check_options(paths, hook=hook, branch=branch, since=since, approvers=approvers)
+    if approvers is None and (allowed_signers or approval_rules) is not None:
+        raise click.UsageError("expected --approvers with --allowed-signers and --approval-rules")
     if repositories and not packages:
         raise click.UsageError("expected --packages with --repositories")
-    approvals = None if approvers is None else local_approvals(approvers, allowed_signers)
+    approvals = None if approvers is None else local_approvals(approvers, allowed_signers, approval_rules)
     asked = _repositories(repositories, config) if packages else ()
     rules = _Rules(strict, asked, governed or _governed_paths(config))
     if hook:
@@ -156,7 +161,9 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _check_options(paths: tuple[str, ...], *, hook: bool, branch: str | None, since: str | None) -> None:
+def _check_options(
+    paths: tuple[str, ...], *, hook: bool, branch: str | None, since: str | None, approvers: Path | None
+) -> None:
     """Raise ``UsageError`` if it is not clear which tree is to be checked."""
     if hook and (paths or since is not None):
         raise click.UsageError("expected no PATH with --hook" if paths else "expected no --since with --hook")
@@ -164,6 +171,8 @@ def _check_options(paths: tuple[str, ...], *, hook: bool, branch: str | None, si
         raise click.UsageError("expected a PATH, found none")
     if branch is not None and not hook:
         raise click.UsageError("expected --hook with --branch")
+    if approvers is not None and not hook and (since is None or paths):
+        raise click.UsageError("expected --hook, or --since without PATH, with --approvers")
 
 
 @dataclass(frozen=True, slots=True)

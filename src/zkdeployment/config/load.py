@@ -62,6 +62,7 @@ KEYS = {
         "interval",
         "allowed-signers",
         "approvers",
+        "approval-rules",
         "governed-paths",
         "push-url",
         "push-key",

@@ -26,8 +26,9 @@ class SyncSettings:
     writes its metrics to the file ``metrics``. Acts that are commits are pushed to ``push_url`` (default:
     ``url``) with the SSH key ``push_key``, and signed with ``signing_key``. Publications are signed with the
     SSH key ``publish_key``. The file ``approvers`` lists the keys that may approve intents; without this file,
-    approvals need no signature. Services at and below the ``governed_paths`` need an intent. Hosts install
-    packages from the ``repositories``; without any, the packages of a publication are not checked.
+    approvals need no signature; ``approval_rules`` says who of them has to approve what. Services at and below
+    the ``governed_paths`` need an intent. Hosts install packages from the ``repositories``; without any, the
+    packages of a publication are not checked.
     """
 
     url: str
@@ -36,6 +37,7 @@ class SyncSettings:
     interval: float | None = None
     allowed_signers: Path | None = None
     approvers: Path | None = None
+    approval_rules: Path | None = None
     governed_paths: tuple[str, ...] = ()
     push_url: str | None = None
     push_key: Path | None = None
@@ -55,6 +57,9 @@ def read_sync(section: Section) -> SyncSettings | None:
     allowed_signers = section.path("allowed-signers")
     push_key, signing_key = section.path("push-key"), section.path("signing-key")
     governed_paths = tuple((section.checked("governed-paths", paths_problem) or "").split())
+    approval_rules = section.path("approval-rules")
+    if approval_rules is not None and section.text("approvers") is None:
+        section.report("approval-rules", "expected approvers beside it, found none: nobody verifies approvals")
     metrics = section.metrics_file()
     history = int(section.checked("history", _count_problem) or 500)
     if url is None or tree_directory is None:
@@ -66,6 +71,7 @@ def read_sync(section: Section) -> SyncSettings | None:
         interval=interval,
         allowed_signers=allowed_signers,
         approvers=section.path("approvers"),
+        approval_rules=approval_rules,
         governed_paths=governed_paths,
         push_url=section.text("push-url"),
         push_key=push_key,

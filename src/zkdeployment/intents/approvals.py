@@ -74,6 +74,21 @@ def approval_statement(subject: IntentSubject, approval: Approval) -> str:
     )
 
 
+def each_approval(approval: Approval) -> tuple[Approval, ...]:
+    """Return the approvals of all people who approved the same content and instance, each person once."""
+    further = [
+        replace(approval, by=one.by, reason=one.reason, signature=one.signature, also=()) for one in approval.also
+    ]
+    return tuple({one.by: one for one in (replace(approval, also=()), *further)}.values())
+
+
+def approved_paths(approved: Intent | ServiceRelease) -> tuple[str, ...]:
+    """Return the paths at and below which an approval has services deployed."""
+    if isinstance(approved, ServiceRelease):
+        return (approved.path,)
+    return tuple(path for paths in approved.apps.values() for path in paths)
+
+
 def name_objection(approval: Approval, approver: KeyOwner) -> str | None:
     """Return why an approval does not count that names another person than its signer; ``None`` if it counts.
 
@@ -123,11 +138,13 @@ def with_objections(
     objection: Callable[[IntentSnapshot], str | None],
     is_accepted: Callable[[IntentSnapshot], bool] = lambda _: False,
     instances: Mapping[IntentSubject, AcceptedInstance] = MappingProxyType({}),
+    expiry: Callable[[IntentSnapshot], str | None] = lambda _: None,
 ) -> dict[IntentSubject, IntentSnapshot]:
     """Return the intents with the objections to their approvals.
 
     ``objection`` is called only for approvals of the present content that were not accepted before. ``instances``
-    are the last instances, as far as they are known.
+    are the last instances, as far as they are known. ``expiry`` is asked about approvals of other instances than
+    the running one.
     """
     found = {}
     for subject, snapshot in snapshots.items():
@@ -135,7 +152,10 @@ def with_objections(
         if approval is not None and snapshot.is_approved:
             if not is_accepted(snapshot):
                 reason = objection(snapshot)
-            reason = reason or reuse_objection(approval, instances.get(subject))
+            last = instances.get(subject)
+            reason = reason or reuse_objection(approval, last)
+            if reason is None and last != AcceptedInstance(approval.instance, is_running=True):
+                reason = expiry(snapshot)
         found[subject] = snapshot if reason is None else replace(snapshot, objection=reason)
     return found
 

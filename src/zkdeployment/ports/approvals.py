@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
 
 
-#: Signs the approval of a subject, whose instance is the last one. The signed approval names the owner of the key
-#: and the next instance.
+#: Signs the approval of a subject, and names the owner of the key in it. An approval without a signature has the
+#: last instance, and gets the next one.
 ApprovalSigner: TypeAlias = "Callable[[IntentSubject, Approval], Approval]"
 
 
@@ -27,3 +27,9 @@ class ApprovalVerifier(Protocol):
         Raises ``ConfigurationError`` if the file of approvers cannot be read, ``SourceError`` if the repository
         cannot.
         """
+
+    def missing(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> str | None:
+        """Return whose approvals are missing besides those that the document names; ``None`` if none are."""
+
+    def expiry(self, snapshot: IntentSnapshot) -> str | None:
+        """Return why an approval begins nothing any more, because of its age; ``None`` if it does."""

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from zkdeployment.ports.approvals import ApprovalSigner, ApprovalVerifier
 
 
-def local_approvals(approvers: Path, allowed_signers: Path | None) -> ApprovalVerifier:
+def local_approvals(approvers: Path, allowed_signers: Path | None, rules: Path | None) -> ApprovalVerifier:
     """Return the verifier of approvals in the repository around this directory, also for commits being pushed."""
     from zkdeployment.adapters.git.approvals import GitApprovals  # noqa: PLC0415  it imports GitPython
     from zkdeployment.adapters.git.command import Git  # noqa: PLC0415
 
     git = Git(directory=Path.cwd(), inherit=True)
     return GitApprovals(
-        lambda: git, approvers.absolute(), allowed_signers and allowed_signers.absolute(), time.time
+        lambda: git,
+        approvers.absolute(),
+        allowed_signers and allowed_signers.absolute(),
+        time.time,
+        rules and rules.absolute(),
     )
 
 
@@ -34,7 +38,9 @@ def mirror_approvals(sync: SyncSettings, source: GitSource) -> ApprovalVerifier 
 
     if sync.approvers is None:
         return None
-    return GitApprovals(lambda: source.reader, sync.approvers, sync.allowed_signers, time.time)
+    return GitApprovals(
+        lambda: source.reader, sync.approvers, sync.allowed_signers, time.time, sync.approval_rules
+    )
 
 
 def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:
@@ -46,7 +52,8 @@ def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:
     from zkdeployment.adapters.ssh_signatures import sign_text, verify_text  # noqa: PLC0415  it runs ssh-keygen
 
     def sign(subject: IntentSubject, approval: Approval) -> Approval:
-        approval = replace(approval, instance=next_sequence(approval.instance, time.time()))
+        if approval.signature is None:
+            approval = replace(approval, instance=next_sequence(approval.instance, time.time()))
         statement = approval_statement(subject, approval)
         signature, by = sign_text(key, APPROVAL_NAMESPACE, statement), approval.by
         if approvers is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 from support.branches import Branch
 from support.repository import make_key, public
 from zkdeployment.acts.checks import check_change
-from zkdeployment.acts.intents import IntentOrder, approve_intent, change_state, create_intent
+from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent, change_state, create_intent
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
@@ -63,10 +64,10 @@ class Site:
         files = {"a.zk": TREE.format(version), "i.yaml": render_document(intent_document(group))}
         return self.branch.push(files, *([] if signer is None else ["-S"]))
 
-    def commits(self, signer: str | None = None) -> GitTreeCommits:
+    def commits(self, signer: str | None = None, *, rules: Path | None = None) -> GitTreeCommits:
         """Return the branch as a place for commits, which a person or the service signs if one is named."""
         if signer is None:
-            return self.branch.commits(approvers=self.approvers)
+            return self.branch.commits(approvers=self.approvers, rules=rules)
         key = self.keys[signer]
         return self.branch.commits(
             f"acts-{signer}", approvers=self.approvers, allowed_signers=self.signers, signing_key=key
@@ -206,3 +207,62 @@ def test_other_acts_are_judged_with_the_approvals_in_their_result(site: Site):
     site.branch.push({"b.zk": "/other : other\n"}, "-S")
     other = replace(GROUP, name="other", apps={"other": ("/other",)})
     assert create_intent(site.commits("service"), replace(site.order, subject=other.subject), other).made
+
+
+def test_several_people_approve_where_a_rule_demands_it(site: Site):
+    rules = site.directory / "rules"
+    rules.write_text("/shop 2 - ann@example.com bob@example.com\n")
+    site.push("1", GROUP)
+    commits = site.commits(rules=rules)
+    sign = {name: approval_signer(site.keys[name], site.approvers) for name in ("ann", "bob")}
+    assert approve_intent(commits, site.order, sign=sign["ann"]).made
+    site.publish(counts=False)
+    one = "1 of 2 approvals for /shop: ann@example.com; needs 1 more of bob@example.com"
+    with pytest.raises(RefusedError, match=f"its approval does not count: {one}"):
+        change_state(commits, site.order, IntentAct.INSTANTIATE)
+    with pytest.raises(RefusedError, match=f"has approved p1/store/v1/shop already: {one}"):
+        approve_intent(commits, site.order, sign=sign["ann"])
+    assert approve_intent(commits, site.order, sign=sign["bob"]).made
+    approval = site.group().approval
+    assert approval is not None
+    assert (approval.by, [one.by for one in approval.also]) == ("ann@example.com", ["bob@example.com"])
+    site.publish(counts=True)
+    assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+
+
+def test_who_may_not_approve_a_path_does_not(site: Site):
+    rules = site.directory / "rules"
+    rules.write_text("/shop 1 - bob@example.com\n")
+    site.push("1", GROUP)
+    commits = site.commits(rules=rules)
+    with pytest.raises(RefusedError, match=r"ann@example\.com may not approve /shop"):
+        approve_intent(commits, site.order, sign=approval_signer(site.keys["ann"], site.approvers))
+    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+
+
+def test_an_old_approval_begins_no_instance(site: Site, monkeypatch: pytest.MonkeyPatch):
+    rules = site.directory / "rules"
+    rules.write_text("/ 1 30 *\n")
+    site.push("1", GROUP)
+    commits, sign = site.commits(rules=rules), approval_signer(site.keys["bob"], site.approvers)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda now=time.time: now() - 31 * 86_400)
+        assert approve_intent(commits, site.order, sign=sign).made
+    site.publish(counts=True)
+    with pytest.raises(RefusedError, match="it has expired: approvals for / count for 30 days"):
+        change_state(commits, site.order, IntentAct.INSTANTIATE)
+    assert approve_intent(commits, site.order, sign=sign).made
+    site.publish(counts=True)
+    assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+
+
+def test_a_change_that_is_not_pushed_yet_is_approved_by_several_people(site: Site):
+    site.push("1", GROUP)
+    files = site.files
+    for name in ("ann", "bob", "bob"):
+        changed = approve_files(files, site.order, sign=approval_signer(site.keys[name], site.approvers))
+        files = list(FileChanges(changed, "").apply(files))
+    assert changed == {}
+    approval = find_intent(files, GROUP.subject).intent.approval
+    assert approval is not None
+    assert (approval.by, [one.by for one in approval.also]) == ("ann@example.com", ["bob@example.com"])

@@ -429,6 +429,7 @@ def test_an_invalid_value_is_an_error(file: Path, text: str, problem: str):
             "governed-paths: expected paths of nodes, separated by blanks, as in /p1 /net",
         ),
         ("governed-paths = /p1/", "found '/p1/'"),
+        ("approval-rules = /rules", "approval-rules: expected approvers beside it, found none"),
         ("branch = -x", "branch: expected the name of a branch, found '-x'"),
         ("branch = a..b", "branch: expected the name of a branch, found 'a..b'"),
         ("branch = a:b", "branch: expected the name of a branch, found 'a:b'"),

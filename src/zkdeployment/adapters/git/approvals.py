@@ -14,13 +14,16 @@ from zkdeployment.adapters.git.commits import ask, read
 from zkdeployment.adapters.git.files import read_usable_files
 from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.adapters.git.signatures import check_signature
-from zkdeployment.adapters.ssh_signatures import verify_text
+from zkdeployment.adapters.ssh_signatures import read_keys, verify_text
 from zkdeployment.errors import RefusedError, SourceError
+from zkdeployment.intents.approval_rules import expiry, missing_approvals, parse_rules, rules_for
 from zkdeployment.intents.approvals import (
     APPROVAL_NAMESPACE,
     KeyOwner,
     approval_statement,
+    approved_paths,
     content_digest,
+    each_approval,
     name_objection,
     own_content_objection,
 )
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.git.command import Git
+    from zkdeployment.documents.intents.values import Approval
+    from zkdeployment.intents.approval_rules import ApprovalRule
     from zkdeployment.intents.approvals import ReleaseSnapshot
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
@@ -45,29 +50,68 @@ class GitApprovals:
     """An ``ApprovalVerifier`` for the commits that ``git`` reaches.
 
     ``approvers`` is the file of the keys that may approve. ``allowed_signers`` is that of the keys that sign
-    commits; without it, no commit has a verified signer.
+    commits; without it, no commit has a verified signer. ``rules`` is the file of the rules of approvals; without
+    it, one approval of any approver is enough.
     """
 
     git: Callable[[], Git]
     approvers: Path
     allowed_signers: Path | None
     now: Callable[[], float]
+    rules: Path | None = None
 
     def objection(self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: Revision) -> str | None:
         approval = snapshot.intent.approval
         if approval is None or approval.signature is None:
             return "it has no signature by one of the approvers"
+        keys: dict[str, str] = {}
+        for one in each_approval(approval):
+            reason = self._objection(snapshot, one, str(revision), keys)
+            if reason is not None:
+                return reason
+        return self.missing(snapshot)
+
+    def missing(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> str | None:
+        approval = snapshot.intent.approval
+        approvers = () if approval is None else [one.by for one in each_approval(approval)]
+        return missing_approvals(self._rules(snapshot), approvers)
+
+    def expiry(self, snapshot: IntentSnapshot) -> str | None:
+        approval = snapshot.intent.approval
+        return None if approval is None else expiry(self._rules(snapshot), approval.instance, self.now())
+
+    def _rules(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> tuple[ApprovalRule, ...]:
+        """Return the rules for the paths of an intent; raises ``ConfigurationError``."""
+        rules = (
+            ()
+            if self.rules is None
+            else parse_rules(read_keys(self.rules).decode("utf-8", "replace"), str(self.rules))
+        )
+        return rules_for(approved_paths(snapshot.intent), rules)
+
+    def _objection(
+        self, snapshot: IntentSnapshot | ReleaseSnapshot, approval: Approval, revision: str, keys: dict[str, str]
+    ) -> str | None:
+        """Return why the approval of one person does not count; ``None`` if it counts.
+
+        ``keys`` are the names of those who approved by their keys; the approver is added.
+        """
+        rules = self._rules(snapshot)
+        if approval.instance and not any(rule.may_approve(approval.by) for rule in rules):
+            return f"{approval.by} may not approve {', '.join(rule.path for rule in rules)}"
         statement = approval_statement(snapshot.intent.subject, approval)
         try:
             approver = verify_text(
-                self.approvers, APPROVAL_NAMESPACE, statement, approval.signature, name=approval.by
+                self.approvers, APPROVAL_NAMESPACE, statement, str(approval.signature), name=approval.by
             )
         except RefusedError as error:
             return str(error)
+        if keys.setdefault(approver.fingerprint, approver.name) != approver.name:
+            return f"{keys[approver.fingerprint]} and {approver.name} approved with the same key"
         objection = name_objection(approval, approver)
         if objection is not None or self.allowed_signers is None:
             return objection
-        return own_content_objection(approver, self._signer(snapshot, str(revision), self.allowed_signers))
+        return own_content_objection(approver, self._signer(snapshot, revision, self.allowed_signers))
 
     def _signer(
         self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str, allowed_signers: Path

@@ -90,7 +90,8 @@ def command(
 
     Where approvers are configured, an approval counts only with the signature of one of them, who did not also
     sign the commit that brought the content. --key is the file of the approver's private key, which has no
-    passphrase, or of the public key whose private key ssh-agent holds.
+    passphrase, or of the public key whose private key ssh-agent holds. Where several people have to approve, each
+    of them runs the command; it says whose approvals are missing.
 
     With --work-tree, the content of the tree in a directory is approved before it is pushed. So the new content of
     an instantiated group with update: approve gets its approval in the same push. The command prints the name of
@@ -121,6 +122,9 @@ def command(
         outcome = approve_intent(commits, order, content=content, sign=sign)
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
+        approved = find_intent(outcome.files, subject).snapshot
+        if commits.approvals is not None and (missing := commits.approvals.missing(approved)) is not None:
+            echo(f"not approved yet: {missing}", err=True)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
 
 

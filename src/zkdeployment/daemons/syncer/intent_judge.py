@@ -74,7 +74,8 @@ class IntentJudge:
                 before = {}  # ZooKeeper has lost the intents, which are not taken as they stand a second time
             is_accepted = accepted_by_syncer(NOTHING_ACCEPTED if last is None else last.approvals)
             instances = known_instances(after, {} if last is None else last.instances, before or {})
-            after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted, instances)
+            expiry = self._approvals.expiry
+            after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted, instances, expiry)
             if before is not None:
                 found = ((subject, deployment_objection(one, is_accepted)) for subject, one in after.items())
                 objections = {subject: objection for subject, objection in found if objection is not None}

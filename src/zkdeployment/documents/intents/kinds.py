@@ -11,6 +11,7 @@ from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
+    FurtherApproval,
     IntentState,
     UpdateRule,
     subject_text,
@@ -57,6 +58,13 @@ APPROVAL: dict[str, Any] = mapping_form(
             "minimum": 1,
             "maximum": 2**53 - 1,
             "description": "the number of the instance, as 'zkdeployment intent approve' writes it",
+        },
+        "also": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 99,
+            "items": mapping_form({"by": TEXT, "signature": TEXT}, {"reason": TEXT}),
+            "description": "a list of further approvals, as 'zkdeployment intent approve' writes it",
         },
     },
 )
@@ -149,8 +157,14 @@ def intent_document(intent: Intent) -> dict[str, Any]:
 
 def approval_value(approval: Approval) -> dict[str, Any]:
     """Return an approval as the value of the key ``approval``."""
-    value = asdict(approval)
+    further = [{key: each for key, each in asdict(one).items() if each} for one in approval.also]
+    value = {**asdict(approval), "also": further}
     return {key: each for key, each in value.items() if each or key in {"content", "by"}}
+
+
+def parse_approval(value: Mapping[str, Any]) -> Approval:
+    """Return the approval that ``approval_value`` wrote."""
+    return Approval(**{**value, "also": tuple(FurtherApproval(**one) for one in value.get("also", ()))})
 
 
 def _listed(intent: Intent) -> dict[str, list[str]]:
@@ -172,7 +186,7 @@ def _parse_group(value: Any) -> DeploymentIntentGroup:
         apps=_paths(data["apps"]),
         state=IntentState(data["state"]),
         update=UpdateRule(data.get("update", UpdateRule.TERMINATE.value)),
-        approval=Approval(**data["approval"]) if "approval" in data else None,
+        approval=parse_approval(data["approval"]) if "approval" in data else None,
     )
 
 

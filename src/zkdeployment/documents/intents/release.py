@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.forms import TEXT, mapping_form
-from zkdeployment.documents.intents.kinds import APPROVAL, NODE_PATH, TARGET, approval_value
+from zkdeployment.documents.intents.kinds import APPROVAL, NODE_PATH, TARGET, approval_value, parse_approval
 from zkdeployment.documents.intents.values import Approval, subject_text
 from zkdeployment.documents.kinds import DocumentKind
 
@@ -84,7 +84,7 @@ def _parse(value: Any) -> ServiceRelease:
         metadata.get("target"),
         tuple(data["former"].split("/")),
         data["revision"],
-        Approval(**data["approval"]),
+        parse_approval(data["approval"]),
     )
 
 

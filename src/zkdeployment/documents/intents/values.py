@@ -43,13 +43,23 @@ class UpdateRule(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherApproval:
+    """The approval of the same content and instance by another person; ``signature`` covers the same."""
+
+    by: str
+    signature: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """The approval of one content, given by its digest.
 
     ``signature`` covers the subject, the content, the ``state`` and the number of the ``instance``. The state is
     what is approved: a new instance (Approved), what runs (Instantiated), or the end of governance (Released). A
-    signed approval begins or changes one instance only: the number grows with each approval. Both are empty in
-    approvals without a signature, and in those of earlier versions.
+    signed approval begins or changes one instance only: the number grows with each approval, and is at least the
+    time of the approval. Both are empty in approvals without a signature, and in those of earlier versions.
+    ``also`` are the approvals of other people.
     """
 
     content: str
@@ -58,6 +68,7 @@ class Approval:
     signature: str | None = None
     state: str = ""
     instance: int = 0
+    also: tuple[FurtherApproval, ...] = ()
 
 
 #: The state in the approval of a release.

@@ -19,6 +19,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
+class FurtherApprovalBody(_Strict):
+    """The approval of the same content by another person."""
+
+    by: str
+    signature: str
+    reason: str | None = None
+
+
 class ApprovalBody(_Strict):
     """The approval of one content; ``signature`` covers the subject, content, ``state`` and ``instance``."""
 
@@ -28,6 +36,7 @@ class ApprovalBody(_Strict):
     signature: str | None = None
     state: Literal["Approved", "Instantiated", "Released"] | None = None
     instance: int | None = None
+    also: list[FurtherApprovalBody] | None = None
 
 
 class GroupMetadata(_Strict):

@@ -13,7 +13,7 @@ from zkdeployment.adapters.git.approvals import GitApprovals
 from zkdeployment.adapters.git.command import Git
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.model.source_files import SourceFile
@@ -121,6 +121,27 @@ def test_other_signatures_do_not_count(site: Site) -> None:
     renamed = replace(good.intent, name="another")
     assert "not valid for this subject" in str(site.objection(replace(good, intent=renamed)))
     assert site.objection(good) is None
+
+
+def test_one_key_is_one_approval_and_each_signature_has_to_be_valid(site: Site) -> None:
+    site.commit("eve", "1")
+    keys = f"bob@example.com,robert@example.com {public(site.keys['bob'])}\n"
+    site.approvers.write_text(f"{keys}ann@example.com {public(site.keys['ann'])}\n")
+    snapshot = site.approved("1", "bob")
+    approval = snapshot.intent.approval
+    assert approval is not None
+
+    def objection(by: str, signer: str) -> str | None:
+        signed = approval_signer(site.keys[signer])(GROUP.subject, replace(approval, by=by))
+        also = (FurtherApproval(by, str(signed.signature)),)
+        intent = replace(snapshot.intent, approval=replace(approval, also=also))
+        return site.objection(replace(snapshot, intent=intent))
+
+    assert objection("ann@example.com", "ann") is None
+    assert objection("robert@example.com", "bob") == (
+        "bob@example.com and robert@example.com approved with the same key"
+    )
+    assert "its signature is not by one of the keys in" in str(objection("ann@example.com", "eve"))
 
 
 def test_a_missing_file_of_approvers_is_an_error(site: Site) -> None:
