@@ -225,6 +225,7 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
         for _ in range(5):
             assert (site.get("/instances"), site.get("/tcp")) == (listed, shown)
             page = browser.get("/checks").text
+            assert "shop-quorum" in page
             assert "rollout_failed: no such plugin" in page
             assert "refused" in page
     assert [path for requests in sent for path in _paths(requests) if f"{paths.CHECK_INSTANCES}/" in path] == []
