@@ -49,8 +49,8 @@ def test_the_playbooks_of_the_manual_make_and_remove_machines(centre, pool):
         ]
     }
     keys = SshTenantKeys(key=centre.key, configuration=centre.configuration)
-    keys.remove("127.0.41.8")
-    keys.remove("127.0.41.9")
+    keys.remove("127.0.41.8", ())
+    keys.remove("127.0.41.9", ())
 
     centre.damage("node-7")
     nodes = [
