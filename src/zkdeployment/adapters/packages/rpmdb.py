@@ -94,6 +94,10 @@ class RpmDatabase:
         return tuple(_file(path, row, str(path) not in untrusted) for path, row in zip(files, rows, strict=True))
 
     def _query(self, *arguments: str) -> process.Completed:
+        if not self.root.is_dir():  # rpm would create an empty database there
+            raise PackageError(
+                f"cannot read the packages of {self.root}: there is no such directory", retry_helps=True
+            )
         root = [] if self.root == Path("/") else ["--root", str(self.root)]
         try:
             done = process.run(["rpm", *root, *arguments], env=self.env, timeout=_TIMEOUT)

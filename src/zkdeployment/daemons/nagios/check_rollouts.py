@@ -224,6 +224,7 @@ class CheckRollouts:
             if problem:
                 get_logger().error("check-rejected", instance=change.instance, reason=problem)
         failed: dict[str, str] = {}
+        removed = {change.instance for change, _ in answers if change.check is None}
         due = [
             CheckAnswer(instance=change.instance, config_id=change.config_id, problem=problem)
             for change, problem in answers
@@ -234,8 +235,12 @@ class CheckRollouts:
             failed |= unrecorded
             for answer in part:
                 if answer.instance not in unrecorded:
-                    outcome = "failed" if answer.problem else "success"
-                    get_logger().info("check-answered", instance=answer.instance, outcome=outcome)
+                    get_logger().info(
+                        "check-answered",
+                        instance=answer.instance,
+                        outcome="failed" if answer.problem else "success",
+                        removed=answer.instance in removed,
+                    )
         for instance, reason in failed.items():
             raise ServiceError(f"the service did not record the answer for {instance}: {reason}")
 
