@@ -38,6 +38,10 @@ class RetiredError(RefusedError):
     """The session, the tenant or the node that a request names has been retired."""
 
 
+class LeaseHeldError(RefusedError):
+    """Another bridge gets the updates of a monitoring system."""
+
+
 class ForbiddenError(RefusedError):
     """The user of the service who asks has no right to an act."""
 

@@ -7,6 +7,8 @@ from support.served_monitoring import ServedMonitoringService
 from support.service import running_service
 from support.simulated_monitoring import SimulatedMonitoringService
 from zkdeployment.adapters.nagios.service import HttpMonitoringService
+from zkdeployment.adapters.zookeeper.client.paths import check_system_path
+from zkdeployment.adapters.zookeeper.client.transactions import Set
 from zkdeployment.errors import ServiceError
 from zkdeployment.nagios.service_requests import CheckAnswer
 from zkdeployment.nagios.status_file import NagiosResult
@@ -119,3 +121,35 @@ class TestHttp:
         client = HttpMonitoringService("http://127.0.0.1:9", "nagios1", "a-key")
         with pytest.raises(ServiceError, match=r"cannot reach the service at http://127\.0\.0\.1:9: .*refused"):
             client.list_deployed()
+
+    def test_two_bridges_of_a_system_do_not_divide_its_updates(self, zookeeper):
+        with running_service(zookeeper) as running:
+            served = ServedMonitoringService(running)
+            first, second = (
+                HttpMonitoringService(running.url, served.user, served.key, name) for name in ("one:/o", "two:/o")
+            )
+            instance = want(served)
+            assert first.list_pending() == {instance}
+            refused = (
+                r"another bridge gets the updates of the monitoring system nagios1: one:/o, until 20.*; end one"
+            )
+            for request in (
+                second.list_flagged,
+                second.list_pending,
+                second.list_deployed,
+                served.client.list_flagged,
+            ):
+                with pytest.raises(ServiceError, match=refused):
+                    request()
+            with pytest.raises(ServiceError, match=refused):
+                second.fetch([instance])
+            assert served.state(instance).value == "awaiting_rollout"
+            assert fetch(first, instance)["task"] == "rollout"
+
+            node = f"{check_system_path('nagios1')}/lease"
+            running.adapters.monitoring._session.commit(Set(node, b'{"holder": "one:/o", "until": 5}'))
+            assert second.list_pending() == {instance}
+            with running_service(zookeeper) as other:
+                elsewhere = HttpMonitoringService(other.url, served.user, served.key, "one:/o")
+                with pytest.raises(ServiceError, match="nagios1: two:/o, until"):
+                    elsewhere.list_flagged()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.sources import CheckSnapshot
     from zkdeployment.checks.systems.drift import CheckDrift, DroppedResult
+    from zkdeployment.checks.systems.lease import SystemLease
     from zkdeployment.documents.checks.groups import CheckGroup
     from zkdeployment.model.act import Act
     from zkdeployment.ports.act_log import ActLog
@@ -142,6 +143,9 @@ class MonitoringSystems(Protocol):
 
     def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
         """Record results, beside those of other instances."""
+
+    def lease(self, system: str, bridge: str, now: float) -> SystemLease | None:
+        """Return the lease of a monitoring system after a request of a bridge (empty: it gives no name)."""
 
     def allow_removal(self, system: str, until: float) -> None:
         """Record until when the bridge of a monitoring system may remove many unknown checks."""

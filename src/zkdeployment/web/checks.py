@@ -10,7 +10,13 @@ from zkdeployment.checks.instance import DEPLOYED
 from zkdeployment.checks.monitoring_system import SystemContact
 from zkdeployment.checks.overview import read_instance_id
 from zkdeployment.checks.systems.drift import expected_configuration
-from zkdeployment.errors import ConfigurationError, ForbiddenError, NotFoundError, RefusedError
+from zkdeployment.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    LeaseHeldError,
+    NotFoundError,
+    RefusedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -57,6 +63,16 @@ def check_system(user: str, system: str) -> None:
     """Raise ``ForbiddenError`` unless a user is the monitoring system."""
     if user != system:
         raise ForbiddenError(f"the user {user} may not ask for the deployments of the monitoring system {system}")
+
+
+def hold_lease(adapters: ServerAdapters, system: str, bridge: str) -> None:
+    """Keep the lease of a monitoring system for a bridge; raises ``LeaseHeldError`` if another one holds it."""
+    lease = adapters.monitoring.lease(system, bridge, adapters.clock.now())
+    if lease is not None and lease.holder != bridge:
+        raise LeaseHeldError(
+            f"another bridge gets the updates of the monitoring system {system}: {lease.holder}, until"
+            f" {lease.end}; end one of them, or give it a monitoring system of its own"
+        )
 
 
 def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mapping[str, Value]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.listener import open_listener
+from zkdeployment.adapters.nagios.bridge_name import bridge_name
 from zkdeployment.adapters.nagios.object_directory import NagiosObjectDirectory
 from zkdeployment.adapters.nagios.poke_listener import PokeListener
 from zkdeployment.adapters.nagios.program import LocalNagios
@@ -40,7 +41,8 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
     """
     arm_failpoints(settings)
     nagios = settings.require_nagios()
-    service = HttpMonitoringService(nagios.server, nagios.user, read_secret(nagios.key_file))
+    name = bridge_name(nagios.objects)
+    service = HttpMonitoringService(nagios.server, nagios.user, read_secret(nagios.key_file), name)
     program = LocalNagios(
         objects=nagios.objects,
         plugins=nagios.plugins,

@@ -5,6 +5,7 @@ bridge.py SERVER USER KEY-FILE CHECKS PLUGINS
 """
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,8 @@ from pathlib import Path
 import urllib3
 
 server, user, key_file, checks, plugins = sys.argv[1], sys.argv[2], *map(Path, sys.argv[3:])
-http = urllib3.PoolManager(headers=urllib3.make_headers(basic_auth=f"{user}:{key_file.read_text().strip()}"))
+headers = urllib3.make_headers(basic_auth=f"{user}:{key_file.read_text().strip()}")
+http = urllib3.PoolManager(headers=headers | {"Zkdeployment-Bridge": f"{socket.gethostname()}:{checks}"[-200:]})
 
 
 def ask(method, path, body=None):

@@ -11,6 +11,7 @@ import urllib3
 from zkdeployment.errors import ServiceError
 from zkdeployment.nagios.deployed import DeployedInstances
 from zkdeployment.nagios.service_requests import FetchedDetails
+from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,15 +24,23 @@ _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
 #: Attempts of a request whose connection broke: the service closes idle ones.
 _RETRIES = urllib3.Retry(1, redirect=0, status=0, allowed_methods=None, raise_on_redirect=False)
 
+#: The most characters of an error of the service that are quoted.
+_LONGEST_DETAIL = 1000
+
 
 class HttpMonitoringService:
-    """The service at ``url`` for the user ``user`` with the API ``key``, whose name is that of the system."""
+    """The service at ``url`` for the user ``user`` with the API ``key``, whose name is that of the system.
 
-    def __init__(self, url: str, user: str, key: str) -> None:
+    ``bridge`` is the name of the bridge that sends the requests: the service refuses other bridges meanwhile.
+    """
+
+    def __init__(self, url: str, user: str, key: str, bridge: str = "") -> None:
         self._url = url
         self._user = user
         self._system = f"/deployments/monitoring/{quote(user, safe='')}"
         headers = urllib3.make_headers(basic_auth=f"{user}:{key}") | {"Accept": "application/json"}
+        if bridge:
+            headers["Zkdeployment-Bridge"] = bridge
         self._http = urllib3.PoolManager(headers=headers, timeout=_TIMEOUT, retries=_RETRIES)
 
     def list_flagged(self) -> frozenset[str]:
@@ -108,6 +117,8 @@ class HttpMonitoringService:
                 f"the service at {self._url} refuses the user {self._user} (status {response.status}); see user"
                 " and key-file in [nagios]: the user needs the role monitoring"
             )
+        if response.status == 423:
+            raise ServiceError(f"the service at {self._url} refuses this bridge: {_detail(response.data)}")
         if not 200 <= response.status < 300:
             text = response.data[:200].decode("utf-8", errors="replace")
             raise ServiceError(
@@ -122,6 +133,17 @@ class HttpMonitoringService:
 
     def _unexpected(self, path: str, expected: str) -> ServiceError:
         return ServiceError(f"{path} at {self._url}: expected {expected} as the answer, found something else")
+
+
+def _detail(data: bytes) -> str:
+    """Return the sentence in the body of an error."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return "it does not say why"
+    return (
+        printable(str(body.get("detail")))[:_LONGEST_DETAIL] if isinstance(body, dict) else "it does not say why"
+    )
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

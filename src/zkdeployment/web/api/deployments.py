@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path
+from fastapi import APIRouter, Body, Depends, Header, Path
 from fastapi.responses import JSONResponse
 
 from zkdeployment.model.user import User
@@ -25,8 +25,35 @@ from zkdeployment.web.models.deployments import (
     RecordedResults,
     ReportedResults,
 )
+from zkdeployment.web.models.error import ErrorDetail
 
-router = APIRouter(prefix="/deployments", tags=["deployments"], responses=ERRORS)
+_LEASED: dict[int | str, dict[str, object]] = {
+    423: {"model": ErrorDetail, "description": "Another bridge gets the updates of the monitoring system."}
+}
+
+
+def _hold_lease(
+    adapters: ConnectedAdapters,
+    user: Monitoring,
+    bridge: Annotated[
+        str,
+        Header(
+            alias="Zkdeployment-Bridge",
+            max_length=200,
+            pattern="^[ -~]*$",
+            description="The name of the bridge; other bridges of the system are refused while it sends requests.",
+        ),
+    ] = "",
+) -> None:
+    checks.hold_lease(adapters, user.name, bridge)
+
+
+router = APIRouter(
+    prefix="/deployments",
+    tags=["deployments"],
+    responses=ERRORS | _LEASED,
+    dependencies=[Depends(_hold_lease)],
+)
 
 InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
 SystemName = Annotated[str, Path(description="The name of the monitoring system, which is that of the user.")]

@@ -1,8 +1,8 @@
 """What is recorded of monitoring systems (a ``MonitoringSystems``).
 
-The node of a system holds its callback. ``contact`` below it holds the times of its last contacts,
-``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, and ``removal`` until
-when many unknown checks may be removed.
+The node of a system holds its callback; below it, ``contact`` holds the times of its last contacts,
+``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, ``removal`` until
+when many unknown checks may be removed, and ``lease`` the bridge that gets the updates.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from zkdeployment.adapters.zookeeper.client.packed import pack
 from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
 from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
 from zkdeployment.checks.systems.drift import DroppedResult, with_report
+from zkdeployment.checks.systems.lease import SystemLease, lease_after
 from zkdeployment.errors import ConflictError
 from zkdeployment.unknown_keys import unknown_keys
 
@@ -40,6 +41,7 @@ class ZooKeeperMonitoringSystems:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._leases: dict[str, SystemLease] = {}
 
     def callbacks(self) -> Mapping[str, str | None]:
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
@@ -104,6 +106,34 @@ class ZooKeeperMonitoringSystems:
                 f"{_results(system)}/{bucket}",
                 lambda held, gone=gone: {key: value for key, value in held.items() if key not in gone},  # type: ignore[misc]
             )
+
+    def lease(self, system: str, bridge: str, now: float) -> SystemLease | None:
+        known = self._leases.get(system)
+        if known is not None and known.holder == bridge and lease_after(known, bridge, now) is known:
+            return known  # no other bridge can have got the lease meanwhile
+        path = f"{paths.check_system_path(system)}/lease"
+        for _ in range(_ATTEMPTS):
+            node = self._session.get(path)
+            held = None if node is None else SystemLease.from_json(node.properties)
+            lease = lease_after(held, bridge, now)
+            if lease is None or lease is held:
+                break
+            try:
+                self._write_lease(path, node, lease)
+            except ConflictError:
+                continue
+            break
+        else:
+            raise ConflictError(f"{path} is changed all the time; try again")
+        if lease is not None:
+            self._leases[system] = lease
+        return lease
+
+    def _write_lease(self, path: str, node: Node | None, lease: SystemLease) -> None:
+        data = encode(lease.to_json())
+        if node is None:
+            self._session.ensure(path.rpartition("/")[0])
+        self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
 
     def allow_removal(self, system: str, until: float) -> None:
         path = _removal(system)

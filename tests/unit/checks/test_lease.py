@@ -1,0 +1,38 @@
+"""Leases: one bridge at a time, renewed by its requests, and free again when they end."""
+
+import pytest
+
+from zkdeployment.checks.systems.lease import SystemLease, lease_after
+
+HELD = SystemLease("a", 220.0)
+
+
+def test_a_bridge_gets_a_free_lease_and_renews_it_from_time_to_time():
+    assert lease_after(None, "a", 100.0) == HELD
+    assert lease_after(HELD, "a", 139.0) is HELD
+    assert lease_after(HELD, "a", 141.0) == SystemLease("a", 261.0)
+
+
+def test_another_bridge_gets_the_lease_only_when_it_has_ended():
+    assert lease_after(HELD, "b", 219.0) is HELD
+    assert lease_after(HELD, "b", 220.0) == SystemLease("b", 340.0)
+
+
+def test_a_bridge_without_a_name_gets_no_lease():
+    assert lease_after(None, "", 100.0) is None
+    assert lease_after(HELD, "", 100.0) is HELD
+    assert lease_after(HELD, "", 220.0) is None
+
+
+def test_a_lease_that_ends_too_late_does_not_hold():
+    assert lease_after(SystemLease("a", 1e6), "b", 100.0) == SystemLease("b", 220.0)
+
+
+@pytest.mark.parametrize("value", [{}, {"holder": 1, "until": 5.0}, {"holder": "a", "until": "5"}])
+def test_malformed_leases_are_none(value):
+    assert SystemLease.from_json(value) is None
+
+
+def test_a_stored_lease_is_read_again_and_shows_its_end():
+    assert SystemLease.from_json(HELD.to_json()) == HELD
+    assert HELD.end == "1970-01-01 00:03:40+00:00"
