@@ -188,6 +188,23 @@ def test_a_group_is_approved_instantiated_terminated_and_instantiated_again(site
     assert json.loads(former.stdout)["rsync-status"] == {"Terminated": 2}
     assert site.run("status", SHOP, "--instance", "1").returncode == 3
     assert "# see the runbook" in site.branch.files()["intents.yaml"]
+    history = site.json("history")
+    assert [[event["event"] for event in one["events"]] for one in history["instances"]] == [
+        ["instantiated"],
+        ["instantiated", "terminated"],
+    ]
+    first = history["instances"][1]["events"][0]
+    assert (first["approved_by"].partition("@")[0], first["approval_reason"]) == ("ann", "a reason")
+    shown = site.run("history", SHOP).stdout
+    assert "terminated" in shown
+    refused = site.run("rollback", SHOP, "--instance", str(found[1]["id"]), "--reason", "back")
+    assert (refused.returncode, "terminate it first" in refused.stderr) == (3, True)
+    site.act("terminate")
+    site.push("good night")
+    site.publish()
+    back = site.run("rollback", SHOP, "--instance", str(found[1]["id"]), "--reason", "back")
+    assert (back.returncode, back.stdout.strip()) == (0, site.branch.tip()), back.stderr
+    assert site.json("diff")["content"] == first["content"]
 
 
 def test_acts_that_the_state_does_not_allow_are_refused(site: Site) -> None:
