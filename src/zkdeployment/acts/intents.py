@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.intents.edits import PlacedIntent
+    from zkdeployment.intents.instance_events import InstanceEvent
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
@@ -263,18 +264,10 @@ def roll_back_intent(
     The group becomes Approved. An instantiated group with ``update: approve`` is updated in place. Raises
     ``NotFoundError`` for an unknown instance, and ``RefusedError`` if its content cannot be restored alone.
     """
-    instances = () if order.record is None else order.record.instances
-    events = next((one.events for one in instances if one.id == instance), None)
-    if events is None:
-        known = ", ".join(str(one.id) for one in instances) or "none"
-        raise NotFoundError(
-            f"{subject_text(order.subject)} has no instance {instance}: expected one of those that 'zkdeployment"
-            f" intent history' shows ({known})"
-        )
-    event = approved_event(instance, events)
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = _find(commits, branch, order)
+        event = _approved_event(order, instance)
         update = placed.intent.update is UpdateRule.APPROVE and placed.intent.state.is_active
         state = IntentState.INSTANTIATED if update else IntentState.APPROVED
         if not update:
@@ -290,6 +283,19 @@ def roll_back_intent(
         return FileChanges(files | with_state(restored, state, approval), subject)
 
     return _commit(commits, order, compute, f"rollback to instance {instance} of", dry_run=dry_run)
+
+
+def _approved_event(order: IntentOrder, instance: int) -> InstanceEvent:
+    """Return the event with the last approved content of an instance; raises ``NotFoundError``."""
+    instances = () if order.record is None else order.record.instances
+    events = next((one.events for one in instances if one.id == instance), None)
+    if events is not None:
+        return approved_event(instance, events)
+    known = ", ".join(str(one.id) for one in instances) or "none"
+    raise NotFoundError(
+        f"{subject_text(order.subject)} has no instance {instance}: expected one of those that 'zkdeployment"
+        f" intent history' shows ({known})"
+    )
 
 
 def change_state(

@@ -10,7 +10,6 @@ from support.branches import Branch
 from zkdeployment.acts.intents import (
     approve_intent,
     change_state,
-    create_intent,
     intent_order,
     remove_intent,
     roll_back_intent,
@@ -20,6 +19,8 @@ from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
 from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.intents.kinds import intent_document
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
 from zkdeployment.errors import NotFoundError, RefusedError
 from zkdeployment.intents.history import intent_history
@@ -84,9 +85,10 @@ class Site:
         assert record is not None
         return record
 
-    def create(self, **fields: Any) -> None:
+    def create(self, files: dict[str, str | bytes | None], **fields: Any) -> None:
+        """Push files with the document of the group, and publish."""
         group = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)}, **fields)
-        create_intent(self.commits, self.order(), group)
+        self.branch.push({**files, "shop.yaml": render_document(intent_document(group))})
         self.sync()
 
 
@@ -102,8 +104,7 @@ def site(zookeeper: str, tmp_path: Path) -> Iterator[Site]:
 def test_the_history_names_the_revision_and_the_approver_and_stays_when_the_document_is_removed(site: Site):
     with pytest.raises(NotFoundError, match="no publication has an intent p1/store/v1/shop"):
         site.history()
-    site.branch.push({"a.zk": TREE.format("hello")})
-    site.create()
+    site.create({"a.zk": TREE.format("hello")})
     assert site.history() == ()
     for act in (IntentAct.APPROVE, IntentAct.INSTANTIATE):
         site.act(act)
@@ -123,16 +124,15 @@ def test_the_history_names_the_revision_and_the_approver_and_stays_when_the_docu
     remove_intent(site.commits, site.order(), is_terminating=False)
     site.sync()
     assert (site.operator.intents.record(SHOP), site.history()) == (None, (instance,))
-    site.create()
+    site.create({})
     site.act(IntentAct.APPROVE)
     site.act(IntentAct.INSTANTIATE)
     assert [one.events[0].kind.value for one in site.history()] == ["instantiated"] * 2
     assert site.history()[1] == instance
     recorded = [(act.by, act.what.partition(" (commit ")[0], act.reason) for act in site.operator.fleet.acts()]
-    assert recorded[:5] == [
+    assert recorded[:4] == [
         ("ann@host", f"intent {verb} p1/store/v1/shop", reason)
         for verb, reason in (
-            ("create", "a reason"),
             ("approve", "reviewed"),
             ("instantiate", "a reason"),
             ("terminate", "a reason"),
@@ -142,8 +142,7 @@ def test_the_history_names_the_revision_and_the_approver_and_stays_when_the_docu
 
 
 def test_a_rollback_restores_and_approves_the_content_of_an_instance(site: Site):
-    site.branch.push({"a.zk": TREE.format("hello")})
-    site.create(update=UpdateRule.APPROVE)
+    site.create({"a.zk": TREE.format("hello")}, update=UpdateRule.APPROVE)
     for act in (IntentAct.APPROVE, IntentAct.INSTANTIATE, IntentAct.TERMINATE):
         site.act(act)
     (first,) = site.history()
@@ -178,8 +177,7 @@ def test_a_rollback_restores_and_approves_the_content_of_an_instance(site: Site)
 
 
 def test_a_rollback_that_cannot_be_done_alone_or_in_the_present_state_is_refused(site: Site):
-    site.branch.push({"a.zk": TREE.format("hello") + OTHER, "b.zk": None})
-    site.create()
+    site.create({"a.zk": TREE.format("hello") + OTHER, "b.zk": None})
     site.act(IntentAct.APPROVE)
     site.act(IntentAct.INSTANTIATE)
     (first,) = site.history()

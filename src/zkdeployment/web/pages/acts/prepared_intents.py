@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from zkdeployment.web.views.acts import ActForm
     from zkdeployment.web.views.plan import PlanView
 
+_NO_INSTANCE = "There is no such instance: expected one that the page of the intent lists."
 _APPROVED = "The content at the tip of the branch is approved already."
 
 
@@ -140,10 +141,10 @@ class PreparedIntentActs:
         adapters = self.adapters
         subject, number = tuple(self.values.get("subject", "").split("/")), self.values.get("instance", "")
         record = intent_acts.find_record(adapters, subject)
-        instance = next((one.id for one in record.instances if str(one.id) == number), None)
-        if instance is None:
-            raise NotFoundError(f"{'/'.join(subject)} has no such instance: expected one that its page lists")
+        instance = next((one.id for one in record.instances if str(one.id) == number), 0)
         form = intent_rollback_form(record, instance, signed=intent_acts.approvals_are_signed(adapters))
+        if not instance:
+            form = replace(form, objection=_NO_INSTANCE)
 
         def perform(user: User, reason: str) -> object:
             return intent_acts.roll_back(adapters, user, subject, instance, reason)
