@@ -136,7 +136,6 @@ class TestHttp:
             for request in (
                 second.list_flagged,
                 second.list_pending,
-                second.list_deployed,
                 served.client.list_flagged,
             ):
                 with pytest.raises(ServiceError, match=refused):

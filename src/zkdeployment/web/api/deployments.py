@@ -48,18 +48,16 @@ def _hold_lease(
     checks.hold_lease(adapters, user.name, bridge)
 
 
-router = APIRouter(
-    prefix="/deployments",
-    tags=["deployments"],
-    responses=ERRORS | _LEASED,
-    dependencies=[Depends(_hold_lease)],
-)
+router = APIRouter(prefix="/deployments", tags=["deployments"], responses=ERRORS | _LEASED)
+
+#: The dependencies of operations that change something: what only reads is for every client of the system.
+_LEASE = [Depends(_hold_lease)]
 
 InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
 SystemName = Annotated[str, Path(description="The name of the monitoring system, which is that of the user.")]
 
 
-@router.get("/id/{uuid}", response_model=DeploymentDetails)
+@router.get("/id/{uuid}", response_model=DeploymentDetails, dependencies=_LEASE)
 def fetch_deployment(uuid: InstanceId, adapters: ConnectedAdapters, user: Monitoring) -> JSONResponse:
     """Return the details of a check instance, and whether to deploy or to remove it.
 
@@ -69,7 +67,7 @@ def fetch_deployment(uuid: InstanceId, adapters: ConnectedAdapters, user: Monito
     return JSONResponse(checks.fetch_deployment(adapters, user.name, uuid))
 
 
-@router.patch("/id/{uuid}/{result}")
+@router.patch("/id/{uuid}/{result}", dependencies=_LEASE)
 def answer_deployment(
     uuid: InstanceId,
     result: Annotated[str, Path(description="`success` or `failed`.")],
@@ -89,14 +87,14 @@ def answer_deployment(
     )
 
 
-@router.get("/monitoring/{system}")
+@router.get("/monitoring/{system}", dependencies=_LEASE)
 def list_flagged(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
     """Return the instances that have an update since the last call; each update is in one answer only."""
     _check_system(user, system)
     return _listed(checks.list_flagged(adapters, system))
 
 
-@router.get("/monitoring/{system}/all")
+@router.get("/monitoring/{system}/all", dependencies=_LEASE)
 def list_open(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
     """Return all instances that wait to be deployed or removed, or for the answer about that."""
     _check_system(user, system)
@@ -114,7 +112,7 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
     return ActiveDeployments.of(checks.list_deployed(adapters, system), removal_allowed=allowed)
 
 
-@router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments)
+@router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments, dependencies=_LEASE)
 def fetch_deployments(
     system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: FetchedInstances
 ) -> JSONResponse:
@@ -133,7 +131,7 @@ def fetch_deployments(
     )
 
 
-@router.post("/monitoring/{system}/answers")
+@router.post("/monitoring/{system}/answers", dependencies=_LEASE)
 def answer_deployments(
     system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: DeploymentAnswers
 ) -> AnsweredDeployments:
@@ -154,7 +152,7 @@ def answer_deployments(
     )
 
 
-@router.put("/monitoring/{system}/results")
+@router.put("/monitoring/{system}/results", dependencies=_LEASE)
 def report_results(
     system: SystemName, adapters: ConnectedAdapters, user: Monitoring, request: ReportedResults
 ) -> RecordedResults:
