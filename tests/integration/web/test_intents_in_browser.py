@@ -92,8 +92,7 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
         client.create(chroot)
     directory: Path = tmp_path_factory.mktemp("branch")
     branch, address = Branch(directory), f"{zookeeper_server.address}{chroot}"
-    documents = {"cluster.yaml": CLUSTER, "news.yaml": NEWS, "shop.yaml": SHOP.intent}
-    branch.push({"a.zk": TREE, **{name: render_document(intent_document(one)) for name, one in documents.items()}})
+    branch.push({"a.zk": TREE, "cluster.yaml": render_document(intent_document(CLUSTER))})
     with WrittenFleet(address) as fleet, running_service(address, commits=branch.commits()) as service:
         hosts = [Host(Identity(f"w{n}", f"web{n}.example.com", "web"), "r1") for n in range(3)]
         fleet.register(*hosts)
