@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from support.available_packages import AvailablePackage
-from zkdeployment.errors import TreeError
+from zkdeployment.errors import SourceError, TreeError
 from zkdeployment.model.origin import Origin
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.precedence.circles import order_problems
@@ -226,7 +226,7 @@ class SimulatedRepository:
 
     def files(self, revision: str) -> Sequence[SourceFile]:
         """Return the files of a revision."""
-        commit = self.commits[revision]
+        commit = self._commit(revision)
         files = [SourceFile("a.zk", commit.text.encode())]
         if commit.strategy is not None:
             files.append(SourceFile("strategy.yaml", commit.strategy.encode()))
@@ -234,9 +234,14 @@ class SimulatedRepository:
 
     def origin(self, revision: str) -> Origin:
         """Return who made a revision."""
-        commit = self.commits[revision]
+        commit = self._commit(revision)
         return Origin("ann <ann@example.com>", f"revision {commit.number}", commit.time)
 
     def descends(self, revision: str, ancestor: str) -> bool:
         """Return whether a revision is another one or descends from it."""
-        return revision == ancestor or ancestor in self.commits[revision].parents
+        return revision == ancestor or ancestor in self._commit(revision).parents
+
+    def _commit(self, revision: str) -> Commit:
+        if revision not in self.commits:
+            raise SourceError(f"the repository has no revision {revision}")
+        return self.commits[revision]
