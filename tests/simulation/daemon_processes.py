@@ -155,6 +155,7 @@ class _Commits:
         self._world = world
         self.trailer = world.repository.trailer
         self.contains = world.repository.contains
+        self.files = world.repository.files
 
     def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
         """Push the tree of an earlier revision, once for each rollout."""
