@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _LINE = re.compile(
     r"(?P<path>/|(?:/[^/\s]+)+)\s+(?P<needed>[1-9][0-9]?)\s+(?P<days>-|[1-9][0-9]{0,3})\s+(?P<names>\S.*)"
@@ -41,6 +41,45 @@ class ApprovalRule:
     def covers(self, path: str) -> bool:
         """Whether a path is at or below the path of the rule."""
         return f"{path}/".startswith(f"{self.path.rstrip('/')}/")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCount:
+    """The approvals that a content has for one rule.
+
+    ``approvers`` are those who approved, ``awaited`` the others who may; empty: all approvers may. ``expires`` is
+    when the approvals stop counting, in seconds since the epoch; ``None``: never.
+    """
+
+    path: str
+    needed: int
+    approvers: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
+    expires: float | None = None
+
+    @property
+    def missing(self) -> int:
+        """The number of missing approvals."""
+        return max(self.needed - len(self.approvers), 0)
+
+    def __str__(self) -> str:
+        """Return the count as a sentence; without the expiry."""
+        by = f": {', '.join(self.approvers)}" if self.approvers else ""
+        more = (
+            f"; needs {self.missing} more of {', '.join(self.awaited) or 'the approvers'}" if self.missing else ""
+        )
+        return f"{len(self.approvers)} of {self.needed} approvals for {self.path}{by}{more}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the count as ``-o json`` and the HTTP API have it."""
+        return {
+            "path": self.path,
+            "needed": self.needed,
+            "approvers": list(self.approvers),
+            "missing": self.missing,
+            "awaited": list(self.awaited),
+            "expires": self.expires,
+        }
 
 
 def parse_rules(text: str, file: str) -> tuple[ApprovalRule, ...]:
@@ -80,27 +119,39 @@ def rules_for(paths: Iterable[str], rules: Sequence[ApprovalRule]) -> tuple[Appr
     return tuple(found)
 
 
+def count_approvals(
+    rules: Iterable[ApprovalRule], approvers: Collection[str], approved: float | None = None
+) -> tuple[ApprovalCount, ...]:
+    """Return the approvals for each rule, by the names of those who approved.
+
+    ``approved`` is the time of the first approval, if the approvals can expire.
+    """
+    return tuple(
+        ApprovalCount(
+            rule.path,
+            rule.needed,
+            tuple(name for name in approvers if rule.may_approve(name)),
+            tuple(name for name in rule.names if name not in approvers),
+            None if approved is None else _end(rule, approved),
+        )
+        for rule in rules
+    )
+
+
 def missing_approvals(rules: Iterable[ApprovalRule], approvers: Collection[str]) -> str | None:
     """Return whose approvals are missing, by the names of those who approved; ``None`` if there are enough."""
-    missing = "; ".join(_missing(rules, approvers))
+    missing = "; ".join(str(count) for count in count_approvals(rules, approvers) if count.missing)
     return missing or None
 
 
-def _missing(rules: Iterable[ApprovalRule], approvers: Collection[str]) -> Iterator[str]:
-    for rule in rules:
-        counted = [name for name in approvers if rule.may_approve(name)]
-        if len(counted) < rule.needed:
-            others = [name for name in rule.names if name not in approvers]
-            by = f": {', '.join(counted)}" if counted else ""
-            yield (
-                f"{len(counted)} of {rule.needed} approvals for {rule.path}{by}; needs"
-                f" {rule.needed - len(counted)} more of {', '.join(others) or 'the approvers'}"
-            )
+def _end(rule: ApprovalRule, approved: float) -> float | None:
+    return None if rule.days is None else approved + rule.days * _DAY
 
 
 def expiry(rules: Iterable[ApprovalRule], approved: float, now: float) -> str | None:
     """Return why an approval counts no longer that was given at a time; ``None`` if it counts."""
     for rule in rules:
-        if rule.days is not None and now > approved + rule.days * _DAY:
+        end = _end(rule, approved)
+        if end is not None and now > end:
             return f"it has expired: approvals for {rule.path} count for {rule.days} days; approve the group again"
     return None

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 from zkdeployment.documents.intents.release import ServiceRelease
 from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState, subject_text
 from zkdeployment.intents.acceptance import AcceptedInstance
+from zkdeployment.intents.approval_rules import count_approvals, rules_for
 from zkdeployment.intents.life_cycle import uncounted_approval
 from zkdeployment.planning.targets.content import intent_content, service_content
 from zkdeployment.planning.targets.governance import read_intents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import Approval, Intent, IntentSubject
     from zkdeployment.intents.acceptance import AcceptedApprovals
+    from zkdeployment.intents.approval_rules import ApprovalCount, ApprovalRule
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.planning.review import Review
@@ -87,6 +89,24 @@ def approved_paths(approved: Intent | ServiceRelease) -> tuple[str, ...]:
     if isinstance(approved, ServiceRelease):
         return (approved.path,)
     return tuple(path for paths in approved.apps.values() for path in paths)
+
+
+def counted_approvals(snapshot: IntentSnapshot, rules: Sequence[ApprovalRule] | None) -> tuple[ApprovalCount, ...]:
+    """Return how many approvals the content of a group has by its document; signatures are not verified.
+
+    Empty without rules (``None``), and for clusters, which need no approval. Approvals of another content or of
+    a terminated instance do not count. Those of the running instance do not expire.
+    """
+    intent = snapshot.intent
+    if rules is None or not isinstance(intent, DeploymentIntentGroup):
+        return ()
+    signed: tuple[Approval, ...] = ()
+    approval = intent.approval
+    is_present = approval is not None and approval.content == snapshot.content.digest
+    if approval is not None and is_present and intent.state is not IntentState.TERMINATED:
+        signed = tuple(one for one in each_approval(approval) if one.signature is not None)
+    approved = signed[0].instance if signed and intent.state is IntentState.APPROVED else None
+    return count_approvals(rules_for(approved_paths(intent), rules), [one.by for one in signed], approved)
 
 
 def name_objection(approval: Approval, approver: KeyOwner) -> str | None:

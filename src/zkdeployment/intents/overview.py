@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.documents.intents.kinds import approval_value, intent_document
 from zkdeployment.documents.intents.values import IntentState, subject_text
 from zkdeployment.errors import NotFoundError
+from zkdeployment.intents.approvals import counted_approvals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.documents.intents.values import Approval, Intent, IntentSubject
+    from zkdeployment.intents.approval_rules import ApprovalCount, ApprovalRule
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.planning.targets.content import IntentContent
@@ -23,11 +25,12 @@ class IntentOverview:
     """One intent: what the last publication recorded, and what the tip of the branch has.
 
     ``record`` is ``None`` for an intent that was never published, ``tip`` for one that is not at the tip, or if
-    the tip was not read. One of them is there.
+    the tip was not read. One of them is there. ``rules`` are those of approvals; ``None`` if they are not known.
     """
 
     record: IntentRecord | None
     tip: IntentSnapshot | None
+    rules: Sequence[ApprovalRule] | None = None
 
     @property
     def snapshot(self) -> IntentSnapshot:
@@ -47,6 +50,11 @@ class IntentOverview:
     def approval(self) -> Approval | None:
         """The last approval, of whatever content."""
         return self.intent.approval
+
+    @property
+    def approvals(self) -> tuple[ApprovalCount, ...]:
+        """How many approvals the present content has for each rule; empty without rules."""
+        return counted_approvals(self.snapshot, self.rules)
 
     @property
     def approved_content(self) -> IntentContent | None:
@@ -80,18 +88,21 @@ class IntentOverview:
             "content": self.snapshot.content.digest,
             "is_approved": self.snapshot.is_approved,
             "approval": None if approval is None else approval_value(approval),
+            "approvals": [count.to_json() for count in self.approvals],
             "instance": None if self.instance is None else self.instance.id,
             "document": intent_document(self.intent),
         }
 
 
 def intent_overviews(
-    records: Iterable[IntentRecord], tip: Mapping[IntentSubject, IntentSnapshot]
+    records: Iterable[IntentRecord],
+    tip: Mapping[IntentSubject, IntentSnapshot],
+    rules: Sequence[ApprovalRule] | None = None,
 ) -> tuple[IntentOverview, ...]:
     """Return all intents that were published or are at the tip, sorted: groups by project, then clusters."""
     published = {record.intent.subject: record for record in records}
     subjects = sorted({*published, *tip}, key=lambda subject: (-len(subject), subject))
-    return tuple(IntentOverview(published.get(subject), tip.get(subject)) for subject in subjects)
+    return tuple(IntentOverview(published.get(subject), tip.get(subject), rules) for subject in subjects)
 
 
 def find_overview(overviews: Iterable[IntentOverview], subject: IntentSubject) -> IntentOverview:

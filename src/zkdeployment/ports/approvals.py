@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.documents.intents.values import Approval, IntentSubject
+    from zkdeployment.intents.approval_rules import ApprovalCount
     from zkdeployment.intents.approvals import ReleaseSnapshot
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
@@ -30,6 +31,12 @@ class ApprovalVerifier(Protocol):
 
     def missing(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> str | None:
         """Return whose approvals are missing besides those that the document names; ``None`` if none are."""
+
+    def counted(self, snapshot: IntentSnapshot) -> tuple[ApprovalCount, ...]:
+        """Return how many approvals the content of an intent has by its document; empty without rules.
+
+        Raises ``ConfigurationError`` if the file of the rules cannot be read.
+        """
 
     def expiry(self, snapshot: IntentSnapshot) -> str | None:
         """Return why an approval begins nothing any more, because of its age; ``None`` if it does."""

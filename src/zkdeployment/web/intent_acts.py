@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.acts.intents import IntentOrder
     from zkdeployment.documents.intents.values import Intent, IntentSubject
+    from zkdeployment.intents.approval_rules import ApprovalCount
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.commits import CommitOutcome
@@ -45,6 +46,15 @@ if TYPE_CHECKING:
 def approvals_are_signed(adapters: ServerAdapters) -> bool:
     """Return whether approvals need a signature, which an approver makes at a terminal."""
     return adapters.commits is not None and adapters.commits.approvals is not None
+
+
+def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[ApprovalCount, ...]:
+    """Return how many approvals the published content of an intent has; empty without rules.
+
+    Raises ``ConfigurationError`` if the file of the rules cannot be read.
+    """
+    verifier = None if adapters.commits is None else adapters.commits.approvals
+    return () if verifier is None else verifier.counted(record.snapshot)
 
 
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:

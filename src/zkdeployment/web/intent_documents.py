@@ -12,21 +12,27 @@ from zkdeployment.documents.intents.values import ClusterIntents, IntentState, s
 from zkdeployment.errors import ConfigurationError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.intents.approval_rules import ApprovalCount
     from zkdeployment.intents.instances import IntentRecord
     from zkdeployment.web.models.intents import ClusterDocument, GroupDocument
 
 
-def published_document(record: IntentRecord) -> dict[str, Any]:
-    """Return the published document of an intent, with the state that the intent has."""
+def published_document(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
+    """Return the published document of an intent, with the state that the intent has.
+
+    Where rules of approvals are configured, the document also has the ``counts`` of its approvals.
+    """
     document = intent_document(record.intent)
     document["data"]["state"] = record.state.value
+    if counts:
+        document["approvals"] = [count.to_json() for count in counts]
     return document
 
 
-def intent_summary(record: IntentRecord) -> dict[str, Any]:
+def intent_summary(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
     """Return an intent as the list of all intents has it."""
     intent, snapshot = record.intent, record.snapshot
     return {
@@ -35,6 +41,7 @@ def intent_summary(record: IntentRecord) -> dict[str, Any]:
         "content": snapshot.content.digest,
         "is_approved": snapshot.is_approved,
         "approval": None if intent.approval is None else approval_value(intent.approval),
+        "approvals": [count.to_json() for count in counts],
         "instance": record.instances[-1].id if record.instances else None,
         "address": _address(intent),
         "document": published_document(record),
@@ -56,7 +63,7 @@ def requested_intent(body: GroupDocument | ClusterDocument, names: Mapping[str, 
     ``names`` are those of the address. Raises ``ConfigurationError`` if the document has others; a document of an
     invalid form is answered by 422.
     """
-    document = body.model_dump(by_alias=True, exclude_none=True)
+    document = body.model_dump(by_alias=True, exclude_none=True, exclude={"approvals"})
     for name, value in names.items():
         found = document["metadata"].setdefault(name, value)
         if found != value:

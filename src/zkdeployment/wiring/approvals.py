@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.git.source import GitSource
     from zkdeployment.config.sync import SyncSettings
     from zkdeployment.documents.intents.values import Approval, IntentSubject
+    from zkdeployment.intents.approval_rules import ApprovalRule
     from zkdeployment.ports.approvals import ApprovalSigner, ApprovalVerifier
 
 
@@ -41,6 +42,13 @@ def mirror_approvals(sync: SyncSettings, source: GitSource) -> ApprovalVerifier 
     return GitApprovals(
         lambda: source.reader, sync.approvers, sync.allowed_signers, time.time, sync.approval_rules
     )
+
+
+def approval_rules(sync: SyncSettings) -> tuple[ApprovalRule, ...] | None:
+    """Return the rules of approvals, ``None`` if none are configured; raises ``ConfigurationError``."""
+    from zkdeployment.adapters.approval_rules import read_rules  # noqa: PLC0415  it runs ssh-keygen
+
+    return read_rules(sync.approval_rules)
 
 
 def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:

@@ -218,6 +218,9 @@ def test_several_people_approve_where_a_rule_demands_it(site: Site):
     assert approve_intent(commits, site.order, sign=sign["ann"]).made
     site.publish(counts=False)
     one = "1 of 2 approvals for /shop: ann@example.com; needs 1 more of bob@example.com"
+    assert site.record is not None
+    assert commits.approvals is not None
+    assert [str(count) for count in commits.approvals.counted(site.record.snapshot)] == [one]
     with pytest.raises(RefusedError, match=f"its approval does not count: {one}"):
         change_state(commits, site.order, IntentAct.INSTANTIATE)
     with pytest.raises(RefusedError, match=f"has approved p1/store/v1/shop already: {one}"):

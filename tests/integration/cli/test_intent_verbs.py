@@ -429,6 +429,18 @@ def test_an_approval_is_signed_where_approvers_are_configured(site: Site, tmp_pa
     statement = approval_statement(parse_subject(SHOP), Approval(**approval))
     assert verify_text(approvers, APPROVAL_NAMESPACE, statement, approval["signature"]).name == "alice@example.com"
     assert ", signed" in site.run("show", SHOP).stdout
+    assert site.json("show")["approvals"] == []
+    rules = tmp_path / "rules"
+    rules.write_text("/p1 2 30 alice@example.com bob@example.com\n")
+    site.config.write_text(f"{without}approvers = {approvers}\napproval-rules = {rules}\n")
+    count = "1 of 2 approvals for /p1: alice@example.com; needs 1 more of bob@example.com"
+    assert f"{count}; counts until 2" in " ".join(site.run("show", SHOP).stdout.split())
+    assert "1 of 2" in site.run("list").stdout
+    (counted,) = site.json("show")["approvals"]
+    assert (counted["awaited"], counted["expires"]) == (["bob@example.com"], approval["instance"] + 30 * 86_400)
+    rules.write_text("/p1 two\n")
+    unreadable = site.run("show", SHOP)
+    assert (unreadable.returncode, "approvals are not counted: " in unreadable.stderr) == (0, True)
     site.push("good day")
     site.config.write_text(without)
     assert site.run("approve", SHOP).returncode == 0

@@ -233,12 +233,13 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
 
 
 def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper, fleet, branch, tmp_path):
-    key, approvers = make_key(tmp_path, "alice"), tmp_path / "approvers"
+    key, approvers, rules = make_key(tmp_path, "alice"), tmp_path / "approvers", tmp_path / "rules"
+    rules.write_text("/ 1 - *\n")
     approvers.write_text(f"alice@example.com {public(key)}\n")
     unsigned = "it has no signature by one of the approvers; this fleet needs signed approvals; use 'zkdeployment"
     unsigned += " intent approve p1/store/v1/shop --key FILE' at a terminal"
     branch.push({"shop.yaml": render_document(intent_document(GROUP))})
-    commits = branch.commits(approvers=approvers)
+    commits = branch.commits(approvers=approvers, rules=rules)
     with running_service(zookeeper, commits=commits) as service:
         ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
         publish(service, fleet, recorded(GROUP, IntentState.CREATED))
@@ -249,9 +250,15 @@ def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper,
             return answer.status_code, unsigned in answer.json()["detail"], branch.tip() == tip
 
         assert refusal("approve") == (409, True, True)
+        document = client.get(SHOP, auth=ann).json()
+        (count,) = document["approvals"]
+        assert (count["path"], count["missing"], count["expires"]) == ("/", 1, None)
+        assert client.get("/api/v1/intents", auth=ann).json()[0]["approvals"] == [count]
+        assert client.put(SHOP, json=document, auth=ann).status_code == 200
         with service.browser(ann) as browser:
             page = browser.get("/intents/p1/store/v1/shop").text
             assert "this fleet needs signed approvals" in page
+            assert "0 of 1 approvals for /; needs 1 more of the approvers" in page
             assert "/acts/intent-approve" not in page
         order = IntentOrder(subject=GROUP.subject, author=Author("eve", "eve@example.com"), record=None)
         approve_intent(branch.commits("eve"), order)

@@ -8,6 +8,7 @@ import pytest
 
 from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.errors import NotFoundError
+from zkdeployment.intents.approval_rules import ApprovalRule
 from zkdeployment.intents.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.life_cycle import IntentSnapshot
 from zkdeployment.intents.overview import IntentOverview, find_overview, intent_overviews
@@ -42,6 +43,7 @@ def test_programs_get_the_document_and_whether_its_content_is_the_approved_one()
         "content": CONTENT.digest,
         "is_approved": True,
         "approval": {"content": CONTENT.digest, "by": "alice@example.com", "reason": "tested"},
+        "approvals": [],
         "instance": 7,
         "document": {
             "schema": "zkdeployment/DeploymentIntentGroup/v1",
@@ -63,3 +65,38 @@ def test_the_approved_content_is_known_if_that_approval_was_published() -> None:
     newer = replace(SHOP, approval=replace(APPROVAL, content=OTHER.digest))
     assert IntentOverview(RECORD, IntentSnapshot(newer, OTHER)).approved_content is None
     assert IntentOverview(None, IntentSnapshot(SHOP, CONTENT)).approved_content is None
+
+
+RULES = (ApprovalRule("/p1", 2, ("alice@example.com", "bob@example.com"), 30),)
+
+
+def counted(state: IntentState = IntentState.APPROVED, content: IntentContent = CONTENT) -> list[str]:
+    """Return how many approvals the shop has that Alice signed."""
+    signed = replace(SHOP, state=state, approval=replace(APPROVAL, signature="s", instance=100))
+    approvals = IntentOverview(None, IntentSnapshot(signed, content), RULES).approvals
+    return [f"{count} until {count.expires}" for count in approvals]
+
+
+def test_the_approvals_of_the_present_content_are_counted() -> None:
+    some = "1 of 2 approvals for /p1: alice@example.com; needs 1 more of bob@example.com"
+    none = "0 of 2 approvals for /p1; needs 2 more of alice@example.com, bob@example.com until None"
+    assert counted() == [f"{some} until {100 + 30 * 86_400}"]
+    assert counted(IntentState.INSTANTIATED) == [f"{some} until None"]
+    assert counted(IntentState.TERMINATED) == counted(content=OTHER) == [none]
+    unsigned = IntentOverview(RECORD, None, RULES)
+    assert [f"{count} until None" for count in unsigned.approvals] == [none]
+    assert unsigned.to_json()["approvals"] == [
+        {
+            "path": "/p1",
+            "needed": 2,
+            "approvers": [],
+            "missing": 2,
+            "awaited": ["alice@example.com", "bob@example.com"],
+            "expires": None,
+        }
+    ]
+
+
+def test_approvals_are_not_counted_without_rules_or_for_clusters() -> None:
+    assert IntentOverview(RECORD, None).approvals == ()
+    assert IntentOverview(None, IntentSnapshot(AMS, CONTENT), RULES).approvals == ()

@@ -10,19 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.adapters.approval_rules import read_rules
 from zkdeployment.adapters.git.commits import ask, read
 from zkdeployment.adapters.git.files import read_usable_files
 from zkdeployment.adapters.git.objects import GitObjects
 from zkdeployment.adapters.git.signatures import check_signature
-from zkdeployment.adapters.ssh_signatures import read_keys, verify_text
+from zkdeployment.adapters.ssh_signatures import verify_text
 from zkdeployment.errors import RefusedError, SourceError
-from zkdeployment.intents.approval_rules import expiry, missing_approvals, parse_rules, rules_for
+from zkdeployment.intents.approval_rules import expiry, missing_approvals, rules_for
 from zkdeployment.intents.approvals import (
     APPROVAL_NAMESPACE,
     KeyOwner,
     approval_statement,
     approved_paths,
     content_digest,
+    counted_approvals,
     each_approval,
     name_objection,
     own_content_objection,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.git.command import Git
     from zkdeployment.documents.intents.values import Approval
-    from zkdeployment.intents.approval_rules import ApprovalRule
+    from zkdeployment.intents.approval_rules import ApprovalCount, ApprovalRule
     from zkdeployment.intents.approvals import ReleaseSnapshot
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
@@ -76,18 +78,16 @@ class GitApprovals:
         approvers = () if approval is None else [one.by for one in each_approval(approval)]
         return missing_approvals(self._rules(snapshot), approvers)
 
+    def counted(self, snapshot: IntentSnapshot) -> tuple[ApprovalCount, ...]:
+        return counted_approvals(snapshot, read_rules(self.rules))
+
     def expiry(self, snapshot: IntentSnapshot) -> str | None:
         approval = snapshot.intent.approval
         return None if approval is None else expiry(self._rules(snapshot), approval.instance, self.now())
 
     def _rules(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> tuple[ApprovalRule, ...]:
         """Return the rules for the paths of an intent; raises ``ConfigurationError``."""
-        rules = (
-            ()
-            if self.rules is None
-            else parse_rules(read_keys(self.rules).decode("utf-8", "replace"), str(self.rules))
-        )
-        return rules_for(approved_paths(snapshot.intent), rules)
+        return rules_for(approved_paths(snapshot.intent), read_rules(self.rules) or ())
 
     def _objection(
         self, snapshot: IntentSnapshot | ReleaseSnapshot, approval: Approval, revision: str, keys: dict[str, str]

@@ -36,7 +36,8 @@ def list_intents(connection: Servers, output: str) -> None:
     """List all intents: the state in the last publication, and at the tip of the branch.
 
     The tip is read if the configuration names a repository; only a state that differs is shown. An approved group
-    whose content changed is Created again.
+    whose content changed is Created again. Where the configuration names approval-rules, APPROVALS has the
+    approvals of the present content and the number that each rule needs.
 
     \b
     Example:
@@ -51,9 +52,10 @@ def list_intents(connection: Servers, output: str) -> None:
     if not overviews:
         echo(_NO_INTENT, err=True)
         return
+    counts = ("APPROVALS",) if any(overview.approvals for overview in overviews) else ()
     table = ResponsiveTable(
-        ("SUBJECT", "STATE", "AT THE TIP", "APPROVED BY", "INSTANCE"),
-        map(_cells, overviews),
+        ("SUBJECT", "STATE", "AT THE TIP", "APPROVED BY", *counts, "INSTANCE"),
+        (_cells(overview, are_counted=bool(counts)) for overview in overviews),
         whole=("SUBJECT", "STATE", "AT THE TIP"),
         numbers=("INSTANCE",),
         dispensable=("AT THE TIP",),
@@ -69,7 +71,8 @@ def show(connection: Servers, subject: IntentSubject, output: str) -> None:
     """Show an intent: its state, its approval, what it governs, and its newest instance.
 
     The document is that at the tip of the branch, if the configuration names a repository, else the published one.
-    The exit code is 3 if there is no such intent.
+    Where the configuration names approval-rules, the approvals of the present content are counted: how many there
+    are, whose are missing, and when they expire. The exit code is 3 if there is no such intent.
 
     \b
     Example:
@@ -127,12 +130,14 @@ def show_instances(body: dict[str, list[dict[str, object]]], subject: IntentSubj
     console_for(stderr=False).print(table, soft_wrap=True)
 
 
-def _cells(overview: IntentOverview) -> tuple[str, ...]:
+def _cells(overview: IntentOverview, *, are_counted: bool) -> tuple[str, ...]:
+    counts = ", ".join(f"{len(count.approvers)} of {count.needed}" for count in overview.approvals)
     return (
         subject_text(overview.intent.subject),
         _state(overview.published_state),
         "" if overview.tip_state in {None, overview.published_state} else _state(overview.tip_state),
         "-" if overview.approval is None else overview.approval.by,
+        *((counts or "-",) if are_counted else ()),
         "-" if overview.instance is None else str(overview.instance.id),
     )
 
@@ -150,6 +155,9 @@ def _facts(overview: IntentOverview) -> Iterator[tuple[str, str]]:
     yield "content", overview.snapshot.content.digest
     if isinstance(intent, DeploymentIntentGroup):
         yield "approval", _approval(overview)
+        for count in overview.approvals:
+            until = "" if count.expires is None else f"; counts until {_when(count.expires)}"
+            yield "approvals", f"{count}{until}"
         yield "profile", intent.composite_profile
         yield "update", intent.update.value
     for name, paths in sorted(intent.apps.items()):

@@ -18,13 +18,16 @@ from zkdeployment.errors import ConfigurationError, NotFoundError, SourceError, 
 from zkdeployment.intents.overview import find_overview, intent_overviews
 from zkdeployment.intents.reading import intent_snapshots
 from zkdeployment.planning.review import review
+from zkdeployment.wiring.approvals import approval_rules
 from zkdeployment.wiring.operator import open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.documents.intents.values import IntentSubject
+    from zkdeployment.intents.approval_rules import ApprovalRule
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.intents.overview import IntentOverview
@@ -60,14 +63,16 @@ def read_overviews(operator: OperatorAdapters) -> Sequence[IntentOverview]:
     A repository that cannot be read is reported on standard error.
     """
     records = operator.intents.records()
-    return intent_overviews(records, _tip_snapshots(click.get_current_context().params["config"]))
+    config = click.get_current_context().params["config"]
+    return intent_overviews(records, _tip_snapshots(config), _approval_rules(config))
 
 
 def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentOverview:
     """Return an intent as ``read_overviews`` does, with all instances; raises ``NotFoundError``."""
     record = operator.intents.record(subject)
-    tip = _tip_snapshots(click.get_current_context().params["config"])
-    return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
+    config = click.get_current_context().params["config"]
+    records = () if record is None else (record,)
+    return find_overview(intent_overviews(records, _tip_snapshots(config), _approval_rules(config)), subject)
 
 
 def require_record(operator: OperatorAdapters, subject: IntentSubject) -> IntentRecord:
@@ -89,10 +94,24 @@ def read_reports(operator: OperatorAdapters, instance: IntentInstance) -> FleetR
     return replace(operator.fleet.reports(services), clusters=frozenset(clusters))
 
 
-def _tip_snapshots(config: Path | None) -> Mapping[IntentSubject, IntentSnapshot]:
+def _sync_settings(config: Path | None) -> SyncSettings | None:
     if config is None and not SYSTEM_CONFIGURATION.exists():
-        return {}
-    if load(config or SYSTEM_CONFIGURATION, host=False).sync is None:
+        return None
+    return load(config or SYSTEM_CONFIGURATION, host=False).sync
+
+
+def _approval_rules(config: Path | None) -> tuple[ApprovalRule, ...] | None:
+    """Return the rules of approvals, if the configuration has some that can be read."""
+    sync = _sync_settings(config)
+    try:
+        return None if sync is None else approval_rules(sync)
+    except ConfigurationError as error:
+        echo(f"cannot read the rules of approvals, so approvals are not counted: {error}", err=True)
+        return None
+
+
+def _tip_snapshots(config: Path | None) -> Mapping[IntentSubject, IntentSnapshot]:
+    if _sync_settings(config) is None:
         return {}
     try:
         _, files = configured_revision(config)

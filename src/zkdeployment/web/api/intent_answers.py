@@ -73,13 +73,18 @@ def list_documents(adapters: ServerAdapters, above: IntentSubject, length: int) 
     records = adapters.feed.intents()
     shown = [record for record in records if len(record.intent.subject) == length]
     return JSONResponse(
-        [published_document(record) for record in shown if record.intent.subject[: len(above)] == above]
+        [
+            published_document(record, intent_acts.counted_approvals(adapters, record))
+            for record in shown
+            if record.intent.subject[: len(above)] == above
+        ]
     )
 
 
 def show_document(adapters: ServerAdapters, subject: IntentSubject) -> Response:
     """Return the document of an intent."""
-    return JSONResponse(published_document(intent_acts.find_record(adapters, subject)))
+    record = intent_acts.find_record(adapters, subject)
+    return JSONResponse(published_document(record, intent_acts.counted_approvals(adapters, record)))
 
 
 def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: dict[str, list[str]]) -> Response:

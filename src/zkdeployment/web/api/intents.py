@@ -7,6 +7,7 @@ from zkdeployment.intents.overview import intent_overviews
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
 from zkdeployment.web.error_responses import ERRORS
+from zkdeployment.web.intent_acts import counted_approvals
 from zkdeployment.web.intent_documents import intent_summary
 from zkdeployment.web.models.intents import IntentSummary
 
@@ -17,4 +18,5 @@ router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 def list_intents(adapters: Adapters, _user: Reader) -> Response:
     """Return all groups, then all clusters, with their states and their documents as they were published."""
     overviews = intent_overviews(adapters.feed.intents(), {})
-    return JSONResponse([intent_summary(each.record) for each in overviews if each.record is not None])
+    records = [each.record for each in overviews if each.record is not None]
+    return JSONResponse([intent_summary(record, counted_approvals(adapters, record)) for record in records])

@@ -58,14 +58,33 @@ class GroupData(_Strict):
     approval: ApprovalBody | None = None
 
 
+class ApprovalCountBody(_Strict):
+    """The approvals of the present content for one rule.
+
+    ``approvers`` are those who approved, ``awaited`` the others who may; empty: all approvers may. ``expires`` is
+    when the approvals stop counting, in seconds since the epoch; ``null``: never.
+    """
+
+    path: str
+    needed: int
+    approvers: list[str]
+    missing: int
+    awaited: list[str]
+    expires: float | None
+
+
 class GroupDocument(_Strict):
-    """A deployment intent group."""
+    """A deployment intent group.
+
+    Responses have ``approvals`` where rules of approvals are configured; in requests they are ignored.
+    """
 
     schema_: Annotated[Literal["zkdeployment/DeploymentIntentGroup/v1"], Field(alias="schema")] = (
         "zkdeployment/DeploymentIntentGroup/v1"
     )
     metadata: GroupMetadata = GroupMetadata()
     data: GroupData
+    approvals: list[ApprovalCountBody] | None = None
 
 
 class ClusterMetadata(_Strict):
@@ -128,7 +147,7 @@ class IntentSummary(BaseModel):
     """An intent in the last publication: its subject, its state, and its document.
 
     ``content`` is the digest of the published content, ``instance`` the id of the newest instance, ``address``
-    the path of the intent below ``/v2``.
+    the path of the intent below ``/v2``. ``approvals`` is empty where no rules of approvals are configured.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -138,6 +157,7 @@ class IntentSummary(BaseModel):
     content: str
     is_approved: bool
     approval: ApprovalBody | None
+    approvals: list[ApprovalCountBody]
     instance: int | None
     address: str
     document: GroupDocument | ClusterDocument

@@ -15,7 +15,7 @@ from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web import acts
 from zkdeployment.web.access.rights import Reader
 from zkdeployment.web.dependencies import Adapters
-from zkdeployment.web.intent_acts import approvals_are_signed, read_reports
+from zkdeployment.web.intent_acts import approvals_are_signed, counted_approvals, read_reports
 from zkdeployment.web.intent_resources import intent_resources
 from zkdeployment.web.pages.last_known import Known
 from zkdeployment.web.pages.live_page import last_known, read_or, show_page, view_address
@@ -84,6 +84,7 @@ def show_intent(request: Request, adapters: Adapters, user: Reader, names: str) 
         resources.final_counts(record, reports),
         now=adapters.clock.now(),
         job=_job(adapters, request.query_params.get("job", "")),
+        approvals=counted_approvals(adapters, record),
     )
     return show_page(request, adapters, user, "intent.html", events=_EVENTS, view=view, address=request.url.path)
 

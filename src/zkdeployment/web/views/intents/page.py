@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.intents.values import Approval
     from zkdeployment.fleet.branch.jobs import Job
+    from zkdeployment.intents.approval_rules import ApprovalCount
     from zkdeployment.intents.instance_events import InstanceEvent
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
@@ -93,6 +94,14 @@ class ActProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalLine:
+    """The approvals for one rule, and when they expire, if they do."""
+
+    sentence: str
+    expires: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
 class IntentView:
     """The page of an intent; ``matrix`` is ``None`` before its first instance."""
 
@@ -107,6 +116,7 @@ class IntentView:
     acts: tuple[OfferedAct, ...]
     job: ActProgress | None
     approval: Approval | None
+    approvals: tuple[ApprovalLine, ...]
     difference: ContentDifference | None
     matrix: IntentMatrix | None
     cell: CellView | None
@@ -132,11 +142,12 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     *,
     now: float,
     job: Job | None = None,
+    approvals: Sequence[ApprovalCount] = (),
 ) -> IntentView:
     """Return the page of an intent.
 
     ``rows`` are the resources of the instance that it shows, ``finals`` the final statuses of instances by id.
-    ``job`` is the act after which the page is shown.
+    ``job`` is the act after which the page is shown, ``approvals`` the counts of approvals for each rule.
     """
     intent, instance, counts = record.intent, shown_instance(record, query), status_counts(rows)
     is_newest = instance is not None and instance is record.instances[-1]
@@ -160,6 +171,7 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         acts=acts,
         job=act_progress(job),
         approval=intent.approval,
+        approvals=tuple(_approval_line(count, now) for count in approvals),
         difference=_difference(record),
         matrix=None if instance is None else intent_matrix(rows, query),
         cell=None if instance is None else cell_view(rows, query, instance, reports),
@@ -167,6 +179,10 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         shown=next((line for line in lines if line.shown), None),
         events=() if instance is None else tuple(_event_line(event, now) for event in reversed(instance.events)),
     )
+
+
+def _approval_line(count: ApprovalCount, now: float) -> ApprovalLine:
+    return ApprovalLine(str(count), moment(count.expires, now))
 
 
 def _rollback(record: IntentRecord, instance: IntentInstance) -> str:
