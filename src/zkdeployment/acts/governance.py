@@ -14,7 +14,7 @@ from zkdeployment.documents.file_names import document_file_name
 from zkdeployment.documents.intents.release import RELEASE, ServiceRelease, release_document
 from zkdeployment.documents.intents.values import RELEASED, Approval
 from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.approvals import ReleaseSnapshot
+from zkdeployment.intents.approvals import ReleaseSnapshot, cosigned
 from zkdeployment.model.commits import FileChanges
 from zkdeployment.model.listing import listing
 from zkdeployment.planning.review import review
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.review import Review
-    from zkdeployment.ports.approvals import ApprovalSigner
+    from zkdeployment.planning.targets.content import IntentContent
+    from zkdeployment.ports.approvals import ApprovalSigner, ApprovalVerifier
     from zkdeployment.ports.commits import TreeCommits
 
 #: The most services that a message names.
@@ -63,9 +64,10 @@ def release_services(
 ) -> CommitOutcome:
     """Write the releases of left services, with their contents at the tip, into documents of their own.
 
-    Releases that have taken effect are removed. ``sign`` signs the approval of a release. Raises ``NotFoundError``
-    for a path that is not among the left services, ``RefusedError`` if a release would not count, and what
-    ``TreeCommits.commit`` raises.
+    Releases that have taken effect are removed. ``sign`` signs the approval of a release. Where several people
+    have to approve, the release is pending and collects their signatures. Raises ``NotFoundError`` for a path that
+    is not among the left services, ``RefusedError`` if a release would not count, and what ``TreeCommits.commit``
+    raises.
     """
     for path in order.paths:
         order.permit(path)
@@ -75,8 +77,7 @@ def release_services(
         reviewed = review(branch.files)
         files = _without_settled(branch.files, reviewed, order.left)
         for one in released:
-            release = _release(one, reviewed, order, sign)
-            _require_counted(commits, branch, reviewed, release)
+            release = _release(commits, branch, reviewed, one, order, sign)
             former = reviewed.documents.of(RELEASE).get(_subject(one))
             if former is None or not _is_same(former, release):
                 name = document_file_name(RELEASE.name, _subject(one))
@@ -98,6 +99,7 @@ def _is_same(former: ServiceRelease, release: ServiceRelease) -> bool:
     """Whether a release says the same as a former one, whoever made it, and whatever the reason."""
     is_same_content = former.approval.content == release.approval.content
     is_as_signed = (former.approval.signature is None) is (release.approval.signature is None)
+    is_as_signed &= len(former.approval.also) == len(release.approval.also)
     return is_same_content and is_as_signed and replace(former, approval=release.approval) == release
 
 
@@ -115,35 +117,67 @@ def _named(order: ReleaseOrder) -> Iterator[LeftService]:
 
 
 def _release(
-    left: LeftService,
+    commits: TreeCommits,
+    branch: BranchSnapshot,
     reviewed: Review,
+    left: LeftService,
     order: ReleaseOrder,
     sign: ApprovalSigner | None,
 ) -> ServiceRelease:
+    """Return the release of a left service, with the former signatures if these only lack others."""
     if left.path not in reviewed.linted.tree:
         raise RefusedError(f"{left.path} is not in the tree at the tip of the branch; nothing is to be released")
-    content = service_content(left.path, left.target, reviewed.linted.tree).digest
-    require_seen(left.path, content, *order.contents)
-    approval = Approval(content, order.author.email, order.reason)
+    content = service_content(left.path, left.target, reviewed.linted.tree)
+    require_seen(left.path, content.digest, *order.contents)
+    approval = Approval(content.digest, order.author.email, order.reason, state=RELEASED if sign else "")
     release = ServiceRelease(left.path, left.target, left.former, left.revision, approval)
-    if sign is None:
-        return release
-    return replace(release, approval=sign(release.subject, replace(approval, state=RELEASED)))
+    verifier = commits.approvals
+    if verifier is None:
+        return release if sign is None else replace(release, approval=sign(release.subject, approval))
+    former = reviewed.documents.of(RELEASE).get(_subject(left))
+    if former is not None and former.names(left) and former.approval.content == content.digest:
+        snapshot = ReleaseSnapshot(former, content)
+        objection = verifier.objection(snapshot, branch.tip)
+        if objection is None:
+            return replace(former, is_pending=False)
+        if sign is not None and objection == verifier.missing(snapshot):
+            signed = sign(release.subject, replace(former.approval, by=approval.by, reason=order.reason, also=()))
+            approved = cosigned(former.approval, signed)
+            if approved is None:
+                raise RefusedError(f"this person has approved the release of {left.path} already: {objection}")
+            return _counted(verifier, branch, replace(former, approval=approved), content)
+    if sign is not None:
+        release = replace(release, approval=sign(release.subject, approval))
+    return _counted(verifier, branch, release, content)
 
 
-def _require_counted(
-    commits: TreeCommits, branch: BranchSnapshot, reviewed: Review, release: ServiceRelease
-) -> None:
-    """Raise ``RefusedError`` if releases need a signature and this one does not count."""
-    if commits.approvals is None:
-        return
-    content = service_content(release.path, release.target, reviewed.linted.tree)
-    objection = commits.approvals.objection(ReleaseSnapshot(release, content), branch.tip)
-    if objection is not None:
+def _counted(
+    verifier: ApprovalVerifier, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
+) -> ServiceRelease:
+    """Return a release, pending if it only lacks approvals of other people.
+
+    Raises ``RefusedError`` if its signatures do not count.
+    """
+    snapshot = ReleaseSnapshot(release, content)
+    objection = verifier.objection(snapshot, branch.tip)
+    if objection is not None and (release.approval.signature is None or objection != verifier.missing(snapshot)):
         raise RefusedError(
             f"the release of {release.path} does not count: {objection}; this fleet needs signed releases: use"
             f" 'zkdeployment intent release {release.path} --key FILE' at a terminal"
         )
+    return replace(release, is_pending=objection is not None)
+
+
+def pending_releases(commits: TreeCommits, outcome: CommitOutcome, paths: Collection[str]) -> Iterator[str]:
+    """Yield whose approvals the releases of these paths lack after an act."""
+    if commits.approvals is None:
+        return
+    reviewed = review(outcome.files)
+    for release in reviewed.documents.of(RELEASE).values():
+        if release.is_pending and release.path in paths:
+            content = service_content(release.path, release.target, reviewed.linted.tree)
+            missing = commits.approvals.missing(ReleaseSnapshot(release, content))
+            yield f"{release.path} is not released yet: {missing}"
 
 
 def _without_settled(

@@ -19,13 +19,12 @@ from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
-    FurtherApproval,
     IntentState,
     UpdateRule,
     subject_text,
 )
 from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.approvals import accepted_by_records, documented_instance, each_approval, with_objections
+from zkdeployment.intents.approvals import accepted_by_records, cosigned, documented_instance, with_objections
 from zkdeployment.intents.edits import (
     described_as,
     find_intent,
@@ -172,8 +171,8 @@ def approve_files(
     former = intent.approval
     is_signed = former is not None and former.signature is not None and snapshot.is_approved
     if former is not None and is_signed and sign is not None and intent.state is not IntentState.TERMINATED:
-        cosigned = _cosigned(former, order, sign)
-        return {} if cosigned is None else with_state(placed, intent.state, cosigned)
+        further = _cosigned(former, order, sign)
+        return {} if further is None else with_state(placed, intent.state, further)
     state = IntentState.INSTANTIATED if intent.state.is_active else IntentState.APPROVED
     approval = _approval(snapshot, state, order, sign)
     if (
@@ -464,18 +463,16 @@ def _next_approval(
         or missing != verifier.missing(snapshot)
     ):
         return _approval(snapshot, state, order, sign)
-    cosigned = _cosigned(former, order, sign)
-    if cosigned is None:
+    approved = _cosigned(former, order, sign)
+    if approved is None:
         raise RefusedError(f"this person has approved {subject_text(order.subject)} already: {missing}")
-    return cosigned
+    return approved
 
 
 def _cosigned(former: Approval, order: IntentOrder, sign: ApprovalSigner) -> Approval | None:
     """Return an approval with the signature of another person; ``None`` if this person has signed it."""
     signed = sign(order.subject, replace(former, by=order.author.email, reason=order.reason, also=()))
-    if signed.by in {one.by for one in each_approval(former)}:
-        return None
-    return replace(former, also=(*former.also, FurtherApproval(signed.by, str(signed.signature), signed.reason)))
+    return cosigned(former, signed)
 
 
 def _approvals(snapshot: IntentSnapshot, order: IntentOrder) -> Iterator[Approval | None]:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.release import ServiceRelease
-from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState, subject_text
+from zkdeployment.documents.intents.values import DeploymentIntentGroup, FurtherApproval, IntentState, subject_text
 from zkdeployment.intents.acceptance import AcceptedInstance
 from zkdeployment.intents.approval_rules import count_approvals, rules_for
 from zkdeployment.intents.life_cycle import uncounted_approval
@@ -82,6 +82,13 @@ def each_approval(approval: Approval) -> tuple[Approval, ...]:
         replace(approval, by=one.by, reason=one.reason, signature=one.signature, also=()) for one in approval.also
     ]
     return tuple({one.by: one for one in (replace(approval, also=()), *further)}.values())
+
+
+def cosigned(former: Approval, signed: Approval) -> Approval | None:
+    """Return an approval with the signed one of another person; ``None`` if this person approved it before."""
+    if signed.by in {one.by for one in each_approval(former)}:
+        return None
+    return replace(former, also=(*former.also, FurtherApproval(signed.by, str(signed.signature), signed.reason)))
 
 
 def approved_paths(approved: Intent | ServiceRelease) -> tuple[str, ...]:

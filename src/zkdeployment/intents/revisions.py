@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import IntentState, subject_text
+from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.intents.approvals import accepted_by_records, documented_instance, with_objections
 from zkdeployment.intents.judge import judge_change
@@ -92,7 +92,7 @@ def governance_problems(
         reviewed.compilation.under(change.after),
         change,
         reviewed.documents,
-        doubtful=(IntentState.TERMINATED,) if deployed is None else (),
+        is_published_known=deployed is not None,
     )
 
 

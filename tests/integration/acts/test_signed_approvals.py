@@ -11,15 +11,18 @@ import pytest
 from support.branches import Branch
 from support.repository import make_key, public
 from zkdeployment.acts.checks import check_change
+from zkdeployment.acts.governance import ReleaseOrder, pending_releases, release_services
 from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent, change_state, create_intent
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.intents.kinds import intent_document
+from zkdeployment.documents.intents.release import RELEASE, ServiceRelease
 from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.errors import RefusedError
 from zkdeployment.intents.edits import find_intent
 from zkdeployment.intents.instances import IntentRecord
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.model.commits import Author, FileChanges
+from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.model.source_files import SourceFile
 from zkdeployment.planning.review import review
 from zkdeployment.planning.targets.content import intent_content
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.adapters.git.act_commits import GitTreeCommits
-    from zkdeployment.model.commits import BranchSnapshot
+    from zkdeployment.model.commits import BranchSnapshot, CommitOutcome
 
 ANN = Author("Ann", "ann@example.com")
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
@@ -231,6 +234,36 @@ def test_several_people_approve_where_a_rule_demands_it(site: Site):
     assert (approval.by, [one.by for one in approval.also]) == ("ann@example.com", ["bob@example.com"])
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+
+
+def test_a_release_collects_the_approvals_that_a_rule_demands(site: Site):
+    rules = site.directory / "rules"
+    rules.write_text("/shop 2 - ann@example.com bob@example.com\n")
+    site.branch.push({"a.zk": TREE.format("1")})
+    commits = site.commits(rules=rules)
+    left = LeftService("/shop/web", None, GROUP.subject, "r1")
+    order = ReleaseOrder(paths=[left.path], left=[left], author=ANN, reason="go")
+
+    def release(name: str | None = None) -> CommitOutcome:
+        sign = None if name is None else approval_signer(site.keys[name], site.approvers)
+        return release_services(commits, order, sign=sign)
+
+    def document() -> ServiceRelease:
+        (found,) = review(site.files).documents.of(RELEASE).values()
+        return found
+
+    with pytest.raises(RefusedError, match="does not count: it has no signature by one of the approvers"):
+        release()
+    first = release("ann")
+    one = "1 of 2 approvals for /shop: ann@example.com; needs 1 more of bob@example.com"
+    assert [*pending_releases(commits, first, order.paths)] == [f"/shop/web is not released yet: {one}"]
+    assert not document().releases(left, document().approval.content)
+    with pytest.raises(RefusedError, match=f"has approved the release of /shop/web already: {one}"):
+        release("ann")
+    second = release("bob")
+    assert [*pending_releases(commits, second, order.paths)] == []
+    assert document().releases(left, document().approval.content)
+    assert not release("ann").changed
 
 
 def test_who_may_not_approve_a_path_does_not(site: Site):

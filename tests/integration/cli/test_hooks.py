@@ -188,10 +188,13 @@ class TestPreReceive:
         accepted, output = server.push("main")
         assert not accepted
         assert "p1/store/v1/shop is Approved, but it would undeploy services that are deployed" in output
-        assert "zkdeployment intent adopt p1/store/v1/shop" in lint(server, "--since", good).stdout
+        advice = lint(server, "--since", good).stdout
+        assert "'zkdeployment intent adopt p1/store/v1/shop --work-tree DIRECTORY' before the push; if" in advice
+        assert "because they left a removed intent, write the state Terminated" in advice
         server.clone.commit({"i.yaml": group.replace("Instantiated", "Terminated")})
         terminated = lint(server, "--since", good)  # where a document comes back that a push removed
         assert (terminated.returncode, "warning: " in terminated.stdout) == (0, True)
+        assert "write the state Terminated" not in terminated.stdout
         adopted = server.clone.commit({"i.yaml": group})
         assert lint(server, "--since", good).returncode == 0
         assert server.push("main")[0]

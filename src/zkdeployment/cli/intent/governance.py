@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.acts.audited import ActAudit
-from zkdeployment.acts.governance import ReleaseOrder, release_services
+from zkdeployment.acts.governance import ReleaseOrder, pending_releases, release_services
 from zkdeployment.acts.intents import IntentOrder, adopt_files, adopt_intent, intent_order
 from zkdeployment.cli.intent.approve import approval_key, key_option
 from zkdeployment.cli.intent.reading import subject_argument
@@ -96,7 +96,9 @@ def release(*, connection: Servers, paths: tuple[str, ...], reason: str, key: Pa
     path of such a service; 'zkdeployment services' names them. The release covers the content at the tip of the
     branch. The command prints the id of the commit when the repository has accepted it.
 
-    Where approvers are configured, a release needs the signature of one of them, like an approval.
+    Where approvers are configured, a release needs the signature of one of them, like an approval. Where rules
+    demand several people, each of them runs the command; it says whose approvals are missing, and nothing is
+    released before.
 
     \b
     Example:
@@ -118,5 +120,7 @@ def release(*, connection: Servers, paths: tuple[str, ...], reason: str, key: Pa
         echo(commit)
         if not outcome.changed:
             echo("nothing changes: these services are released already", err=True)
+        for lack in pending_releases(commits, outcome, paths):
+            echo(lack, err=True)
         for obstacle in publication_obstacles(operator.fleet.snapshot(), commit):
             echo(f"not published yet: {obstacle}", err=True)

@@ -22,13 +22,17 @@ RELEASE_SCHEMA = "zkdeployment/Release/v1"
 
 @dataclass(frozen=True, slots=True)
 class ServiceRelease:
-    """The order to deploy a left service as the tree has it, whose content is the approved one."""
+    """The order to deploy a left service as the tree has it, whose content is the approved one.
+
+    A release ``is_pending`` while it collects approvals: it has no effect before all people have signed it.
+    """
 
     path: str
     target: str | None
     former: IntentSubject
     revision: str
     approval: Approval
+    is_pending: bool = False
 
     @property
     def subject(self) -> IntentSubject:
@@ -36,8 +40,8 @@ class ServiceRelease:
         return "release", self.path, self.target or "", subject_text(self.former), self.revision
 
     def releases(self, left: LeftService, content: str) -> bool:
-        """Whether this is the release of a left service whose content in the tree has this digest."""
-        return self.names(left) and self.approval.content == content
+        """Whether this releases a left service whose content in the tree has this digest."""
+        return self.names(left) and not self.is_pending and self.approval.content == content
 
     def names(self, left: LeftService) -> bool:
         """Whether this is a release of a left service, whatever its content."""
@@ -57,6 +61,7 @@ def release_document(release: ServiceRelease) -> dict[str, Any]:
             "former": subject_text(release.former),
             "revision": release.revision,
             "approval": approval_value(release.approval),
+            **({"pending": True} if release.is_pending else {}),
         },
     }
 
@@ -70,7 +75,7 @@ _FORM = mapping_form(
                 "revision": TEXT,
                 "approval": APPROVAL,
             },
-            {},
+            {"pending": {"type": "boolean", "description": "true while the release lacks approvals, else false"}},
         ),
     },
     {"schema": {}},
@@ -85,6 +90,7 @@ def _parse(value: Any) -> ServiceRelease:
         tuple(data["former"].split("/")),
         data["revision"],
         parse_approval(data["approval"]),
+        data.get("pending", False),
     )
 
 

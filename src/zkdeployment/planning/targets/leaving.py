@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.release import RELEASE
-from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.documents.intents.values import IntentState, subject_text
 from zkdeployment.model.problem import Problem, Severity
 from zkdeployment.model.publishing.left_service import LeftService
 from zkdeployment.planning.targets.content import service_content
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.intents.release import ServiceRelease
-    from zkdeployment.documents.intents.values import Intent, IntentState, IntentSubject
+    from zkdeployment.documents.intents.values import Intent, IntentSubject
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publication import Targets
     from zkdeployment.model.tree import Tree
@@ -59,13 +59,15 @@ class GovernanceChange:
     """The governance after a change.
 
     ``left`` are the services that leave governance with the change. ``releases`` are the documents that release
-    services which left it earlier, ``outdated`` those that release another content of such services.
+    services which left it earlier, ``outdated`` those that release another content of such services, ``pending``
+    those that lack approvals.
     """
 
     after: Governance = NO_GOVERNANCE
     left: tuple[LeftService, ...] = ()
     releases: tuple[ServiceRelease, ...] = ()
     outdated: tuple[ServiceRelease, ...] = ()
+    pending: tuple[ServiceRelease, ...] = ()
 
 
 def change_governance(
@@ -84,6 +86,7 @@ def change_governance(
     staying = [one for one in former_left if not is_governed(intents, one.path, one.target)]
     releases: list[ServiceRelease] = []
     outdated: list[ServiceRelease] = []
+    pending: list[ServiceRelease] = []
     kept: list[LeftService] = []
     orders = list(documents.of(RELEASE).values()) if staying else []
     for one in staying:
@@ -93,15 +96,16 @@ def change_governance(
             releases += valid
         else:
             kept.append(one)
-            outdated += named
+            outdated += [order for order in named if order.approval.content != content]
+            pending += [order for order in named if order.approval.content == content]
     after = Governance(intents, tuple(sorted((*kept, *leaving), key=_order)))
-    return GovernanceChange(after, leaving, tuple(releases), tuple(outdated))
+    return GovernanceChange(after, leaving, tuple(releases), tuple(outdated), tuple(pending))
 
 
 def left_problems(change: GovernanceChange, documents: Documents, text: Tree) -> Iterator[Problem]:
     """Yield the errors of deployed left services that change, and warnings of services that leave governance.
 
-    A release of another content is a warning, at its document.
+    A release of another content, or one that lacks approvals, is a warning at its document.
     """
     for one in change.after.left:
         if one.content is not None and service_content(one.path, one.target, text).digest != one.content:
@@ -125,6 +129,12 @@ def left_problems(change: GovernanceChange, documents: Documents, text: Tree) ->
         message = f"{release.path} has changed since it was released; release it again"
         at = entries[release].problem(("data", "approval", "content"), message)
         yield replace(at, severity=Severity.WARNING)
+    for release in change.pending:
+        message = (
+            f"{release.path} is not released yet: its release lacks approvals; another approver signs it with"
+            f" 'zkdeployment intent release {release.path}'"
+        )
+        yield replace(entries[release].problem(("data", "pending"), message), severity=Severity.WARNING)
 
 
 def adoption_problems(
@@ -134,12 +144,13 @@ def adoption_problems(
     change: GovernanceChange,
     documents: Documents,
     *,
-    doubtful: Iterable[IntentState] = (),
+    is_published_known: bool = True,
 ) -> Iterator[Problem]:
     """Yield an error for each intent that would undeploy services which it did not govern before.
 
-    ``had`` are the targets that hosts have under the ``former`` governance. In a ``doubtful`` state of the intent,
-    the problem is a warning: the state claims that nothing is deployed.
+    ``had`` are the targets that hosts have under the ``former`` governance. If only files are known, but not what
+    is published, ``had`` also has services that an intent left undeployed. The state Terminated says that nothing
+    is deployed, so it then yields a warning.
     """
     deployed = {
         (assignment.path, target)
@@ -155,8 +166,13 @@ def adoption_problems(
             gained.setdefault(intent.subject, []).append(service)
     states = {intent.subject: intent.state for intent in change.after.intents}
     for subject, services in gained.items():
-        severity = Severity.WARNING if states[subject] in doubtful else Severity.ERROR
-        yield _adoption_problem(subject, states[subject], services, documents, severity)
+        is_doubtful = not is_published_known and states[subject] is IntentState.TERMINATED
+        severity = Severity.WARNING if is_doubtful else Severity.ERROR
+        adopt = f"take them over as they are with 'zkdeployment intent adopt {subject_text(subject)}"
+        advice = f"{adopt}'" if is_published_known else f"{adopt} --work-tree DIRECTORY' before the push"
+        if not is_published_known and not is_doubtful:
+            advice += "; if they are not deployed, because they left a removed intent, write the state Terminated"
+        yield _adoption_problem(subject, states[subject], services, documents, severity, advice)
 
 
 def _adoption_problem(
@@ -165,12 +181,13 @@ def _adoption_problem(
     services: list[ServiceTarget],
     documents: Documents,
     severity: Severity,
+    advice: str,
 ) -> Problem:
     named = ", ".join(f"{path} for {target}" for path, target in services[:_SHOWN])
     more = f" and {len(services) - _SHOWN} more" if len(services) > _SHOWN else ""
     message = (
         f"{subject_text(subject)} is {state.value}, but it would undeploy services that are deployed without it:"
-        f" {named}{more}; take them over as they are with 'zkdeployment intent adopt {subject_text(subject)}'"
+        f" {named}{more}; {advice}"
     )
     for (kind, name), entry in documents.entries.items():
         if kind in INTENT_KINDS and name == subject:

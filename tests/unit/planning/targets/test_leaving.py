@@ -137,3 +137,12 @@ def test_an_intent_that_would_undeploy_what_it_did_not_govern_is_an_error_at_its
 def test_left_services_survive_their_json_form():
     left = (LEFT, replace(LEFT, target="web", content="sha256:1"))
     assert left_from_json(left_to_json(left)) == left
+
+
+def test_a_release_that_lacks_approvals_releases_nothing_and_is_a_warning():
+    pending = released(LEFT, is_pending=True)
+    after = change(former(left=(LEFT,)), pending)
+    assert (after.after.left, after.releases, after.outdated, after.pending) == ((LEFT,), (), (), (pending,))
+    (warned,) = left_problems(after, documents(pending), TREE)
+    assert warned.severity is Severity.WARNING
+    assert warned.message.startswith("/shop/front is not released yet: its release lacks approvals; another")
