@@ -65,13 +65,13 @@ def test_nodes_are_made_once_admit_tenants_while_they_are_to_and_are_removed(tri
     again = tried.mechanism.provision(tried.pool, [node])  # as after the death of a worker
     assert (again.nodes[0].ipaddr, again.deleted, again.problems) == (ready.ipaddr, (), ())
     assert tried.machines() == [1]
-    tried.mechanism.write_key(ready, KEY)
+    tried.mechanism.write_keys(ready, (KEY,))
     assert tried.admits()
-    tried.mechanism.remove_key(ready)
+    tried.mechanism.remove_keys(ready)
     assert not tried.admits()
     left = ready.after(NodeEvent.RELEASED, 6)
     outcome = tried.mechanism.deprovision(tried.pool, [left])
     assert [found.state for found in outcome.nodes] == [NodeState.DONE]
     assert tried.machines() == []
     with pytest.raises(ProgramError):
-        tried.mechanism.write_key(new_node(9, tried.pool, 5), KEY)
+        tried.mechanism.write_keys(new_node(9, tried.pool, 5), (KEY,))

@@ -70,15 +70,15 @@ class SimulatedNodes:
         """Reach a machine."""
         self._reach(node)
 
-    def write_key(self, node: PoolNode, key: str) -> bool:
-        """Give a machine the key of a tenant."""
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        """Give a machine the keys of a tenant."""
         with _Work(self, [node]):
             self._reach(node)
-            self.machines[node.id] = key
-            return True
+            self.machines[node.id] = "\n".join(keys)
+            return tuple(keys)
 
-    def remove_key(self, node: PoolNode) -> None:
-        """Take the key of a tenant off a machine."""
+    def remove_keys(self, node: PoolNode) -> None:
+        """Take the keys of a tenant off a machine."""
         with _Work(self, [node]):
             self._reach(node)
             self.machines[node.id] = None

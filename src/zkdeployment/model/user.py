@@ -81,8 +81,8 @@ class User:
     ``key_expires_at`` is when the present one expires (``None``: never). ``identity`` is ``None`` for a user with
     a key, else the place and the name of the user's login. ``paths`` are the paths of the tree at and below which
     the user may act; without paths, the user is not limited. The other fields concern tenants; ``None`` stands for
-    the default of the pools: ``ssh_key`` is the public key that leased nodes admit, ``node_quota`` the number of
-    nodes in all sessions; the two lifetimes are in seconds.
+    the default of the pools: ``ssh_key`` are the public keys that leased nodes admit, one in each line,
+    ``node_quota`` the number of nodes in all sessions; the two lifetimes are in seconds.
     """
 
     id: int

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zkdeployment.json_bounds import readable
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.public_keys import ssh_keys_problem
 from zkdeployment.pools.tenant_session import LATEST, LeasedNode, NodesSpec, TenantSession
 from zkdeployment.unknown_keys import unknown_keys
 
@@ -25,7 +26,9 @@ _TIME = (int, float)
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("id", "tenant", "quantity", "failures"), (int,)),
     **dict.fromkeys(("state", "reason"), (str,)),
-    **dict.fromkeys(("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by"), _TEXT),
+    **dict.fromkeys(
+        ("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by", "ssh_key"), _TEXT
+    ),
     **dict.fromkeys(("created_at", "changed", "expires_at", "last_failure"), _TIME),
     **dict.fromkeys(("retired_at", "warned_expiry", "below_since"), (*_TIME, NoneType)),
     **dict.fromkeys(("specs", "nodes", "leased", "keys"), (list,)),
@@ -91,6 +94,7 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
         "requested_by": session.requested_by,
         "retired_by": session.retired_by,
         "warned_expiry": session.warned_expiry,
+        "ssh_key": session.ssh_key,
     }
     return {**session.unknown, **_set(value)}
 
@@ -143,5 +147,7 @@ def _check(name: str, item: Any) -> None:
     is_valid = isinstance(item, _TYPES[name])
     if is_valid and name in _TIMES and item is not None:
         is_valid = 0 <= cast("float", item) <= LATEST
+    if is_valid and name == "ssh_key" and item is not None:
+        is_valid = ssh_keys_problem(cast("str", item)) is None
     if not is_valid:
         raise TypeError(f"{name} is {ascii(item)[:100]}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.documents.pools.values import RoleMechanism
 from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.tenant_session import admitted_keys
 
 if TYPE_CHECKING:
     from zkdeployment.pools.node import PoolNode
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 def recorded_leases(observation: PoolObservation) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return the role and the keys of each host that is a node, by the host's id.
 
-    Roles are those of the pools' document. Only the key of a registered tenant is given, and only to a node whose
-    session has begun. Hosts whose role is not known are left out.
+    Roles are those of the pools' document. Only the keys of a registered tenant or of its session are given,
+    and only to a node whose session has begun. Hosts whose role is not known are left out.
     """
     return {
         node.host: (role, _keys(node, observation))
@@ -39,5 +40,4 @@ def _keys(node: PoolNode, observation: PoolObservation) -> tuple[str, ...]:
     session = None if node.session is None else observation.snapshot.sessions.get(node.session)
     if node.state is not NodeState.DEPLOYED or session is None:
         return ()
-    tenant = observation.sources.tenants.get(session.tenant)
-    return () if tenant is None or tenant.ssh_key is None else (tenant.ssh_key,)
+    return admitted_keys(session, observation.sources.tenants.get(session.tenant))

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from zkdeployment.pools.tenant_session import NodesSpec
 
 
+#: The most characters of keys in the nodes of a session, which are written together: ZooKeeper takes about 1 MB.
+_MOST_KEY_TEXT = 600_000
+
+
 class RequestProblem(Enum):
     """Why a request gets no session."""
 
@@ -57,6 +61,7 @@ class SessionRequest:
     """A tenant's request.
 
     ``held`` is the number of nodes in the tenant's active sessions; ``by`` is who asks: the tenant or an operator.
+    ``ssh_key`` are the public keys for this session, one in each line; ``None``: those of the tenant.
     """
 
     id: int
@@ -64,6 +69,7 @@ class SessionRequest:
     specs: tuple[NodesSpec, ...]
     held: int
     by: str | None = None
+    ssh_key: str | None = None
 
 
 def reserve(
@@ -90,12 +96,8 @@ def reserve(
             f" {request.held + total} > {limits.node_quota}; retire a session, or request fewer nodes"
         )
         return RequestRefusal(RequestProblem.QUOTA, message)
-    if total > MOST_NODES:
-        message = (
-            f"can't reserve nodes: {total} requested, but a session has {MOST_NODES} at most;"
-            " request several sessions"
-        )
-        return RequestRefusal(RequestProblem.TOO_MANY, message)
+    if (problem := _size_problem(request, total)) is not None:
+        return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {problem}")
     chosen: list[PoolNode] = []
     for pool, quantity in wanted.items():
         if pool not in configuration.pools:
@@ -116,8 +118,22 @@ def reserve(
         expires_at=now + limits.session_lifetime,
         leased=tuple(LeasedNode(node.id, node.pool or "", node.hostname, node.ipaddr) for node in chosen),
         requested_by=request.by,
+        ssh_key=request.ssh_key,
     )
     return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
+
+
+def _size_problem(request: SessionRequest, total: int) -> str | None:
+    """Return why a session would have too many nodes: the record of each node has all keys of the session."""
+    if total > MOST_NODES:
+        return f"{total} requested, but a session has {MOST_NODES} at most; request several sessions"
+    length = len(request.ssh_key or request.tenant.ssh_key or "")
+    if length and total > (most := _MOST_KEY_TEXT // length):
+        return (
+            f"{total} requested, but a session with SSH keys of {length} characters has {most} at most; request"
+            " several sessions"
+        )
+    return None
 
 
 def _wanted(specs: Iterable[NodesSpec]) -> Counter[str]:

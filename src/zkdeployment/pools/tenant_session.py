@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.pools.node import NodeEvent
+from zkdeployment.pools.public_keys import split_ssh_keys
 from zkdeployment.unknown_keys import no_keys
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ class TenantSession:
     ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
     seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_by`` and
     ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a session that expired.
-    ``warned_expiry`` is the expiry of which the tenant was warned last. ``stamp`` is the version of the session as
-    it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does not know.
+    ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are the public keys that the
+    nodes admit instead of the tenant's, one in each line; ``None``: the tenant's. ``stamp`` is the version of the
+    session as it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does
+    not know.
     """
 
     id: int
@@ -63,6 +66,7 @@ class TenantSession:
     requested_by: str | None = None
     retired_by: str | None = None
     warned_expiry: float | None = None
+    ssh_key: str | None = None
     stamp: int | None = field(default=None, compare=False)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
@@ -79,6 +83,14 @@ class TenantSession:
     def is_expired(self, now: float) -> bool:
         """Whether an active session has reached its end."""
         return self.is_active and self.expires_at <= now
+
+
+def admitted_keys(session: TenantSession, tenant: User | None) -> tuple[str, ...]:
+    """Return the public keys that the nodes of a session admit: its own, or those of its tenant.
+
+    A tenant that is not registered (``None``) has no access, whatever the session has.
+    """
+    return () if tenant is None else split_ssh_keys(session.ssh_key or tenant.ssh_key)
 
 
 def effective_limits(user: User, defaults: TenantLimits) -> TenantLimits:
@@ -108,7 +120,7 @@ def new_expiry(
 def retire(
     session: TenantSession, nodes: Iterable[PoolNode], now: float, by: str | None = None
 ) -> tuple[TenantSession, tuple[PoolNode, ...]]:
-    """Return a session after its end, and its nodes, which are to be deprovisioned.
+    """Return a session after its end, without its keys, and its nodes, which are to be deprovisioned.
 
     ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays as it is,
     because it has failed.
@@ -118,5 +130,6 @@ def retire(
         for node in nodes
         if node.id in session.nodes and node.session == session.id
     )
-    ended = replace(session, retired_at=now, retired_by=by, expires_at=min(session.expires_at, now))
+    end = min(session.expires_at, now)
+    ended = replace(session, retired_at=now, retired_by=by, expires_at=end, ssh_key=None)
     return ended, released

@@ -17,7 +17,7 @@ from zkdeployment.pools.filling import new_node, next_filling, plan_filling, sur
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail, probed
 from zkdeployment.pools.snapshot import MOST_NODES, PoolChange, PoolSnapshot
-from zkdeployment.pools.tenant_session import retire
+from zkdeployment.pools.tenant_session import admitted_keys, retire
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -96,7 +96,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public key of its tenant.
+    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public keys that they get.
 
     ``pools`` are the pools of the nodes, by the ids of the nodes.
     """
@@ -105,7 +105,7 @@ class NodeTask:
     nodes: tuple[PoolNode, ...]
     pools: Mapping[int, NodePool]
     session: int | None = None
-    key: str | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def ids(self) -> frozenset[int]:
@@ -346,7 +346,7 @@ def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObserva
 
 
 def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> Iterator[NodeTask]:
-    """Yield a task for each session whose nodes wait for the key of the tenant."""
+    """Yield a task for each session whose nodes wait for the keys of the session or its tenant."""
     waiting: dict[int, list[PoolNode]] = {}
     for node in free:
         if node.state is NodeState.CONTEXTUALIZING and node.session is not None:
@@ -356,8 +356,8 @@ def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> 
         if session is not None and not _is_claimed(session, observation.snapshot):
             tenant = observation.sources.tenants.get(session.tenant)
             pools = {node.id: pool for node in nodes if (pool := observation.pool_of(node)) is not None}
-            key = None if tenant is None else tenant.ssh_key
-            yield NodeTask(TaskKind.CONTEXTUALIZE, tuple(nodes), pools, number, key)
+            keys = admitted_keys(session, tenant)
+            yield NodeTask(TaskKind.CONTEXTUALIZE, tuple(nodes), pools, number, keys)
 
 
 def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:

@@ -82,10 +82,10 @@ class PoolSourcesReader(Protocol):
 class TenantKeys(Protocol):
     """The keys of tenants on nodes. All methods may be called from any thread; they raise ``ProgramError``."""
 
-    def write(self, address: str, key: str) -> bool:
-        """Make a node admit a tenant's key instead of that of any earlier tenant.
+    def write(self, address: str, keys: Sequence[str]) -> tuple[str, ...]:
+        """Make a node admit a tenant's keys instead of those of any earlier tenant.
 
-        Return whether the key is new there; a key that others have put on the node is not.
+        Return the keys that are new there; a key that others have put on the node is not.
         """
 
     def probe(self, address: str) -> None:
@@ -120,11 +120,11 @@ class PoolMechanism(Protocol):
     def probe(self, node: PoolNode) -> None:
         """Raise ``ProgramError`` if a ready node could not be lent now; takes seconds at most."""
 
-    def write_key(self, node: PoolNode, key: str) -> bool:
-        """Make a node admit a tenant's key instead of any earlier one; return whether the key is new there."""
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        """Make a node admit a tenant's keys instead of any earlier ones; return the keys that are new there."""
 
-    def remove_key(self, node: PoolNode) -> None:
-        """Take the tenant's key off a node and end the tenant's connections; other keys stay."""
+    def remove_keys(self, node: PoolNode) -> None:
+        """Take the tenant's keys off a node and end the tenant's connections; other keys stay."""
 
 
 class LeaseStore(Protocol):

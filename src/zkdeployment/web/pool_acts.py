@@ -73,9 +73,16 @@ def find_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
 
 
 def order_session(
-    adapters: ServerAdapters, user: User, specs: tuple[NodesSpec, ...], tenant: int | None
+    adapters: ServerAdapters,
+    user: User,
+    specs: tuple[NodesSpec, ...],
+    tenant: int | None,
+    ssh_key: str | None = None,
 ) -> SessionDetails | RequestRefusal:
-    """Request a session, of another tenant if an admin says so; blocks until the session begins or is refused."""
+    """Request a session, of another tenant if an admin says so; blocks until the session begins or is refused.
+
+    ``ssh_key`` are the public keys for this session; ``None``: those of the tenant.
+    """
     owner = user
     if tenant not in {None, user.id}:
         if not user.may(Right.MANAGE_POOLS):
@@ -84,7 +91,7 @@ def order_session(
         if found is None:
             raise TreeError(f"can't find tenant with id {tenant}")
         owner = found
-    return request_session(owner, specs, adapters.pools, by=user.name)
+    return request_session(owner, specs, adapters.pools, by=user.name, ssh_key=ssh_key)
 
 
 def change_session(

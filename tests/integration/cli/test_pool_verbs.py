@@ -142,6 +142,22 @@ def test_no_terminal_control_characters_of_nodes_are_printed(pools):
     assert (node["hostname"], node["error"]) == (evil, evil)
 
 
+def test_a_session_gets_the_keys_in_files_in_place_of_those_of_its_tenant(pools, tmp_path):
+    add_ready_nodes(pools.store, 1)
+    key = f"ssh-ed25519 {'A' * 68}"
+    files = [tmp_path / name for name in ("one.pub", "two.pub")]
+    for file in files:
+        file.write_text(f"{key} {file.stem}\n")
+    options = [option for file in files for option in ("--ssh-key", file)]
+    with contextualizing(pools.store):
+        pools.run("session", "request", "web=1", "--tenant", "ci", *options)
+    (session,) = pools.store.read().sessions.values()
+    assert session.ssh_key == f"{key} one\n{key} two"
+    files[0].write_text(f'command="id" {key}')
+    refused = pools.run("session", "request", "web=1", "--tenant", "ci", *options, status=2)
+    assert f"--ssh-key: {files[0]}: expected one line" in refused.stderr
+
+
 def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_them(pools):
     first, second = add_ready_nodes(pools.store, 2)
     with contextualizing(pools.store):

@@ -93,6 +93,22 @@ def test_the_sessions_of_a_tenant_end_when_it_is_retired(run, zookeeper, tmp_pat
         assert "@" in ended.retired_by
 
 
+def test_a_tenant_gets_the_keys_of_several_files_and_lists_with_other_lines_are_refused(run, zookeeper, tmp_path):
+    first, second, wrong = (tmp_path / name for name in ("ann.pub", "team.pub", "wrong.pub"))
+    first.write_text(f"{PUBLIC_KEY}\n")
+    second.write_text(f"{PUBLIC_KEY} b\n{PUBLIC_KEY} c\n")
+    wrong.write_text(f'{PUBLIC_KEY}\ncommand="id" {PUBLIC_KEY}\n')
+    run("add", "ci", "--role", "tenant", "--ssh-key", first, "--ssh-key", second)
+    with Session(zookeeper) as session:
+        user = ZooKeeperUsers(session, (), KeyHasher(), SystemClock()).user("ci")
+    assert user.ssh_key.split("\n") == [PUBLIC_KEY, f"{PUBLIC_KEY} b", f"{PUBLIC_KEY} c"]
+    refused = run("add", "x", "--role", "tenant", "--ssh-key", wrong, status=2)
+    assert "wrong.pub: line 2: expected one line, TYPE KEY" in refused.stderr
+    wrong.write_text("\n".join(f"{PUBLIC_KEY} {number}" for number in range(10)))
+    refused = run("add", "x", "--role", "tenant", "--ssh-key", first, "--ssh-key", wrong, status=2)
+    assert "--ssh-key: expected at most 10 keys, one in each line, found 11" in refused.stderr
+
+
 def test_a_tenant_has_limits_and_its_ssh_key_is_masked(run, tmp_path):
     file = tmp_path / "ci.pub"
     file.write_text(f"{PUBLIC_KEY}\n")
@@ -148,10 +164,10 @@ def test_wrong_options_are_usage_errors(run, options, message):
         ("", "found nothing"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n", "found a private key; never give that away"),
         (f'command="/bin/sh" {PUBLIC_KEY}', "found other text"),
-        (f"{PUBLIC_KEY}\n{PUBLIC_KEY}", "found other text"),
+        (f"{PUBLIC_KEY}\n\n{PUBLIC_KEY}", "line 2: expected one line"),
     ],
 )
-def test_a_file_without_one_public_key_is_refused(run, tmp_path, content, found):
+def test_a_file_with_anything_but_public_keys_is_refused(run, tmp_path, content, found):
     file = tmp_path / "key"
     file.write_text(content)
     assert found in run("add", "ci", "--role", "tenant", "--ssh-key", file, status=2).stderr

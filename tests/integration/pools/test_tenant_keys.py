@@ -29,7 +29,7 @@ def test_a_tenant_logs_in_while_its_key_is_there_and_all_other_keys_stay(machine
     before = node.authorized_keys.read_text()
     public = make_key(tmp_path / "tenant")
     assert machines.login(node, tmp_path / "tenant", "true").status != 0
-    keys.write(node.address, public)
+    keys.write(node.address, [public])
     assert node.authorized_keys.read_text() == f"{before}{MARKER}\n{public}\n"
     assert machines.login(node, tmp_path / "tenant", "cat", "/root/.ssh/authorized_keys").stdout.endswith(
         f"{public}\n"
@@ -45,14 +45,31 @@ def test_a_key_is_removed_wherever_a_program_has_moved_it_and_a_key_of_others_st
     node = machines.nodes[0]
     before = node.authorized_keys.read_text()
     public, other = make_key(tmp_path / "tenant"), make_key(tmp_path / "other")
-    assert keys.write(node.address, public)
+    assert keys.write(node.address, [public])
     kind, blob, _ = public.split()
     node.authorized_keys.write_text(f"no-pty {kind} {blob}\n{kind} {blob} moved\n{before}{other}\n")
     assert machines.login(node, tmp_path / "tenant", "true").status == 0
     keys.remove(node.address, (public,))
     assert node.authorized_keys.read_text() == f"{before}{other}\n"
-    assert not keys.write(node.address, other)  # which is on the node for another reason, too
+    assert not keys.write(node.address, [other])  # which is on the node for another reason, too
     keys.remove(node.address, ())
+    assert node.authorized_keys.read_text() == f"{before}{other}\n"
+    node.authorized_keys.write_text(before)
+
+
+def test_all_keys_of_a_session_are_admitted_and_only_those_that_it_added_are_removed(machines, keys, tmp_path):
+    node = machines.nodes[0]
+    before = node.authorized_keys.read_text()
+    first, second, other = (make_key(tmp_path / name) for name in ("first", "second", "other"))
+    node.authorized_keys.write_text(f"{before}{other}\n")
+    assert keys.write(node.address, [first, other, second]) == (first, second)
+    for name in ("first", "second"):
+        assert machines.login(node, tmp_path / name, "true").status == 0
+    node.authorized_keys.write_text(node.authorized_keys.read_text().replace(MARKER, "# moved"))
+    node.authorized_keys.write_text(
+        node.authorized_keys.read_text().replace(f"# moved\n{first}\n{other}\n", f"{first}\n")
+    )
+    keys.remove(node.address, (first, second))
     assert node.authorized_keys.read_text() == f"{before}{other}\n"
     node.authorized_keys.write_text(before)
 
@@ -60,8 +77,8 @@ def test_a_key_is_removed_wherever_a_program_has_moved_it_and_a_key_of_others_st
 def test_the_key_of_an_earlier_tenant_is_replaced(machines, keys, tmp_path):
     node = machines.nodes[0]
     first, second = make_key(tmp_path / "first"), make_key(tmp_path / "second")
-    keys.write(node.address, first)
-    keys.write(node.address, second)
+    keys.write(node.address, [first])
+    keys.write(node.address, [second])
     assert machines.login(node, tmp_path / "first", "true").status != 0
     assert machines.login(node, tmp_path / "second", "true").status == 0
     assert node.authorized_keys.read_text().count(MARKER) == 1
@@ -72,7 +89,7 @@ def test_a_last_line_without_its_end_keeps_its_key(machines, keys, tmp_path):
     node = machines.nodes[0]
     before = node.authorized_keys.read_text()
     node.authorized_keys.write_text(before.rstrip("\n"))
-    keys.write(node.address, make_key(tmp_path / "tenant"))
+    keys.write(node.address, [make_key(tmp_path / "tenant")])
     assert machines.login(node, machines.key, "true").status == 0
     keys.remove(node.address, ())
     assert node.authorized_keys.read_text() == before
@@ -80,7 +97,7 @@ def test_a_last_line_without_its_end_keeps_its_key(machines, keys, tmp_path):
 
 def test_removing_a_key_ends_the_connections_of_the_tenant(machines, keys, tmp_path):
     node = machines.nodes[0]
-    keys.write(node.address, make_key(tmp_path / "tenant"))
+    keys.write(node.address, [make_key(tmp_path / "tenant")])
     argv = ["ssh", "-F", str(machines.configuration), "-i", str(tmp_path / "tenant"), "-o", "IdentitiesOnly=yes"]
     with subprocess.Popen(
         [*argv, "-l", "root", node.address, "echo ready; sleep 600"], stdout=subprocess.PIPE, text=True
@@ -95,14 +112,14 @@ def test_removing_a_key_ends_the_connections_of_the_tenant(machines, keys, tmp_p
 
 def test_a_machine_that_is_away_is_an_error_with_its_address(keys):
     with pytest.raises(ProgramError, match=r"ssh to root at 127\.0\.41\.9 failed: .*refused"):
-        keys.write("127.0.41.9", f"ssh-ed25519 {'A' * 68}")
+        keys.write("127.0.41.9", [f"ssh-ed25519 {'A' * 68}"])
 
 
 def test_a_machine_without_the_file_is_an_error_and_gets_no_key(machines, tmp_path):
     node = machines.nodes[1]
     elsewhere = SshTenantKeys(machines.key, machines.configuration, "/root/it's not/there", 30)
     with pytest.raises(ProgramError, match="not/there"):
-        elsewhere.write(node.address, make_key(tmp_path / "tenant"))
+        elsewhere.write(node.address, [make_key(tmp_path / "tenant")])
     assert MARKER not in node.authorized_keys.read_text()
 
 

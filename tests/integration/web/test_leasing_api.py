@@ -313,6 +313,32 @@ def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, s
     assert [node["id"] for node in ci.get("/nodes")["nodes"]] == [1, shown["id"]]
 
 
+def test_a_tenant_has_several_keys(admin: Client):
+    several = f"{SSH_KEY} first\n{SSH_KEY} second"
+    answer = admin.call("POST", "/tenants", {"name": "several", "ssh_key": several})
+    assert (answer.status_code, answer.json()["tenant"]["ssh_key"]) == (201, several)
+
+
+def test_a_session_brings_keys_of_its_own_which_no_answer_shows(ci: Client, store: PoolStore):
+    add_ready_nodes(store, 1)
+    keys = f"{SSH_KEY} first\n{SSH_KEY} second"
+    order = {"nodes_specs": [{"pool": "web", "quantity": 1}], "ssh_key": keys}
+    for wrong in (
+        "",
+        "none",
+        f"{SSH_KEY}\n",
+        f'command="id" {SSH_KEY}',
+        "\n".join(f"{SSH_KEY} {n}" for n in range(11)),
+    ):
+        assert ci.status("POST", "/sessions", order | {"ssh_key": wrong}) == 422, wrong
+    with contextualizing(store):
+        created = ci.call("POST", "/sessions", order)
+    assert created.status_code == 201
+    number = created.json()["session"]["id"]
+    assert store.session(number).ssh_key == keys
+    assert SSH_KEY not in created.text + ci.call("GET", f"/sessions/{number}").text
+
+
 def test_tenants_are_added_changed_and_retired(
     ci: Client, admin: Client, store: PoolStore, service: RunningService
 ):

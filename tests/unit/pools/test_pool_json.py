@@ -64,6 +64,7 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         requested_by=NAMES,
         retired_by=NAMES,
         warned_expiry=st.none() | TIMES,
+        ssh_key=st.sampled_from([None, f"ssh-ed25519 {'A' * 68}", f"ssh-rsa {'B' * 99}\nssh-ed25519 {'A' * 68}"]),
         leased=st.lists(
             st.builds(LeasedNode, st.integers(1, 99), st.text(max_size=3), NAMES, NAMES), max_size=2
         ).map(tuple),
@@ -145,3 +146,10 @@ def test_what_was_kept_beyond_the_bounds_of_json_is_readable() -> None:
     node = node_from_json(value)
     assert node.comment == "a?"
     assert json.dumps(node.data).count("[") < 40
+
+
+@pytest.mark.parametrize("keys", ["", 7, ["ssh-ed25519"], f'command="id" ssh-ed25519 {"A" * 68}'])
+def test_a_session_whose_keys_are_not_public_keys_is_an_error(keys: Any) -> None:
+    value = {"id": 3, "tenant": 1, "nodes": [], "created_at": 1, "expires_at": 2, "specs": [], "leased": []}
+    with pytest.raises(TypeError, match="ssh_key is "):
+        session_from_json({**value, "ssh_key": keys})

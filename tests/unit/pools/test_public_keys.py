@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.pools.public_keys import ssh_key_problem
+from zkdeployment.pools.public_keys import split_ssh_keys, ssh_key_problem, ssh_keys_problem
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIH6m0yGjKxWk0r5Q4yWqVx8QJqzv1n6xZl0m3q8h7b2d"
 
@@ -25,3 +25,26 @@ def test_public_keys_are_accepted(text):
 )
 def test_other_texts_are_no_public_keys(text, found):
     assert found in ssh_key_problem(text)
+
+
+def test_up_to_ten_keys_are_a_list_of_keys_one_in_each_line():
+    keys = [f"ssh-ed25519 {KEY} key{number}" for number in range(11)]
+    assert ssh_keys_problem(keys[0]) is None
+    assert ssh_keys_problem("\n".join(keys[:10])) is None
+    assert "at most 10 keys" in ssh_keys_problem("\n".join(keys))
+    assert split_ssh_keys("\n".join([*keys[:2], keys[0]])) == (keys[0], keys[1])
+    assert split_ssh_keys(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "found nothing"),
+        (f"ssh-ed25519 {KEY}\n", "line 2: expected one line, TYPE KEY [COMMENT]"),
+        (f'ssh-ed25519 {KEY}\ncommand="id" ssh-ed25519 {KEY}', "line 2: expected one line"),
+        (f"ssh-ed25519 {KEY}\r\nssh-ed25519 {KEY}", "line 1: expected one line"),
+        (f"ssh-ed25519 {KEY}\n" * 10_000, "at most 16384 characters"),
+    ],
+)
+def test_a_list_with_another_line_is_no_list_of_keys(text, found):
+    assert found in ssh_keys_problem(text)

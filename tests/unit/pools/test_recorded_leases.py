@@ -1,5 +1,7 @@
 """The leases that follow from the records of nodes and sessions."""
 
+from dataclasses import replace
+
 from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.model.host import Host, Identity
 from zkdeployment.model.user import Role, User
@@ -15,13 +17,20 @@ SESSION = TenantSession(id=9, tenant=7, specs=(NodesSpec("web", 1),), nodes=(1,)
 
 
 def leases(
-    state: NodeState, *, pool: str | None = "web", idle: str | None = "spare", tenant: User = TENANT
+    state: NodeState,
+    *,
+    pool: str | None = "web",
+    idle: str | None = "spare",
+    tenant: User = TENANT,
+    ssh_key: str | None = None,
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
     node = PoolNode(id=1, state=state, created_at=1, changed=1, pool=pool, session=9, reusable=True, host="h1")
     machine = PoolNode(id=2, state=state, created_at=1, changed=1, pool=pool)
     hosts = {} if idle is None else {"h1": Host(Identity("h1", "h1", "evil"), idle_role=idle)}
     sources = PoolSources(PoolConfiguration({"web": WEB}), {tenant.id: tenant}, hosts)
-    return recorded_leases(PoolObservation(sources, PoolSnapshot({1: node, 2: machine}, {9: SESSION}), 50.0))
+    return recorded_leases(
+        PoolObservation(sources, PoolSnapshot({1: node, 2: machine}, {9: replace(SESSION, ssh_key=ssh_key)}), 50.0)
+    )
 
 
 def test_a_node_of_a_pool_has_the_leased_role_and_a_lent_one_the_key_of_its_tenant():
@@ -41,3 +50,14 @@ def test_an_unused_host_has_an_idle_role_of_the_document_only():
 
 def test_a_node_of_an_unknown_pool_has_no_recorded_lease():
     assert leases(NodeState.READY, pool="gone") == {}
+
+
+def test_a_lent_host_has_all_keys_of_its_tenant_or_in_their_place_those_of_its_session():
+    several = replace(TENANT, ssh_key="ssh-ed25519 AAAA\nssh-ed25519 BBBB")
+    assert leases(NodeState.DEPLOYED, tenant=several) == {"h1": ("ci", ("ssh-ed25519 AAAA", "ssh-ed25519 BBBB"))}
+    own = "ssh-ed25519 CCCC"
+    assert leases(NodeState.DEPLOYED, tenant=several, ssh_key=own) == {"h1": ("ci", (own,))}
+    keyless = replace(TENANT, ssh_key=None)
+    assert leases(NodeState.DEPLOYED, tenant=keyless, ssh_key=own) == {"h1": ("ci", (own,))}
+    other = replace(TENANT, id=8)
+    assert leases(NodeState.DEPLOYED, tenant=other, ssh_key=own) == {"h1": ("ci", ())}

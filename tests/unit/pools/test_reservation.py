@@ -59,6 +59,25 @@ def test_a_session_records_its_nodes_as_they_are_when_it_begins() -> None:
     assert session.leased == (LeasedNode(1, "web", "n1", "192.0.2.1"),)
 
 
+def test_a_session_has_the_keys_of_its_request_until_it_ends() -> None:
+    own = replace(request(("web", 1)), ssh_key="ssh-ed25519 AAAA")
+    given = granted(reserve(own, POOLS, [ready(1)], 10))
+    assert given.session.ssh_key == "ssh-ed25519 AAAA"
+    assert retire(given.session, given.nodes, 20)[0].ssh_key is None
+    assert granted(reserve(request(("web", 1)), POOLS, [ready(1)], 10)).session.ssh_key is None
+
+
+def test_a_session_with_long_keys_has_fewer_nodes() -> None:
+    nodes = [ready(number) for number in range(200)]
+    admin = replace(TENANT, role=Role.ADMIN, ssh_key="k" * 6000)
+    assert len(granted(reserve(request(("web", 100), tenant=admin), POOLS, nodes, 10)).nodes) == 100
+    refused = refusal(reserve(request(("web", 101), tenant=admin), POOLS, nodes, 10))
+    assert refused.problem is RequestProblem.TOO_MANY
+    assert "a session with SSH keys of 6000 characters has 100 at most" in refused.message
+    short = replace(request(("web", 200), tenant=admin), ssh_key="k" * 100)
+    assert len(granted(reserve(short, POOLS, nodes, 10)).nodes) == 200
+
+
 def test_admins_have_no_quota_and_tenants_may_have_their_own() -> None:
     nodes = [ready(number) for number in range(5)]
     admin = replace(TENANT, role=Role.ADMIN)

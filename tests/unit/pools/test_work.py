@@ -296,7 +296,7 @@ def test_a_run_for_all_nodes_has_two_hundred_of_them_at_most() -> None:
     assert [len(task.nodes) for task in found] == [200, 50]
 
 
-def test_the_nodes_of_a_session_are_prepared_together_with_the_key_of_the_tenant() -> None:
+def test_the_nodes_of_a_session_are_prepared_together_with_the_keys_of_the_session_or_its_tenant() -> None:
     nodes = (
         node(1, NodeState.CONTEXTUALIZING, session=9),
         node(2, NodeState.CONTEXTUALIZING, "metal", session=9),
@@ -306,10 +306,16 @@ def test_the_nodes_of_a_session_are_prepared_together_with_the_key_of_the_tenant
     sessions = (session(9, 1, 2), session(8, 3, 4))
     given: dict[str, Any] = {"pools": (CLOUD, METAL), "sessions": sessions, "claimed": frozenset({4})}
     (task,) = next_tasks(observe(*nodes, **given), ())
-    assert (task.session, task.ids, task.key) == (9, {1, 2}, "ssh-ed25519 AAAA")
+    assert (task.session, task.ids, task.keys) == (9, {1, 2}, ("ssh-ed25519 AAAA",))
     assert task.pools == {1: CLOUD, 2: METAL}
     (task,) = next_tasks(observe(*nodes, **given, tenant=replace(TENANT, id=1)), ())
-    assert task.key is None
+    assert task.keys == ()
+    several = replace(TENANT, ssh_key="ssh-ed25519 AAAA\nssh-ed25519 BBBB")
+    (task,) = next_tasks(observe(*nodes, **given, tenant=several), ())
+    assert task.keys == ("ssh-ed25519 AAAA", "ssh-ed25519 BBBB")
+    given["sessions"] = (replace(sessions[0], ssh_key="ssh-ed25519 CCCC"), sessions[1])
+    (task,) = next_tasks(observe(*nodes, **given, tenant=several), ())
+    assert task.keys == ("ssh-ed25519 CCCC",)
 
 
 def test_the_next_cycle_is_due_when_the_first_session_expires() -> None:

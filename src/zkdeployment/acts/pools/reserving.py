@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError, UnreachableError
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, reserve
 from zkdeployment.pools.snapshot import PoolChange
 
 if TYPE_CHECKING:
     from zkdeployment.documents.pools.values import PoolConfiguration
-    from zkdeployment.model.user import User
+    from zkdeployment.pools.reservation import SessionRequest
     from zkdeployment.pools.snapshot import PoolSnapshot
-    from zkdeployment.pools.tenant_session import NodesSpec
     from zkdeployment.ports.pools import PoolAdapters
 
 #: Seconds for which a reservation is tried again while other requests overtake it, and again after an answer of
@@ -21,23 +20,23 @@ if TYPE_CHECKING:
 RESERVING = 10.0
 
 
-def reserve_nodes(
-    tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters, by: str
-) -> Reservation | RequestRefusal:
-    """Reserve nodes; raises ``UnreachableError`` if it remains unknown whether they are reserved.
+def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservation | RequestRefusal:
+    """Reserve nodes for a new request, whose id is 0.
+
+    Raises ``UnreachableError`` if it remains unknown whether the nodes are reserved.
 
     All attempts write the same session, so that at most one of them succeeds, even one whose answer was lost and
     that ZooKeeper executes later than the next one.
     """
     store, clock = adapters.store, adapters.clock
-    request, configuration = SessionRequest(0, tenant, specs, 0, by), adapters.store.configuration()
+    configuration = adapters.store.configuration()
     deadline, attempt = clock.monotonic() + RESERVING, 0
     lost: UnreachableError | None = None
     while True:
         try:
             read = store.read()
             found = _find(request.id, adapters) if lost else None
-            wanted = replace(request, held=read.held(tenant.id))
+            wanted = replace(request, held=read.held(request.tenant.id))
             given = found or _choose(wanted, configuration, adapters, read, attempt)
         except UnreachableError:
             if lost is None or clock.monotonic() >= deadline:

@@ -13,7 +13,7 @@ from zkdeployment.acts.pools.await_worker import await_worker
 from zkdeployment.acts.pools.reserving import reserve_nodes
 from zkdeployment.errors import ConflictError, ForbiddenError, NotFoundError, RetiredError
 from zkdeployment.model.act import Act
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, SessionRequest
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import effective_limits, new_expiry, retire
 
@@ -79,25 +79,28 @@ def request_session(
     adapters: PoolAdapters,
     *,
     by: str,
+    ssh_key: str | None = None,
     progress: Callable[[SessionDetails], object] = lambda _: None,
 ) -> SessionDetails | RequestRefusal:
     """Return the session of a tenant when a worker has prepared its nodes, or why there is none.
 
-    If nodes fail, the request is tried again with other ready nodes.
+    If nodes fail, the request is tried again with other ready nodes. ``ssh_key`` are valid public keys, one in
+    each line, that the nodes admit instead of the tenant's.
 
     ``progress`` is called with the reservation, and again at least once a second while the nodes are prepared. If
     no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
     nodes for too long; the session may begin later then. Raises ``UnreachableError`` if it is not known whether
     there is a session; its list shows that later.
     """
-    refusal = _unfit(tenant, specs)
+    request = SessionRequest(0, tenant, specs, 0, by, ssh_key)
+    refusal = _unfit(request)
     if refusal is not None:
         return refusal
-    failed = _request_once(tenant, specs, adapters, by, progress)
+    failed = _request_once(request, adapters, progress)
     for _ in range(_TRIES - 1):
         if isinstance(failed, SessionDetails) or not failed.others_may_do:
             break
-        outcome = _request_once(tenant, specs, adapters, by, progress)
+        outcome = _request_once(request, adapters, progress)
         if isinstance(outcome, RequestRefusal) and not outcome.others_may_do:
             break  # the failure says more than that there are no other nodes
         failed = outcome
@@ -105,21 +108,17 @@ def request_session(
 
 
 def _request_once(
-    tenant: User,
-    specs: tuple[NodesSpec, ...],
-    adapters: PoolAdapters,
-    by: str,
-    progress: Callable[[SessionDetails], object],
+    request: SessionRequest, adapters: PoolAdapters, progress: Callable[[SessionDetails], object]
 ) -> SessionDetails | RequestRefusal:
     """Reserve nodes and wait until a worker has prepared them, or until one of them has failed."""
-    reserved = reserve_nodes(tenant, specs, adapters, by)
+    reserved = reserve_nodes(request, adapters)
     if isinstance(reserved, RequestRefusal):
         return reserved
     number = reserved.session.id
-    current = adapters.users.user(tenant.name)
+    current = adapters.users.user(request.tenant.name)
     if current is None or current.is_retired:
-        _retire(number, adapters, SessionActor(by))
-        return _tenant_retired(tenant)
+        _retire(number, adapters, SessionActor(request.by or ""))
+        return _tenant_retired(request.tenant)
     details = SessionDetails(reserved.session, reserved.nodes)
     begun = await_worker(details.session, adapters, lambda: progress(details))
     return begun if isinstance(begun, RequestRefusal) else SessionDetails(begun, _nodes(begun, adapters))
@@ -167,17 +166,18 @@ def retire_sessions_of(tenant: int, adapters: PoolAdapters, actor: SessionActor)
                 continue
 
 
-def _unfit(tenant: User, specs: tuple[NodesSpec, ...]) -> RequestRefusal | None:
+def _unfit(request: SessionRequest) -> RequestRefusal | None:
     """Return why a request cannot have any session, or ``None``."""
+    tenant = request.tenant
     if tenant.is_retired:
         return _tenant_retired(tenant)
-    if tenant.ssh_key is None:
+    if tenant.ssh_key is None and request.ssh_key is None:
         message = (
             f"the tenant {tenant} has no SSH key, so that nobody could log in to the nodes; an admin sets one with"
-            f" PUT /api/v1/tenants/{tenant.id}"
+            f" PUT /api/v1/tenants/{tenant.id}, or the request brings one"
         )
         return RequestRefusal(RequestProblem.NO_KEY, message)
-    if not specs:
+    if not request.specs:
         message = "can't reserve nodes: expected at least one pool and a number of nodes, found none"
         return RequestRefusal(RequestProblem.TOO_FEW, message)
     return None

@@ -75,10 +75,10 @@ class AnsibleNodes:
     def probe(self, node: PoolNode) -> None:
         self._keys.probe(_address(node))
 
-    def write_key(self, node: PoolNode, key: str) -> bool:
-        return self._keys.write(_address(node), key)
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        return self._keys.write(_address(node), keys)
 
-    def remove_key(self, node: PoolNode) -> None:
+    def remove_keys(self, node: PoolNode) -> None:
         self._keys.remove(_address(node), node.keys)
 
 

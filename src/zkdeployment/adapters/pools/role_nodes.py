@@ -123,11 +123,11 @@ class RoleNodes:
         if found.stage is not LeaseStage.REACHED:
             raise ProgramError(f"host {node.host}: {found.reason}")
 
-    def write_key(self, node: PoolNode, key: str) -> bool:
-        self._change_keys(node, (key,))
-        return True
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        self._change_keys(node, keys)
+        return tuple(keys)
 
-    def remove_key(self, node: PoolNode) -> None:
+    def remove_keys(self, node: PoolNode) -> None:
         self._change_keys(node, ())
 
     def _change_keys(self, node: PoolNode, keys: Sequence[str]) -> None:

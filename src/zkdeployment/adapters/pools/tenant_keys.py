@@ -54,9 +54,13 @@ sed -i -e '/^### DUFFY tenant credentials$/,$d'{deletions} "$file"
 [ -z "$(tail -c 1 "$file")" ] || echo >>"$file"
 """
 
-#: Prints a word if another line has the key, and appends the block.
+#: Prints a line with the number of a key if another line of the file has the key.
+_FIND = """
+if grep -q -e {line} "$file"; then echo 'known {number}'; fi
+"""
+
+#: Appends the block.
 _APPEND = """
-if grep -q -e {line} "$file"; then echo known; fi
 cat >>"$file"
 """
 
@@ -98,9 +102,11 @@ class SshTenantKeys:
     authorized_keys: str = "/root/.ssh/authorized_keys"
     timeout: float = 60.0
 
-    def write(self, address: str, key: str) -> bool:
-        append = _APPEND.format(line=shlex.quote(_line_with(key)))
-        return not self._run(address, self._cut(()) + append, f"{TENANT_MARKER}\n{key}\n")
+    def write(self, address: str, keys: Sequence[str]) -> tuple[str, ...]:
+        find = (_FIND.format(line=shlex.quote(_line_with(key)), number=number) for number, key in enumerate(keys))
+        block = "".join(f"{line}\n" for line in (TENANT_MARKER, *keys))
+        printed = self._run(address, self._cut(()) + "".join(find) + _APPEND, block).splitlines()
+        return tuple(key for number, key in enumerate(keys) if f"known {number}" not in printed)
 
     def remove(self, address: str, keys: Sequence[str]) -> None:
         self._run(address, self._cut(keys) + _END_CONNECTIONS)

@@ -14,6 +14,7 @@ from zkdeployment.cli.shared.console import console_for, styled
 from zkdeployment.cli.shared.live_display import live_display
 from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import output_option, zookeeper_options
+from zkdeployment.cli.shared.ssh_key_files import read_ssh_keys, ssh_key_option
 from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
 from zkdeployment.fleet.ages import age
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
@@ -22,6 +23,7 @@ from zkdeployment.wiring.leasing import open_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rich.text import Text
 
@@ -50,10 +52,19 @@ def _read_spec(text: str) -> NodesSpec:
 @click.command(name="request")
 @click.argument("specs", metavar="POOL=N...", nargs=-1, required=True, callback=_read_specs)
 @click.option("--tenant", metavar="NAME", required=True, help="The user of the service who gets the nodes.")
+@ssh_key_option("A public key that the nodes admit instead of the keys of the tenant.")
 @reason_option(required=False)
 @output_option
 @zookeeper_options
-def command(*, connection: Servers, specs: tuple[NodesSpec, ...], tenant: str, reason: str, output: str) -> None:
+def command(
+    *,
+    connection: Servers,
+    specs: tuple[NodesSpec, ...],
+    tenant: str,
+    ssh_key_files: tuple[Path, ...],
+    reason: str,
+    output: str,
+) -> None:
     """Lease nodes to a tenant: N nodes of each POOL, for the tenant's lifetime of sessions.
 
     The command shows how the nodes are prepared, and ends with the ssh command of each node and the end of the
@@ -65,12 +76,19 @@ def command(*, connection: Servers, specs: tuple[NodesSpec, ...], tenant: str, r
     Example:
       zkdeployment session request metal-x86=2 --tenant ci
       zkdeployment session request metal-x86=1 fleet-web=2 --tenant ci -o json
+      zkdeployment session request metal-x86=1 --tenant ci --ssh-key job-4711.pub
     """
+    ssh_key = read_ssh_keys(ssh_key_files)
     with open_pools(connection) as adapters:
         user = find_tenant(adapters.users, tenant)
         with live_display(console_for(stderr=True), _changes, _render) as show:
             given = request_session(
-                user, specs, adapters, by=acting_operator().by, progress=lambda details: show(details, "")
+                user,
+                specs,
+                adapters,
+                by=acting_operator().by,
+                ssh_key=ssh_key,
+                progress=lambda details: show(details, ""),
             )
         if isinstance(given, RequestRefusal):
             raise _error(given)

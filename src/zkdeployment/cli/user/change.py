@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from zkdeployment.cli.shared.operator_options import new_act, reason_option
 from zkdeployment.cli.shared.options import output_option, zookeeper_options
+from zkdeployment.cli.shared.ssh_key_files import read_ssh_keys, ssh_key_option
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.cli.user.user_options import expires_option, print_key, read_duration, users_of_service
 from zkdeployment.errors import ConfigurationError
 from zkdeployment.model.user import NewUser, Role, limit_problem
-from zkdeployment.pools.public_keys import ssh_key_problem
 
 if TYPE_CHECKING:
-    from zkdeployment.model.servers import Servers
+    from pathlib import Path
 
-#: Bytes; no public key is longer.
-_LONGEST_FILE = 16_384
+    from zkdeployment.model.servers import Servers
 
 
 @click.command(name="add")
@@ -38,12 +36,7 @@ _LONGEST_FILE = 16_384
     multiple=True,
     help="A path of the tree to which the acts of an operator are limited; repeat it for more paths.",
 )
-@click.option(
-    "--ssh-key",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The public key with which a tenant reaches leased hosts.",
-)
+@ssh_key_option("A public key with which a tenant reaches leased hosts.")
 @click.option(
     "--quota", metavar="N", type=click.IntRange(min=0), help="The hosts that a tenant may lease at once."
 )
@@ -66,7 +59,7 @@ def add(
     role: str,
     *,
     paths: tuple[str, ...],
-    ssh_key: Path | None,
+    ssh_key_files: tuple[Path, ...],
     quota: int | None,
     session_lifetime: float | None,
     session_lifetime_max: float | None,
@@ -81,6 +74,7 @@ def add(
       zkdeployment user add alice --role operator
       zkdeployment user add bob --role operator --path /shop --path /web
       zkdeployment user add ci --role tenant --ssh-key ci.pub --quota 5 --expires 90d
+      zkdeployment user add team --role tenant --ssh-key ann.pub --ssh-key ben.pub
     """
     problem = limit_problem(Role(role), paths)
     if problem is not None:
@@ -90,7 +84,7 @@ def add(
         role=Role(role),
         key_expires_at=expires,
         paths=tuple(dict.fromkeys(paths)),
-        ssh_key=None if ssh_key is None else _read_ssh_key(ssh_key),
+        ssh_key=read_ssh_keys(ssh_key_files),
         node_quota=quota,
         session_lifetime=session_lifetime,
         session_lifetime_max=session_lifetime_max,
@@ -162,16 +156,3 @@ def _warn_of_checks(connection: Servers, system: str) -> None:
             f" 'zkdeployment checks abandon --system {system} --reason TEXT'",
             err=True,
         )
-
-
-def _read_ssh_key(file: Path) -> str:
-    """Return the public key in a file; raises ``ConfigurationError``."""
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(_LONGEST_FILE).decode("utf-8", errors="replace").strip()
-    except OSError as error:
-        raise ConfigurationError(f"--ssh-key: cannot read {file}: {error.strerror}") from error
-    problem = ssh_key_problem(text)
-    if problem is not None:
-        raise ConfigurationError(f"--ssh-key: {file}: {problem}")
-    return text

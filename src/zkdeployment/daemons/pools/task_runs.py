@@ -69,15 +69,15 @@ class TaskRuns:
         return lambda read: finished(task, outcome, read, self._clock.now())
 
     def _contextualize(self, task: NodeTask) -> Conclusion:
-        """Write the key of the tenant on all nodes; if one fails, remove it from the others."""
+        """Write the keys of a session on all nodes; if one node fails, remove them from the others."""
         log = get_logger().bind(session=task.session, nodes=sorted(task.ids))
-        key, failures, added = task.key, dict[int, str](), dict[int, tuple[str, ...]]()
-        if key is None:
+        failures, added = dict[int, str](), dict[int, tuple[str, ...]]()
+        if not task.keys:
             log.error("session-undone", reason="the tenant has no SSH key")
         else:
 
             def write(node: PoolNode) -> None:
-                added[node.id] = (key,) if self._of(task, node).write_key(node, key) else ()
+                added[node.id] = self._of(task, node).write_keys(node, task.keys)
 
             refused = in_parallel(task.nodes, write)
             failures = {number: f"contextualizing node failed: {reason}" for number, reason in refused.items()}
@@ -85,7 +85,7 @@ class TaskRuns:
                 log.info("session-begun")
                 return lambda read: session_begun(task, read, self._clock.now(), added)
             good = [replace(node, keys=added[node.id]) for node in task.nodes if node.id not in failures]
-            left = in_parallel(good, lambda node: self._of(task, node).remove_key(node))
+            left = in_parallel(good, lambda node: self._of(task, node).remove_keys(node))
             failures |= {
                 number: f"decontextualizing node failed: the tenant's key cannot be removed: {reason}"
                 for number, reason in left.items()
@@ -107,7 +107,7 @@ class TaskRuns:
 
     def _without_keys(self, task: NodeTask, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         """Remove the keys of tenants from nodes; return the nodes, of which some may have failed."""
-        left = in_parallel(nodes, self.mechanism(task.pool).remove_key)
+        left = in_parallel(nodes, self.mechanism(task.pool).remove_keys)
         for number, reason in left.items():
             get_logger().warning("key-not-removed", node=number, reason=reason)
         failed = fail_with_keys(task, left, self._clock.now())

@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from zkdeployment.acts.pools.sessions import SessionDetails, find_session
 from zkdeployment.model.user import User
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
-from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.ports.server import ServerAdapters
 from zkdeployment.web import pool_acts
 from zkdeployment.web.access.rights import Tenant
@@ -60,13 +59,12 @@ def show_session(adapters: ConnectedAdapters, user: Tenant, number: SessionId) -
 async def create_session(
     request: Request, adapters: ConnectedAdapters, user: Tenant, order: SessionOrder
 ) -> NewSessionResult:
-    """Request nodes, and answer when the tenant's key is on all of them.
+    """Request nodes, and answer when the session's keys are on all of them: those in `ssh_key`, else the tenant's.
 
     403 above the quota, 422 if there are too few nodes, and 503 if the nodes could not be prepared: the same
     request may then succeed with other nodes.
     """
-    specs = tuple(spec.to_spec() for spec in order.nodes_specs)
-    work = partial(_create, adapters, user, specs, order.tenant_id)
+    work = partial(_create, adapters, user, order)
     return await run_sync(work, limiter=request.app.state.session_requests, abandon_on_cancel=True)
 
 
@@ -90,10 +88,10 @@ def change_session(
     return ChangedSessionResult(session=_body(adapters, details))
 
 
-def _create(
-    adapters: ServerAdapters, user: User, specs: tuple[NodesSpec, ...], tenant: int | None
-) -> NewSessionResult:
-    outcome = pool_acts.order_session(adapters, user, specs, tenant)
+def _create(adapters: ServerAdapters, user: User, order: SessionOrder) -> NewSessionResult:
+    specs = tuple(spec.to_spec() for spec in order.nodes_specs)
+    ssh_key = None if order.ssh_key is None else order.ssh_key.get_secret_value()
+    outcome = pool_acts.order_session(adapters, user, specs, order.tenant_id, ssh_key)
     if isinstance(outcome, RequestRefusal):
         status = _STATUSES.get(outcome.problem, 422)
         raise HTTPException(status, outcome.message, {"Retry-After": "0"} if status == 503 else None)

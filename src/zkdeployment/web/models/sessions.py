@@ -17,7 +17,7 @@ from zkdeployment.web.models.leasing import (
     optional_time,
     time_of,
 )
-from zkdeployment.web.models.tenants import TenantBody
+from zkdeployment.web.models.tenants import PublicKeys, TenantBody
 
 
 class NodesSpecBody(LeasingBody):
@@ -36,6 +36,10 @@ class SessionOrder(LeasingBody):
 
     tenant_id: int | None = None
     nodes_specs: list[NodesSpecBody] = Field(max_length=100)
+    ssh_key: PublicKeys | None = Field(
+        None,
+        description="The public keys that the nodes admit instead of the tenant's: at most 10, one in each line.",
+    )
 
 
 def _written_time(given: object) -> object:

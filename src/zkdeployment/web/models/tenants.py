@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zkdeployment.model.names import NameKind, name_problem
 from zkdeployment.model.user import IssuedKey, TenantLimits, User
-from zkdeployment.pools.public_keys import ssh_key_problem
+from zkdeployment.pools.public_keys import ssh_keys_problem
 from zkdeployment.pools.tenant_session import effective_limits
 from zkdeployment.web.models.leasing import (
     GetResult,
@@ -23,9 +23,11 @@ from zkdeployment.web.models.leasing import (
 #: What is shown instead of keys, as in Duffy.
 _HIDDEN = "**********"
 
+_ABOUT_KEYS = "The public keys with which the tenant logs in to nodes: at most 10, one in each line."
 
-def _ssh_key(given: SecretStr) -> SecretStr:
-    problem = ssh_key_problem(given.get_secret_value())
+
+def _ssh_keys(given: SecretStr) -> SecretStr:
+    problem = ssh_keys_problem(given.get_secret_value())
     if problem is not None:
         raise ValueError(problem)
     return given
@@ -38,7 +40,7 @@ def _user_name(given: str) -> str:
     return given
 
 
-PublicKey = Annotated[SecretStr, AfterValidator(_ssh_key)]
+PublicKeys = Annotated[SecretStr, AfterValidator(_ssh_keys)]
 Quota = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
@@ -128,7 +130,7 @@ class TenantOrder(LeasingBody):
 
     name: Annotated[str, AfterValidator(_user_name)]
     is_admin: bool | None = None
-    ssh_key: PublicKey
+    ssh_key: PublicKeys = Field(description=_ABOUT_KEYS)
     node_quota: Quota | None = None
     session_lifetime: Lifetime | None = None
     session_lifetime_max: Lifetime | None = None
@@ -138,7 +140,7 @@ class TenantChange(LeasingBody):
     """Other values of a tenant, or its retirement (`active: false`); a limit of null is the pools' limit again."""
 
     active: bool | None = None
-    ssh_key: PublicKey | None = None
+    ssh_key: PublicKeys | None = Field(None, description=_ABOUT_KEYS)
     api_key: UUID | Literal["reset"] | None = None
     node_quota: Quota | None = None
     session_lifetime: Lifetime | None = None

@@ -36,7 +36,7 @@ from zkdeployment.errors import (
 )
 from zkdeployment.model.act import Act
 from zkdeployment.pools.node import NodeEvent, NodeState
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import pool_adapters
@@ -283,7 +283,7 @@ def test_a_request_whose_answer_is_lost_gets_one_session(adapters, ci, monkeypat
 
     monkeypatch.setattr(adapters.store, "commit", commit_without_answer)
     monkeypatch.setattr(adapters.store, "read", read_sometimes)
-    given = [reserve_nodes(ci, ONE, adapters, "ci") for _ in range(2)]
+    given = [reserve_nodes(SessionRequest(0, ci, ONE, 0, "ci"), adapters) for _ in range(2)]
     assert [*map(type, given)] == [Reservation, Reservation]
     assert sorted(adapters.store.read().sessions) == [found.session.id for found in given]
     assert [found.nodes[0].state for found in given] == [NodeState.CONTEXTUALIZING] * 2

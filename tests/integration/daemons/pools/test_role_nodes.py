@@ -194,7 +194,7 @@ def test_a_malformed_lease_concerns_its_own_host_only(host, worker, client):
             f"node 4, host h2, did not take the role ci: {malformed} is not a lease"
         )
         with pytest.raises(ProgramError, match=r"host h2 cannot get its keys: .* is not a lease"):
-            worker.mechanism.write_key(other, KEY)
+            worker.mechanism.write_keys(other, (KEY,))
         # The host returns to the idle role of its own configuration, whatever the pool says now.
         changed = replace(POOL, mechanism=RoleMechanism("another", "ci"))
         releasing = [replace(node, state=NodeState.DEPROVISIONING) for node in (NODE, other)]
