@@ -151,7 +151,7 @@ def test_a_host_that_does_not_reach_its_lease_in_time_is_given_back(fleet, host,
     failed = worker.outcome(worker.mechanism.deprovision, POOL, [releasing], after=301)
     assert states(failed) == ["failed"]
     assert "the host did not take its idle role spare: not within" in failed.nodes[0].data["error"]["detail"]
-    error = worker.outcome(worker.mechanism.write_key, NODE, KEY, after=61)
+    error = worker.outcome(worker.mechanism.write_keys, NODE, (KEY,), after=61)
     assert "host h1 did not confirm its keys: not within" in str(error)
 
 
