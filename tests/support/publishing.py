@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import pytest
     from kazoo.client import KazooClient
 
+    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.tree import Value
-    from zkdeployment.ports.host_repositories import HostRepositories
 
 
 class InterruptedSyncError(Exception):
@@ -55,7 +55,7 @@ class Publishing:
         self.key: Path | None = None
         self.publishers: Path | None = None
         self.allowed_signers: Path | None = None
-        self.host_repositories: HostRepositories | None = None
+        self.host_repositories: DnfHostRepositories | None = None
         self.governed: tuple[str, ...] = ()
 
     def push(self, text: str, **more: str | None) -> str:

@@ -12,15 +12,15 @@ from zkdeployment.model.act import Act, sanitize
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
     from zkdeployment.model.commits import CommitOutcome
-    from zkdeployment.ports.act_log import ActLog
 
 
 @dataclass(frozen=True, slots=True)
 class ActAudit:
     """Records the acts of one person, for one reason."""
 
-    log: ActLog
+    log: ZooKeeperActLog
     by: str
     reason: str
 

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from zkdeployment.acts.audited import ActAudit
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.model.publishing.left_service import LeftService
     from zkdeployment.model.source_files import SourceFile
     from zkdeployment.planning.review import Review
     from zkdeployment.planning.targets.content import IntentContent
-    from zkdeployment.ports.approvals import ApprovalSigner, ApprovalVerifier
+    from zkdeployment.ports.approvals import ApprovalSigner
     from zkdeployment.ports.commits import TreeCommits
 
 #: The most services that a message names.
@@ -152,7 +153,7 @@ def _release(
 
 
 def _counted(
-    verifier: ApprovalVerifier, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
+    verifier: GitApprovals, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
 ) -> ServiceRelease:
     """Return a release, pending if it only lacks approvals of other people.
 

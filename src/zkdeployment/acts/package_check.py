@@ -26,17 +26,17 @@ from zkdeployment.planning.availability.paper_transactions import group_transact
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.publication import Targets
     from zkdeployment.planning.availability.demands import Demand
     from zkdeployment.planning.availability.host_software import HostSoftware
     from zkdeployment.planning.prediction import Prediction, PredictionBasis
-    from zkdeployment.ports.host_repositories import HostRepositories
 
 
 def check_packages(
-    repositories: HostRepositories,
+    repositories: DnfHostRepositories,
     targets: Targets,
     before: Targets,
     read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
@@ -70,7 +70,7 @@ def check_packages(
 
 
 def with_package_check(
-    predicted: Prediction, basis: PredictionBasis, repositories: HostRepositories
+    predicted: Prediction, basis: PredictionBasis, repositories: DnfHostRepositories
 ) -> Prediction:
     """Return a prediction with the findings about its packages, or with a warning why they were not checked.
 
@@ -90,7 +90,7 @@ def with_package_check(
 
 
 def _problems(
-    repositories: HostRepositories, arch: str, needed: frozenset[Demand], hosts: Collection[HostSoftware]
+    repositories: DnfHostRepositories, arch: str, needed: frozenset[Demand], hosts: Collection[HostSoftware]
 ) -> Iterator[Problem]:
     """Yield the problems of the hosts of one architecture."""
     concerned = [host for host in hosts if host.arch == arch and host.missing]

@@ -1,4 +1,4 @@
-"""Sends mail to operators through an SMTP server (implements ``ports.Mailer``)."""
+"""Sends mail to operators through an SMTP server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PORT = 25
 class SmtpMailer:
     """Sends mail to ``address`` (several are separated by commas) through ``server`` (``HOST[:PORT]``).
 
-    Without an address no mail is sent.
+    Without an address no mail is sent. Failures are logged and have no other effect.
     """
 
     def __init__(self, address: str | None, *, server: str) -> None:
@@ -25,6 +25,7 @@ class SmtpMailer:
         self._port = parts.port or _PORT
 
     def send(self, subject: str, text: str) -> None:
+        """Send one message; ``subject`` is cut to one line."""
         if self._address is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Pokes: the requests to the callbacks of monitoring systems (a ``PokeSender``), by urllib3."""
+"""Pokes: the requests to the callbacks of monitoring systems, by urllib3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATH = "/deployments/id"
 
 
 class HttpPokeSender:
-    """Requests without redirects; answers are not read beyond their headers.
+    """Requests without redirects, from any thread; answers are not read beyond their headers.
 
     A request runs in a thread of its own: urllib3 limits the wait for each part of an answer, not that for all of
     them. A system that sends its answer byte by byte gets no further request meanwhile.
@@ -27,6 +27,10 @@ class HttpPokeSender:
         self._unanswered: dict[str, threading.Thread] = {}
 
     def send(self, callback: str, instance: str) -> str | None:
+        """Tell a monitoring system about an update of an instance, within a few seconds; never raises.
+
+        Return ``None`` if the system accepted the poke, or else the reason, which does not contain the URL.
+        """
         former = self._unanswered.pop(callback, None)
         if former is not None and former.is_alive():
             self._unanswered[callback] = former

@@ -38,10 +38,10 @@ from zkdeployment.wiring.repository import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.approvals import ApprovalVerifier
 
 
 @click.command("lint")
@@ -231,12 +231,12 @@ def _check(
     return not (problems if rules.strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
-def _objection(approvals: ApprovalVerifier | None, commit: str) -> Callable[[IntentSnapshot], str | None] | None:
+def _objection(approvals: GitApprovals | None, commit: str) -> Callable[[IntentSnapshot], str | None] | None:
     """Return the function that objects to approvals in a commit; ``None`` if they need no signature."""
     return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
 
 
-def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, rules: _Rules) -> bool:
+def _check_hook(branch: str | None, approvals: GitApprovals | None, rules: _Rules) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:

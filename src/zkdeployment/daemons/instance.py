@@ -13,8 +13,9 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.process import Attached
+    from zkdeployment.adapters.zookeeper.providers import Provider
     from zkdeployment.model.tree import Properties
-    from zkdeployment.ports.provider import ChildProgram, Registration
 
 _RETRY = 1.0  # seconds between two attempts to register
 
@@ -28,8 +29,8 @@ class Instance:
 
     def __init__(
         self,
-        registration: Registration,
-        start: Callable[[], ChildProgram] | None,
+        registration: Provider,
+        start: Callable[[], Attached] | None,
         watch_session: Callable[[Callable[[], None]], None],
     ) -> None:
         self._registration = registration
@@ -37,7 +38,7 @@ class Instance:
         self._watch_session = watch_session
         self._ended = False
         self._status = 0
-        self._child: ChildProgram | None = None
+        self._child: Attached | None = None
         self._wake = threading.Event()
 
     def provide(self, properties: Properties) -> int:
@@ -75,12 +76,12 @@ class Instance:
         get_logger().info("instance-registered", path=path)
         return True
 
-    def _launch(self, start: Callable[[], ChildProgram]) -> int:
+    def _launch(self, start: Callable[[], Attached]) -> int:
         child = self._child = start()
         threading.Thread(target=self._await_end, args=(child,), name="command", daemon=True).start()
         return child.pid
 
-    def _await_end(self, child: ChildProgram) -> None:
+    def _await_end(self, child: Attached) -> None:
         status = child.wait()
         self._status = 128 - status if status < 0 else status
         self._ended = True

@@ -30,6 +30,7 @@ from zkdeployment.model.tree import is_below
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
     from zkdeployment.checks.findings import CheckFinding
     from zkdeployment.checks.groups.state import CheckGroupState
     from zkdeployment.checks.instance import CheckInstance
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from zkdeployment.checks.systems.lease import SystemLease
     from zkdeployment.documents.checks.groups import CheckGroup
     from zkdeployment.model.act import Act
-    from zkdeployment.ports.act_log import ActLog
     from zkdeployment.ports.operator import FleetReader
 
     #: A change of an instance (``None``: there is none): a pure function, which returns the instance afterwards
@@ -163,16 +163,6 @@ class MonitoringSystems(Protocol):
         """Remove the results of instances that are gone."""
 
 
-class PokeSender(Protocol):
-    """The callbacks of monitoring systems. It may be called from any thread."""
-
-    def send(self, callback: str, instance: str) -> str | None:
-        """Tell a monitoring system about an update of an instance, within a few seconds; never raises.
-
-        Return ``None`` if the system accepted the poke, or else the reason, which does not contain the URL.
-        """
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAdapters:
     """The adapters with which operators see check instances and act on them."""
@@ -181,7 +171,7 @@ class CheckAdapters:
     instances: CheckInstances
     systems: MonitoringSystems
     sources: CheckSources
-    acts: ActLog
+    acts: ZooKeeperActLog
 
     def document(self, name: str) -> Mapping[str, Any]:
         """Return the published document of a configuration; raises ``NotFoundError``."""

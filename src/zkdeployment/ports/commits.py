@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.intents.life_cycle import IntentSnapshot
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
     from zkdeployment.model.problem import Problem
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.approvals import ApprovalVerifier
 
 #: Returns why the approval of an intent does not count in a commit, ``None`` if it counts. ``None`` instead of a
 #: function: approvals need no signature.
@@ -53,7 +53,7 @@ class TreeCommits(Protocol):
     """
 
     @property
-    def approvals(self) -> ApprovalVerifier | None:
+    def approvals(self) -> GitApprovals | None:
         """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
 
         It is for ``compute`` of an order: the tip does not change meanwhile.

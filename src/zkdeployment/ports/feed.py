@@ -103,7 +103,7 @@ class FleetFeed(Protocol):
         """Return the recorded acts of operators, oldest first."""
 
     def intents(self) -> tuple[IntentRecord, ...]:
-        """Return the records of all intents, as ``IntentReader.records`` does."""
+        """Return the records of all intents, as ``ZooKeeperIntents.records`` does."""
 
     def intent(self, subject: IntentSubject) -> IntentRecord | None:
         """Return the whole record of an intent; ``None`` if none was published."""

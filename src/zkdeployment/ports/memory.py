@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.intents.acceptance import AcceptanceRecord
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
     from zkdeployment.pools.lease import LeaseRecord
     from zkdeployment.rollout.failure import Failure
-    from zkdeployment.signing.sequences import SigningRecord
 
 
 class PublicationMemory(Protocol):
@@ -46,26 +44,6 @@ class QueueMemory(Protocol):
 
     def write_requests(self, host_id: str, requests: Mapping[str, str | None]) -> None:
         """Replace the record of requests; raises ``HostFilesError``."""
-
-
-class SigningMemory(Protocol):
-    """What a syncer signed, persisted."""
-
-    def read_signed(self) -> SigningRecord:
-        """Return the record; an empty one if it is missing or corrupt."""
-
-    def write_signed(self, record: SigningRecord) -> None:
-        """Replace the record; raises ``HostFilesError``."""
-
-
-class ApprovalMemory(Protocol):
-    """What a syncer accepted of the governance that it published, persisted."""
-
-    def read_accepted(self) -> AcceptanceRecord | None:
-        """Return the record; ``None`` if this syncer never published an intent. A corrupt record is empty."""
-
-    def write_accepted(self, record: AcceptanceRecord) -> None:
-        """Replace the record; raises ``HostFilesError``."""
 
 
 class HostMemory(PublicationMemory, Protocol):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
+    from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
     from zkdeployment.documents.published import PublishedDocuments
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.intents.reality import FleetReports
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.tree import Properties
     from zkdeployment.planning.prediction import PredictionBasis
     from zkdeployment.planning.targets.withheld import ServiceTarget
-    from zkdeployment.ports.act_log import ActLog
-    from zkdeployment.ports.intents import IntentReader
     from zkdeployment.rollout.state import Directive, RolloutState
     from zkdeployment.tree.links import Lookup
 
@@ -207,8 +207,8 @@ class OperatorAdapters:
     locks: LockStore
     rollouts: RolloutControl
     cluster: ClusterControl
-    intents: IntentReader
-    acts: ActLog
+    intents: ZooKeeperIntents
+    acts: ZooKeeperActLog
 
     def prediction_basis(self) -> PredictionBasis:
         """Read the facts for the prediction of a publication."""

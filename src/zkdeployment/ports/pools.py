@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
     from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
     from zkdeployment.pools.lease import Lease
     from zkdeployment.pools.lease_progress import LeaseObservation
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from zkdeployment.pools.snapshot import PoolChange, PoolHistory, PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.pools.work import PoolSources
-    from zkdeployment.ports.act_log import ActLog
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.users import UserReader
 
@@ -177,7 +177,7 @@ class PoolAdapters:
 
     store: PoolStore
     users: UserReader
-    acts: ActLog
+    acts: ZooKeeperActLog
     present_hosts: Callable[[], Collection[str]]
     wait: Callable[[float], object]
     clock: Clock

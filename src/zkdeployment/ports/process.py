@@ -47,13 +47,6 @@ class Notifier(Protocol):
         """Return a context in which the supervisor does not apply its watchdog timeout, however long it takes."""
 
 
-class Mailer(Protocol):
-    """Mail to the operators. Mail is best effort: failures are logged and have no other effect."""
-
-    def send(self, subject: str, text: str) -> None:
-        """Send one message; ``subject`` is cut to one line."""
-
-
 class MetricsSink(Protocol):
     """The place where a daemon publishes its metrics. Failures are logged and have no other effect."""
 

@@ -69,7 +69,7 @@ class PublicationStore(Protocol):
         """
 
     def intents(self) -> tuple[IntentRecord, ...]:
-        """Read the records of all intents, as ``IntentReader.records`` does."""
+        """Read the records of all intents, as ``ZooKeeperIntents.records`` does."""
 
     def governance(self) -> Governance:
         """Read the intents of the last complete publication, and the services that left governance before.

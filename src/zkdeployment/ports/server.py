@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
     from zkdeployment.fleet.metrics.metric import Metric
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from zkdeployment.ports.checks import CheckAdapters, CheckInstances, MonitoringSystems
     from zkdeployment.ports.commits import TreeCommits
     from zkdeployment.ports.feed import FleetFeed
-    from zkdeployment.ports.host_repositories import HostRepositories
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.ports.pools import PoolAdapters
@@ -49,4 +49,4 @@ class ServerAdapters:
     render_metrics: Callable[[Iterable[Metric]], bytes]
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
     commits: TreeCommits | None = None
-    repositories: HostRepositories | None = None
+    repositories: DnfHostRepositories | None = None

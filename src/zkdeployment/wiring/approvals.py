@@ -11,14 +11,15 @@ from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statemen
 from zkdeployment.model.publication import next_sequence
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.adapters.git.source import GitSource
     from zkdeployment.config.sync import SyncSettings
     from zkdeployment.documents.intents.values import Approval, IntentSubject
     from zkdeployment.intents.approval_rules import ApprovalRule
-    from zkdeployment.ports.approvals import ApprovalSigner, ApprovalVerifier
+    from zkdeployment.ports.approvals import ApprovalSigner
 
 
-def local_approvals(approvers: Path, allowed_signers: Path | None, rules: Path | None) -> ApprovalVerifier:
+def local_approvals(approvers: Path, allowed_signers: Path | None, rules: Path | None) -> GitApprovals:
     """Return the verifier of approvals in the repository around this directory, also for commits being pushed."""
     from zkdeployment.adapters.git.approvals import GitApprovals  # noqa: PLC0415  it imports GitPython
     from zkdeployment.adapters.git.command import Git  # noqa: PLC0415
@@ -33,7 +34,7 @@ def local_approvals(approvers: Path, allowed_signers: Path | None, rules: Path |
     )
 
 
-def mirror_approvals(sync: SyncSettings, source: GitSource) -> ApprovalVerifier | None:
+def mirror_approvals(sync: SyncSettings, source: GitSource) -> GitApprovals | None:
     """Return the verifier of approvals in the mirror of a repository; ``None`` if approvals need no signature."""
     from zkdeployment.adapters.git.approvals import GitApprovals  # noqa: PLC0415  it imports GitPython
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.config.sync import SyncSettings
-    from zkdeployment.ports.host_repositories import HostRepositories
 
 
-def syncer_repositories(sync: SyncSettings, *, tick: Callable[[], None] = lambda: None) -> HostRepositories | None:
+def syncer_repositories(
+    sync: SyncSettings, *, tick: Callable[[], None] = lambda: None
+) -> DnfHostRepositories | None:
     """Return the configured repositories, cached beside the mirror; ``None`` if none are configured.
 
     ``tick`` is called a few times a second while they are read; when it raises, the reading ends.
@@ -33,7 +34,9 @@ def syncer_repositories(sync: SyncSettings, *, tick: Callable[[], None] = lambda
 
 
 @contextlib.contextmanager
-def temporary_repositories(sync: SyncSettings, *, tick: Callable[[], None]) -> Iterator[HostRepositories | None]:
+def temporary_repositories(
+    sync: SyncSettings, *, tick: Callable[[], None]
+) -> Iterator[DnfHostRepositories | None]:
     """Yield the configured repositories, cached in a temporary directory; ``None`` if none are configured.
 
     The service has no other directory of its own. ``tick`` is as in ``syncer_repositories``.
@@ -53,7 +56,7 @@ def check_repositories(configured: Sequence[str], where: str) -> None:
         raise ConfigurationError(f"{where}: {str(error).removeprefix('repositories: ')}") from error
 
 
-def own_repositories(configured: Sequence[str]) -> HostRepositories:
+def own_repositories(configured: Sequence[str]) -> DnfHostRepositories:
     """Return repositories for a command, cached in the user's cache directory."""
     cache = Path(platformdirs.user_cache_dir("zkdeployment", appauthor=False))
     return DnfHostRepositories(cache / "packages", NamedRepositories(tuple(configured)))

@@ -36,14 +36,14 @@ from zkdeployment.wiring.publish_key import publication_signer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
+    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
     from zkdeployment.config.settings import Settings
     from zkdeployment.config.sync import SyncSettings
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.publishing.request import SyncerReport
     from zkdeployment.model.servers import Servers
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.approvals import ApprovalVerifier
-    from zkdeployment.ports.host_repositories import HostRepositories
     from zkdeployment.ports.publication import PublicationSigner, TreeSource
 
 _SYNCER_SESSION = 10.0  # seconds
@@ -156,7 +156,7 @@ def _syncer(
     store: ZooKeeperPublications,
     source: TreeSource,
     signer: PublicationSigner | None,
-    repositories: HostRepositories | None,
+    repositories: DnfHostRepositories | None,
 ) -> Syncer:
     """Return the syncer, which records its publications and signatures beside its configured mirror."""
     sync = settings.require_sync()
@@ -177,7 +177,7 @@ def _syncer(
     )
 
 
-def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | None:
+def _approvals(sync: SyncSettings, source: TreeSource) -> GitApprovals | None:
     """Return the verifier of approvals in the mirror; ``None`` if approvals need no signature."""
     if sync.approvers is None:
         return None

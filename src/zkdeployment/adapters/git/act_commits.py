@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.adapters.git.command import Git
     from zkdeployment.adapters.git.source import GitSource
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import FileChanges
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.commits import CommitOrder
 
 #: Attempts to commit an act while others push to the branch.
@@ -63,7 +63,7 @@ class GitTreeCommits:
     source: GitSource
     committer: Author
     signing_key: Path | None = None
-    approvals: ApprovalVerifier | None = None
+    approvals: GitApprovals | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
     #: The tip of the branch. Threads share a fetch; else they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)

@@ -49,7 +49,7 @@ _SEARCHED = 1000
 
 @dataclass(frozen=True, slots=True)
 class GitApprovals:
-    """An ``ApprovalVerifier`` for the commits that ``git`` reaches.
+    """The verifier of the signatures of approvals, and of the commits that ``git`` reaches.
 
     ``approvers`` is the file of the keys that may approve. ``allowed_signers`` is that of the keys that sign
     commits; without it, no commit has a verified signer. ``rules`` is the file of the rules of approvals; without
@@ -63,6 +63,11 @@ class GitApprovals:
     rules: Path | None = None
 
     def objection(self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: Revision) -> str | None:
+        """Return why the approval of an intent or a release in a revision does not count; ``None`` if it counts.
+
+        Raises ``ConfigurationError`` if the file of approvers cannot be read, ``SourceError`` if the repository
+        cannot.
+        """
         approval = snapshot.intent.approval
         if approval is None or approval.signature is None:
             return "it has no signature by one of the approvers"
@@ -74,14 +79,20 @@ class GitApprovals:
         return self.missing(snapshot)
 
     def missing(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> str | None:
+        """Return whose approvals are missing besides those that the document names; ``None`` if none are."""
         approval = snapshot.intent.approval
         approvers = () if approval is None else [one.by for one in each_approval(approval)]
         return missing_approvals(self._rules(snapshot), approvers)
 
     def counted(self, snapshot: IntentSnapshot) -> tuple[ApprovalCount, ...]:
+        """Return how many approvals the content of an intent has by its document; empty without rules.
+
+        Raises ``ConfigurationError`` if the file of the rules cannot be read.
+        """
         return counted_approvals(snapshot, read_rules(self.rules))
 
     def expiry(self, snapshot: IntentSnapshot) -> str | None:
+        """Return why an approval begins nothing any more, because of its age; ``None`` if it does."""
         approval = snapshot.intent.approval
         return None if approval is None else expiry(self._rules(snapshot), approval.instance, self.now())
 

@@ -1,4 +1,4 @@
-"""The file in which a syncer records what it accepted of intents (implements ``ports.memory.ApprovalMemory``)."""
+"""The file in which a syncer records what it accepted of intents."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class AcceptedFile:
         self._file = file
 
     def read_accepted(self) -> AcceptanceRecord | None:
+        """Return the record; ``None`` if this syncer never published an intent. A corrupt record is empty."""
         try:
             content = durable.read(self._file, _LARGEST)
             if content is None:
@@ -43,6 +44,7 @@ class AcceptedFile:
             return self._unknown("not a record of approvals")
 
     def write_accepted(self, record: AcceptanceRecord) -> None:
+        """Replace the record; raises ``HostFilesError``."""
         value = {"last": _to_json(record.last), "coming": _to_json(record.coming)}
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

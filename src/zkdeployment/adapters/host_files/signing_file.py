@@ -1,4 +1,4 @@
-"""The file in which a syncer records what it signed (implements ``ports.memory.SigningMemory``)."""
+"""The file in which a syncer records what it signed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class SigningFile:
         self._file = file
 
     def read_signed(self) -> SigningRecord:
+        """Return the record; an empty one if it is missing or corrupt."""
         try:
             content = durable.read(self._file, _LARGEST)
             value = None if content is None else json.loads(content)
@@ -43,6 +44,7 @@ class SigningFile:
         return self._unknown("not a record of signatures")
 
     def write_signed(self, record: SigningRecord) -> None:
+        """Replace the record; raises ``HostFilesError``."""
         value = {
             "reserved": record.reserved,
             "sequence": record.sequence,

@@ -37,7 +37,9 @@ _LIMIT = 90.0
 
 
 class DnfHostRepositories:
-    """Implements ``ports.HostRepositories`` with dnf 4, whose root and cache are below ``directory``.
+    """Repositories that hosts install packages from, read by dnf 4 whose root and cache are below ``directory``.
+
+    ``offers`` raises ``PackageError`` if the repositories cannot be read at all.
 
     ``patience`` is for how many seconds a call is retried while another process uses the same cache. ``tick`` is
     called a few times a second; when it raises, dnf is killed.
@@ -67,6 +69,7 @@ class DnfHostRepositories:
         )
 
     def within(self, seconds: float) -> DnfHostRepositories:
+        """Return the same repositories, whose calls raise ``PackageError`` from ``seconds`` after now."""
         end = time.monotonic() + seconds
 
         def tick() -> None:
@@ -79,6 +82,11 @@ class DnfHostRepositories:
 
     @report_disk_errors()
     def offers(self, names: Collection[str], arch: str) -> Offers:
+        """Return the available packages of these names, for hosts of the architecture ``arch``.
+
+        With an empty ``arch``, those for any architecture are returned. The metadata of all repositories is
+        brought up to date; an unreachable repository is reported and left out.
+        """
         request = {"names": sorted(names), "any_arch": not arch, "packages": [], "transactions": []}
         with self._written(request) as place:
             self._run(place, arch, "--refresh")
@@ -86,6 +94,11 @@ class DnfHostRepositories:
         return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
 
     def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
+        """Return which transactions hosts of the architecture could not make.
+
+        An empty ``arch`` is the architecture of this machine. The metadata is that of the last ``offers``. Raises
+        no ``PackageError``: what was resolved before an error counts.
+        """
         ordered = list(transactions)
         packages = frozenset[Package]().union(
             *(transaction.present | transaction.install for transaction in ordered)

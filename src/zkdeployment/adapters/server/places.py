@@ -16,13 +16,13 @@ from zkdeployment.errors import BusyError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, CommitOutcome
     from zkdeployment.model.logins.external import ExternalUser, OpenIdAttempt
     from zkdeployment.model.publishing.request import GuardOverrides
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.commits import CommitOrder, TreeCommits
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import ClusterControl
@@ -68,7 +68,7 @@ class LimitedCommits:
     questions: Places = field(default_factory=lambda: Places("questions about commits", 4, queue=4, patience=1.0))
 
     @property
-    def approvals(self) -> ApprovalVerifier | None:
+    def approvals(self) -> GitApprovals | None:
         return self.commits.approvals
 
     def author(self, user: str) -> Author:

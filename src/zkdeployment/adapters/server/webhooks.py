@@ -1,4 +1,4 @@
-"""Requests to the receivers of webhooks (a ``WebhookSender``), by urllib3."""
+"""Requests to the receivers of webhooks, by urllib3."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REFUSALS = frozenset({400, 413, 415, 422})
 
 
 class HttpWebhookSender:
-    """Requests without redirects; answers are not read beyond their headers.
+    """Requests without redirects, from any thread; answers are not read beyond their headers.
 
     ``ca`` is a file of certificates to trust (``None``: those of the system).
     """
@@ -29,6 +29,7 @@ class HttpWebhookSender:
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
 
     def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookAnswer:
+        """Send one request and return its outcome within a few seconds; never raises."""
         try:
             response = self._http.request(
                 "POST", url, body=body, headers=headers, redirect=False, preload_content=False

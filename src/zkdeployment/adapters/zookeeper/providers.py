@@ -21,7 +21,7 @@ _ATTEMPTS = 10
 
 
 class Provider:
-    """One instance at ``address``, registered below the node that ``path`` resolves to (a ``Registration``)."""
+    """One instance at ``address``, registered below the node that ``path`` resolves to."""
 
     def __init__(self, session: Session, path: str, address: str) -> None:
         if not address or "/" in address:
@@ -33,9 +33,15 @@ class Provider:
         self._registered: str | None = None
 
     def check(self) -> None:
+        """Raise ``LinkError`` if the parent node is missing, ``RefusedError`` if it may not have instances."""
         self._look(self._find())
 
     def register(self, properties: Properties) -> str:
+        """Create the node in the current session if it does not exist, and return its path.
+
+        A node of another session is replaced. Call this method again whenever the session may have changed.
+        Raises what ``check`` raises.
+        """
         path = self._find()
         data = encode(properties)
         for _ in range(_ATTEMPTS):
@@ -67,6 +73,7 @@ class Provider:
         return node
 
     def unregister(self) -> None:
+        """Remove the node now, before the session ends."""
         if self._registered is None:
             return
         with contextlib.suppress(ConflictError, UnreachableError):  # then the node ends with the session

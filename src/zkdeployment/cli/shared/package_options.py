@@ -17,7 +17,7 @@ from zkdeployment.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from zkdeployment.ports.host_repositories import HostRepositories
+    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
 
 R = TypeVar("R")
 
@@ -58,7 +58,7 @@ def _named_repositories(values: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_repositories(repositories: Sequence[str]) -> Iterator[HostRepositories]:
+def open_repositories(repositories: Sequence[str]) -> Iterator[DnfHostRepositories]:
     """Yield the repositories, as ``check_packages`` reads them; a signal inside the block ends dnf, too."""
     from zkdeployment.wiring.host_repositories import own_repositories  # noqa: PLC0415  for quick commands without
 

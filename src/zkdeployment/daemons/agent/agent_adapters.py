@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.mail import SmtpMailer
     from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
     from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.model.host import Identity
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts
-    from zkdeployment.ports.process import Clock, Mailer, Notifier
+    from zkdeployment.ports.process import Clock, Notifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class ReportingAdapters:
     files: HostFiles
     clock: Clock
     notifier: Notifier
-    mailer: Mailer
+    mailer: SmtpMailer
     adopts_versions: bool = True
 
 

@@ -11,8 +11,8 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zkdeployment.adapters.pokes import HttpPokeSender
     from zkdeployment.checks.poke import Poke
-    from zkdeployment.ports.checks import PokeSender
 
 #: Seconds before each retry of a poke. After the last retry the poke waits for the next turn of the life cycle.
 RETRY_DELAYS = (1.0, 2.0, 4.0, 8.0)
@@ -24,7 +24,7 @@ class PokeQueue:
     ``delivered`` is called in the queue's thread with each poke that the system accepted; it must not raise.
     """
 
-    def __init__(self, system: str, sender: PokeSender, delivered: Callable[[Poke], None]) -> None:
+    def __init__(self, system: str, sender: HttpPokeSender, delivered: Callable[[Poke], None]) -> None:
         self._system = system
         self._sender = sender
         self._delivered = delivered

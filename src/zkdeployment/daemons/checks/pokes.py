@@ -14,8 +14,9 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.adapters.pokes import HttpPokeSender
     from zkdeployment.checks.instance import CheckInstance
-    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems, PokeSender
+    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
     from zkdeployment.ports.process import Clock
 
 #: Pokes that wait in the queue of a system; further ones follow in later turns.
@@ -29,7 +30,7 @@ class CheckPokes:
     """Pokes the monitoring systems while this coordinator leads."""
 
     def __init__(
-        self, instances: CheckInstances, systems: MonitoringSystems, sender: PokeSender, clock: Clock
+        self, instances: CheckInstances, systems: MonitoringSystems, sender: HttpPokeSender, clock: Clock
     ) -> None:
         self._instances = instances
         self._systems = systems

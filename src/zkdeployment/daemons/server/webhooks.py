@@ -14,11 +14,13 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from zkdeployment.adapters.server.webhooks import HttpWebhookSender
+    from zkdeployment.adapters.zookeeper.webhook_lead import ZooKeeperWebhookLead
     from zkdeployment.fleet.webhooks.outbox import WebhookEvent
     from zkdeployment.fleet.webhooks.webhook import Webhook
     from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.webhooks import WebhookAnswer, WebhookLead, WebhookSender
+    from zkdeployment.ports.webhooks import WebhookAnswer
 
 #: Seconds between two checks of the election. What receivers got is recorded at most that often.
 _INTERVAL = 2.0
@@ -45,8 +47,8 @@ class WebhookDispatcher:
         webhooks: Iterable[Webhook],
         *,
         feed: FleetFeed,
-        lead: WebhookLead,
-        sender: WebhookSender,
+        lead: ZooKeeperWebhookLead,
+        sender: HttpWebhookSender,
         clock: Clock,
         encode: Callable[[WebhookEvent], tuple[bytes, Mapping[str, str]]],
     ) -> None:

@@ -23,6 +23,7 @@ from zkdeployment.planning.targets.governance import governed_services, read_int
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
     from zkdeployment.daemons.syncer.accepted_governance import AcceptedGovernance
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.publication import Published
     from zkdeployment.planning.publishing import Draft
-    from zkdeployment.ports.approvals import ApprovalVerifier
     from zkdeployment.ports.publication import PublicationStore
 
 
@@ -45,7 +45,7 @@ class IntentJudge:
         self,
         store: PublicationStore,
         accepted: AcceptedGovernance,
-        approvals: ApprovalVerifier | None = None,
+        approvals: GitApprovals | None = None,
     ) -> None:
         self._store = store
         self._accepted = accepted

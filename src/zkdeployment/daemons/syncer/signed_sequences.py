@@ -14,8 +14,8 @@ from zkdeployment.errors import HostFilesError
 from zkdeployment.signing.sequences import SigningRecord
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.host_files.signing_file import SigningFile
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.ports.memory import SigningMemory
 
 
 class SignedSequences:
@@ -24,7 +24,7 @@ class SignedSequences:
     Records are written beside other work. ``settle`` waits until they are durable.
     """
 
-    def __init__(self, memory: SigningMemory | None) -> None:
+    def __init__(self, memory: SigningFile | None) -> None:
         self._memory = memory
         self._known: SigningRecord | None = None
         self._writer = ThreadPoolExecutor(1, "signed-sequences")

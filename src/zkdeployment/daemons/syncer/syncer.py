@@ -37,15 +37,17 @@ from zkdeployment.signing.statement import left_digest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from zkdeployment.adapters.git.approvals import GitApprovals
+    from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
+    from zkdeployment.adapters.host_files.signing_file import SigningFile
+    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
     from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.planning.publishing import Draft, PreparedPublication
-    from zkdeployment.ports.approvals import ApprovalVerifier
-    from zkdeployment.ports.host_repositories import HostRepositories
-    from zkdeployment.ports.memory import ApprovalMemory, PublicationMemory, SigningMemory
+    from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.publication import PublicationSigner, PublicationStore, TreeSource
     from zkdeployment.ports.trust import PublisherKeys
@@ -113,13 +115,13 @@ class Syncer:
         store: PublicationStore,
         clock: Clock,
         memory: PublicationMemory | None = None,
-        approvals: ApprovalVerifier | None = None,
+        approvals: GitApprovals | None = None,
         signer: PublicationSigner | None = None,
         *,
-        repositories: HostRepositories | None = None,
-        signing: SigningMemory | None = None,
+        repositories: DnfHostRepositories | None = None,
+        signing: SigningFile | None = None,
         publishers: PublisherKeys | None = None,
-        accepted: ApprovalMemory | None = None,
+        accepted: AcceptedFile | None = None,
         governed: Collection[str] = (),
     ) -> None:
         self._source = source

@@ -24,12 +24,13 @@ _ATTEMPTS = 20
 
 
 class ZooKeeperActLog:
-    """The record through one session (an ``ActLog``)."""
+    """The record of acts of operators that no other adapter records, through one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def record(self, act: Act) -> None:
+        """Add an act to the record; raises ``ConflictError`` if others write to it all the time."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._session.commit(recording(self._session, act))

@@ -19,22 +19,34 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperIntents:
-    """The published intents, through one session (an ``IntentReader``)."""
+    """The published intents, through one session.
+
+    The number of requests does not grow with the number of hosts. All methods raise ``UnreachableError``. Damaged
+    records are left out and logged.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def records(self) -> tuple[IntentRecord, ...]:
+        """Return the records of all intents, sorted by subject.
+
+        Of the instances before the last one they have only what lists of instances show.
+        """
         return read_records(self._session)
 
     def record(self, subject: IntentSubject) -> IntentRecord | None:
+        """Return the whole record of an intent, with all instances; ``None`` if none was published."""
         return read_record(self._session, subject)
 
     def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
+        """Return the instances of documents of an intent that were removed, oldest first."""
         return read_former(self._session, subject)
 
     def withheld(self) -> frozenset[ServiceTarget]:
+        """Return the services and targets that are not deployed because of the state of their intents."""
         return read_withheld(self._session)
 
     def left(self) -> tuple[LeftService, ...]:
+        """Return the services that left the governance of their intents, and stay as they are published."""
         return read_left(self._session)
