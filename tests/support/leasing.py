@@ -16,11 +16,11 @@ from zkdeployment.pools.snapshot import PoolChange
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
     from zkdeployment.model.user import IssuedKey
     from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.ports.pools import PoolStore
-    from zkdeployment.ports.users import UserStore
 
 _HOUR = 3600.0
 
@@ -76,7 +76,7 @@ def add_ready_nodes(store: PoolStore, count: int, pool: str = "web") -> list[int
     return numbers
 
 
-def add_tenant(users: UserStore, name: str, role: Role = Role.TENANT, quota: int | None = None) -> IssuedKey:
+def add_tenant(users: ZooKeeperUsers, name: str, role: Role = Role.TENANT, quota: int | None = None) -> IssuedKey:
     """Add a user who may have sessions."""
     new = NewUser(name=name, role=role, ssh_key=SSH_KEY, node_quota=quota)
     return users.add(new, Act("tests", "user", "a test", 0.0))

@@ -17,11 +17,13 @@ from zkdeployment.planning.rollback import rollback_changes
 from zkdeployment.ports.commits import CommitOrder
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+    from zkdeployment.adapters.zookeeper.rollout.control import ZooKeeperRolloutControl
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
     from zkdeployment.ports.commits import TreeCommits
-    from zkdeployment.ports.operator import ClusterControl, FleetReader, RolloutControl
+    from zkdeployment.ports.operator import ClusterControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +46,8 @@ class RollbackOrder:
 def roll_back(
     rollback: RollbackOrder,
     commits: TreeCommits,
-    fleet: FleetReader,
-    rollouts: RolloutControl,
+    fleet: ZooKeeperFleetReader,
+    rollouts: ZooKeeperRolloutControl,
     *,
     dry_run: bool = False,
 ) -> CommitOutcome:
@@ -77,7 +79,13 @@ def roll_back(
 
 
 def publish_now(
-    commit: str, act: Act, commits: TreeCommits, fleet: FleetReader, cluster: ClusterControl, *, timeout: float
+    commit: str,
+    act: Act,
+    commits: TreeCommits,
+    fleet: ZooKeeperFleetReader,
+    cluster: ClusterControl,
+    *,
+    timeout: float,
 ) -> Revision:
     """Request the publication of the branch's tip, which contains ``commit``, and return the published revision.
 
@@ -98,7 +106,7 @@ def publish_now(
         return published
 
 
-def _published(commit: str, commits: TreeCommits, fleet: FleetReader) -> Revision | None:
+def _published(commit: str, commits: TreeCommits, fleet: ZooKeeperFleetReader) -> Revision | None:
     """Return the published revision if hosts may deploy it and it contains a commit."""
     snapshot = fleet.snapshot()
     published = snapshot.published
@@ -107,7 +115,7 @@ def _published(commit: str, commits: TreeCommits, fleet: FleetReader) -> Revisio
     return published
 
 
-def _last_good(fleet: FleetReader, rollouts: RolloutControl) -> str:
+def _last_good(fleet: ZooKeeperFleetReader, rollouts: ZooKeeperRolloutControl) -> str:
     revision = last_good_revision(fleet.history(), rollouts.attempts)
     if not isinstance(revision, str):
         raise RefusedError(

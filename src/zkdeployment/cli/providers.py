@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from zkdeployment.adapters.zookeeper.filters.provider_reader import ZooKeeperProviderReader
     from zkdeployment.model.servers import Servers
-    from zkdeployment.ports.providers import ProviderReader
     from zkdeployment.providers.selection import ProviderSelection
 
 _SCHEMA = "providers"
@@ -74,7 +74,7 @@ def command(connection: Servers, path: str, majority: Fraction, *, watch: bool, 
 
 
 def _watch(
-    reader: ProviderReader, path: str, majority: Fraction, changed: threading.Event, *, as_json: bool
+    reader: ZooKeeperProviderReader, path: str, majority: Fraction, changed: threading.Event, *, as_json: bool
 ) -> None:
     """Show each change until Ctrl-C; the last selection stays while ZooKeeper or the node is away."""
     with contextlib.suppress(KeyboardInterrupt), _display(as_json=as_json) as show:
@@ -90,7 +90,7 @@ def _watch(
                 problem = str(error)
 
 
-def _read(reader: ProviderReader, path: str, last: str | None, majority: Fraction) -> ProviderSelection:
+def _read(reader: ZooKeeperProviderReader, path: str, last: str | None, majority: Fraction) -> ProviderSelection:
     reader.follow(path)
     return select_providers(reader.read(path), last, majority)
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
+    from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
     from zkdeployment.daemons.control import Control
     from zkdeployment.ports.process import Clock, Notifier
-    from zkdeployment.ports.providers import FilterStore
     from zkdeployment.providers.filtering import FilterChange, FilteredList
 
 #: Seconds between two cycles: at most, without any change, and at least, so that several changes make one.
@@ -54,7 +54,7 @@ class ProviderFilter:
 
     def __init__(  # noqa: PLR0913  the adapters that it depends on
         self,
-        store: FilterStore,
+        store: ZooKeeperFilter,
         clock: Clock,
         control: Control,
         *,

@@ -1,9 +1,9 @@
-"""The ports to check instances and to monitoring systems."""
+"""The adapters with which operators see check instances, and the port to the sources of these."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zkdeployment.checks.basis import CheckScope
 from zkdeployment.checks.findings import check_findings, known_results
@@ -28,30 +28,20 @@ from zkdeployment.model.listing import listing
 from zkdeployment.model.tree import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
+    from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+    from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
     from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
+    from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.checks.findings import CheckFinding
     from zkdeployment.checks.groups.state import CheckGroupState
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.sources import CheckSnapshot
-    from zkdeployment.checks.systems.drift import CheckDrift, DroppedResult
-    from zkdeployment.checks.systems.lease import SystemLease
+    from zkdeployment.checks.systems.drift import CheckDrift
     from zkdeployment.documents.checks.groups import CheckGroup
     from zkdeployment.model.act import Act
-    from zkdeployment.ports.operator import FleetReader
-
-    #: A change of an instance (``None``: there is none): a pure function, which returns the instance afterwards
-    #: (``None``: it is removed). It may be called several times, and refuses a change by an exception.
-    InstanceChange: TypeAlias = Callable[[str, CheckInstance | None], CheckInstance | None]
-
-    #: An instance before and after a change.
-    ChangedInstance: TypeAlias = tuple[CheckInstance | None, CheckInstance | None]
-
-    #: Receives the reasons for which instances of a bucket were not written, by identifier.
-    ReasonsUnwritten: TypeAlias = Callable[[Mapping[str, str]], None]
-
 
 #: How many instances that wait for a monitoring system are read to know since when they wait.
 _SAMPLE = 1000
@@ -61,54 +51,6 @@ _REMOVAL_ALLOWED = 3600.0
 
 #: How many checks a refusal names.
 _NAMED = 5
-
-
-class CheckInstances(Protocol):
-    """The check instances. Each method raises ``UnreachableError`` if ZooKeeper does not answer.
-
-    All methods may be called from any thread.
-    """
-
-    def find(self, instances: Collection[str]) -> Mapping[str, CheckInstance]:
-        """Return those of the instances with these identifiers that exist."""
-
-    def scan(self, *, skip_damaged: bool = False) -> Iterator[CheckInstance]:
-        """Yield all instances, read in pipelined requests.
-
-        Raises ``TreeError`` if a bucket is damaged, unless damaged ones are skipped.
-        """
-
-    def bucket(self, number: int) -> Collection[CheckInstance]:
-        """Return the instances of the bucket with a number, which is counted around the end."""
-
-    def change(
-        self, instances: Collection[str], change: InstanceChange, unwritten: ReasonsUnwritten | None = None
-    ) -> Mapping[str, ChangedInstance]:
-        """Change instances, each together with its entries in the indexes, and return all of them.
-
-        Where another process was faster, the change is computed again. Raises what ``change`` raises,
-        ``ConflictError`` if others change the same instances all the time, and ``TreeError`` if a bucket is
-        damaged or would become too large; with ``unwritten`` the instances of such a bucket are passed to it, and
-        are missing in what is returned. After ``UnreachableError`` it is not known which instances were changed.
-        """
-
-    def record_unwritten(self, reasons: Mapping[str, str]) -> None:
-        """Record the reasons for which instances could not be written, by identifier, in place of earlier ones."""
-
-    def unwritten(self) -> Mapping[str, str]:
-        """Return the recorded reasons, by the beginning that identifiers of these instances have in common."""
-
-    def flagged(self, system: str) -> Sequence[str]:
-        """Return the instances of a monitoring system that have an update which it was not told about."""
-
-    def open(self, system: str) -> Sequence[str]:
-        """Return the instances of a monitoring system that wait for it."""
-
-    def failed(self, system: str) -> Sequence[str]:
-        """Return the instances that a monitoring system could not deploy, or not undeploy."""
-
-    def due(self) -> Sequence[str]:
-        """Return the instances that the next turn of the life cycle changes."""
 
 
 class CheckSources(Protocol):
@@ -123,53 +65,13 @@ class CheckSources(Protocol):
         """
 
 
-class MonitoringSystems(Protocol):
-    """What is recorded of monitoring systems. Methods may be called from any thread."""
-
-    def callbacks(self) -> Mapping[str, str | None]:
-        """Return the callback of each known monitoring system; ``None`` for one that polls."""
-
-    def set_callback(self, system: str, callback: str | None) -> None:
-        """Record the callback of a monitoring system."""
-
-    def contacts(self) -> Mapping[str, SystemContact]:
-        """Return the last contact of each monitoring system that ever made one."""
-
-    def note_contact(self, system: str, contact: SystemContact) -> None:
-        """Record a contact of a monitoring system; times that are ``None`` stay as they are."""
-
-    def results(self, system: str, instances: Collection[str] | None = None) -> Mapping[str, CheckResult]:
-        """Return the last results of instances (``None``: of all instances) by identifier."""
-
-    def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
-        """Record results, beside those of other instances."""
-
-    def lease(self, system: str, bridge: str, now: float) -> SystemLease | None:
-        """Return the lease of a monitoring system after a request of a bridge (empty: it gives no name)."""
-
-    def allow_removal(self, system: str, until: float) -> None:
-        """Record until when the bridge of a monitoring system may remove many unknown checks."""
-
-    def removal_allowed_until(self, system: str) -> float:
-        """Return until when many unknown checks may be removed, in seconds since the epoch; 0 without a record."""
-
-    def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
-        """Record which configurations dropped results were of, and the instances whose results count."""
-
-    def drift(self) -> Mapping[str, Mapping[str, DroppedResult]]:
-        """Return the records of dropped results by monitoring system and instance."""
-
-    def forget_results(self, system: str, instances: Collection[str]) -> None:
-        """Remove the results of instances that are gone."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAdapters:
     """The adapters with which operators see check instances and act on them."""
 
-    fleet: FleetReader
-    instances: CheckInstances
-    systems: MonitoringSystems
+    fleet: ZooKeeperFleetReader
+    instances: ZooKeeperCheckInstances
+    systems: ZooKeeperMonitoringSystems
     sources: CheckSources
     acts: ZooKeeperActLog
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService
     from zkdeployment.model.cluster import Cluster, Revision
     from zkdeployment.model.deployment import Deployment, DesiredState
     from zkdeployment.model.history import HostResult
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import OrderEntry, Published
     from zkdeployment.model.stop import FailureOutput, Stop
-    from zkdeployment.planning.precedence.progress import OrderProgress
     from zkdeployment.pools.lease import Lease
     from zkdeployment.ports.locks import RoleLock, ServiceLock
     from zkdeployment.rollout.permission import Permission, Phase, PhaseReport
@@ -167,25 +167,6 @@ class HostLocks(Protocol):
         """
 
 
-class AwaitedService(Protocol):
-    """The progress of a service that other deployments wait for."""
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether nobody has completed or joined the service since the last snapshot; sends no request."""
-
-    def progress(self) -> OrderProgress:
-        """Read a snapshot.
-
-        Raises ``ConflictError`` if the entry is gone because a later publication changed something for hosts.
-        The number of reads grows with the hosts that have not finished, not with the fleet. Waiting hosts are
-        woken if the snapshot shows that no host needs to wait any more.
-        """
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the service changes, at most ``seconds``."""
-
-
 class ServiceOrders(Protocol):
     """The order between services in one publication, which its ``sequence`` identifies."""
 
@@ -201,7 +182,7 @@ class ServiceOrders(Protocol):
     def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
         """Record that this host has deployed a service, unless that was recorded or nobody awaits the service."""
 
-    def awaited_service(self, sequence: int, service: str) -> AwaitedService:
+    def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
         """Return the progress of a service."""
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
+    from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
     from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
     from zkdeployment.pools.lease import Lease
     from zkdeployment.pools.lease_progress import LeaseObservation
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.pools.work import PoolSources
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.users import UserReader
 
 
 class PoolStore(Protocol):
@@ -176,7 +176,7 @@ class PoolAdapters:
     """
 
     store: PoolStore
-    users: UserReader
+    users: ZooKeeperUserReader
     acts: ZooKeeperActLog
     present_hosts: Callable[[], Collection[str]]
     wait: Callable[[float], object]

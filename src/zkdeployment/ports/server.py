@@ -9,18 +9,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+    from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
+    from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
+    from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
+    from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
     from zkdeployment.fleet.metrics.metric import Metric
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.checks import CheckAdapters, CheckInstances, MonitoringSystems
+    from zkdeployment.ports.checks import CheckAdapters
     from zkdeployment.ports.commits import TreeCommits
-    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.operator import OperatorAdapters
     from zkdeployment.ports.pools import PoolAdapters
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.users import LoginStore, UserStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +39,13 @@ class ServerAdapters:
     """
 
     operator: OperatorAdapters
-    checks: CheckInstances
-    monitoring: MonitoringSystems
+    checks: ZooKeeperCheckInstances
+    monitoring: ZooKeeperMonitoringSystems
     operator_checks: CheckAdapters
     pools: PoolAdapters
-    feed: FleetFeed
-    users: UserStore
-    logins: LoginStore
+    feed: ZooKeeperFeed
+    users: ZooKeeperUsers
+    logins: ZooKeeperLogins
     openid: IdentityProvider | None
     connection: Callable[[], ConnectionStatus]
     clock: Clock

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
-    from zkdeployment.model.host import Identity
     from zkdeployment.model.tree import Properties
-    from zkdeployment.pools.signed_lease import SignedLease, VerifiedLease
-    from zkdeployment.signing.snapshot import SignedSnapshot
+    from zkdeployment.pools.signed_lease import VerifiedLease
     from zkdeployment.signing.statement import SignedStatement
 
 
@@ -24,13 +22,6 @@ class PublisherKeys(Protocol):
         """
 
 
-class SignedLeases(Protocol):
-    """The leases in ZooKeeper with their signatures."""
-
-    def read(self, host_id: str) -> SignedLease | None:
-        """Read the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
-
-
 class LeaseMemory(Protocol):
     """The last verified lease, recorded durably. The methods raise ``HostFilesError``."""
 
@@ -39,24 +30,6 @@ class LeaseMemory(Protocol):
 
     def write_lease(self, lease: VerifiedLease) -> None:
         """Record a verified lease."""
-
-
-class SignedPublications(Protocol):
-    """The signed publication in ZooKeeper, as far as it concerns one host."""
-
-    def snapshot(self, identity: Identity) -> SignedSnapshot:
-        """Read the statement with the targets of this host, in one request.
-
-        Raises ``ConflictError`` if a publication interfered (then call again), ``UntrustedError`` for nodes that
-        no syncer can have written.
-        """
-
-    def properties(self, paths: Collection[str], snapshot: SignedSnapshot) -> Mapping[str, Properties]:
-        """Read the properties of these nodes, with the values of all property links.
-
-        Raises ``ConflictError`` if the cluster version changed since the snapshot, ``UntrustedError`` if a node or
-        the target of a link does not exist.
-        """
 
 
 class VerifiedFiles(Protocol):

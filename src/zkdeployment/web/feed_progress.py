@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.cached_fleet import FleetReading
-    from zkdeployment.ports.feed import FleetFeed
 
 #: The longest wait in seconds.
 _LONGEST = 1.0
 
 
-def wait_for_reading(feed: FleetFeed, is_wanted: Callable[[FleetReading], bool]) -> None:
+def wait_for_reading(feed: ZooKeeperFeed, is_wanted: Callable[[FleetReading], bool]) -> None:
     """Return when a reading is as wanted, or after a moment."""
     changed = threading.Event()
     unsubscribe = feed.subscribe(changed.set)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.model.servers import Servers
-    from zkdeployment.ports.users import UserReader
 
 
 @contextlib.contextmanager
@@ -30,7 +29,7 @@ def open_pools(servers: Servers) -> Iterator[PoolAdapters]:
         yield pool_adapters(session, ZooKeeperUserReader(session))
 
 
-def pool_adapters(session: Session, users: UserReader) -> PoolAdapters:
+def pool_adapters(session: Session, users: ZooKeeperUserReader) -> PoolAdapters:
     """Return the adapters, which use ``session``."""
     store = ZooKeeperPools(session)
     return PoolAdapters(

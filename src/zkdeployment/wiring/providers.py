@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.model.servers import Servers
-    from zkdeployment.ports.providers import ProviderReader
 
 
 @contextlib.contextmanager
-def open_providers(servers: Servers, wake: Callable[[], None] = lambda: None) -> Iterator[ProviderReader]:
+def open_providers(servers: Servers, wake: Callable[[], None] = lambda: None) -> Iterator[ZooKeeperProviderReader]:
     """Connect to ZooKeeper and yield the reader of instances; raises ``UnreachableError``.
 
     ``wake`` (which must not block) is called when what the reader follows, or the connection, changes.

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from zkdeployment.config.server import ServerSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.ports.commits import TreeCommits
-    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.identity import IdentityProvider
     from zkdeployment.ports.process import Clock
 
@@ -123,7 +122,7 @@ def _commits(settings: Settings) -> Iterator[TreeCommits | None]:
 
 
 def server_adapters(
-    session: Session, feed: FleetFeed, server: ServerSettings, commits: TreeCommits | None = None
+    session: Session, feed: ZooKeeperFeed, server: ServerSettings, commits: TreeCommits | None = None
 ) -> ServerAdapters:
     """Return the adapters of the service: ``feed``, ``commits``, and others that use ``session``."""
     hasher, clock, users_acl = KeyHasher(), SystemClock(), server.users_acl
@@ -145,7 +144,7 @@ def server_adapters(
     )
 
 
-def open_webhooks(session: Session, feed: FleetFeed, server: ServerSettings) -> WebhookDispatcher | None:
+def open_webhooks(session: Session, feed: ZooKeeperFeed, server: ServerSettings) -> WebhookDispatcher | None:
     """Return what sends the events of ``feed`` to the configured receivers, if there are some.
 
     Raises ``ConfigurationError`` if the key cannot be used.

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.model.servers import AclEntry, Servers
-    from zkdeployment.ports.users import UserStore
 
 
 @contextlib.contextmanager
-def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[UserStore]:
+def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[ZooKeeperUsers]:
     """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``."""
     with verb_session(servers) as session:
         yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.acts.pools.sessions import SessionActor, retire_sessions_of
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
     from zkdeployment.model.act import Act
     from zkdeployment.model.user import User
     from zkdeployment.ports.pools import PoolAdapters
-    from zkdeployment.ports.users import UserStore
 
 
-def retire_tenant(user: User, users: UserStore, adapters: PoolAdapters, act: Act) -> User:
+def retire_tenant(user: User, users: ZooKeeperUsers, adapters: PoolAdapters, act: Act) -> User:
     """End all sessions of a user, retire it permanently, and return it.
 
     The sessions end first: if this process dies, the user is still there, and can be retired again. Those that

@@ -43,9 +43,16 @@ class ZooKeeperAwaitedService:
 
     @property
     def is_unchanged(self) -> bool:
+        """Whether nobody has completed or joined the service since the last snapshot; sends no request."""
         return self._watch.is_active
 
     def progress(self) -> OrderProgress:
+        """Read a snapshot.
+
+        Raises ``ConflictError`` if the entry is gone because a later publication changed something for hosts.
+        The number of reads grows with the hosts that have not finished, not with the fleet. Waiting hosts are
+        woken if the snapshot shows that no host needs to wait any more.
+        """
         if not self._watch.is_active:
             self._watch.set(self._path, self._session.id)
         (node, fleet), (finished,) = self._session.look([self._path, paths.HOSTS], [self._path])
@@ -64,6 +71,7 @@ class ZooKeeperAwaitedService:
         return progress
 
     def wait(self, seconds: float) -> None:
+        """Wait until the service changes, at most ``seconds``."""
         self._watch.wait(seconds)
 
     def _examined(self, progress: OrderProgress, missing: Sequence[str], fleet: int) -> OrderProgress:

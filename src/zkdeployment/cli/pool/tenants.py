@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.acts.pools.sessions import SessionDetails
+    from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
     from zkdeployment.model.user import User
     from zkdeployment.pools.overview import SessionOverview
-    from zkdeployment.ports.users import UserReader
 
 
 def tenant_names(users: Sequence[User]) -> dict[int, str]:
@@ -30,7 +30,7 @@ def tenant_names(users: Sequence[User]) -> dict[int, str]:
     return {user.id: user.name for user in users}
 
 
-def find_tenant(users: UserReader, name: str) -> User:
+def find_tenant(users: ZooKeeperUserReader, name: str) -> User:
     """Return the tenant of a name; raises ``NotFoundError`` with the tenants that there are."""
     found = users.user(name)
     if found is None or not (found.is_retired or found.may(Right.LEASE_NODES)):

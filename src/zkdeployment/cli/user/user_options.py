@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
     from zkdeployment.model.servers import AclEntry, Servers
     from zkdeployment.model.user import IssuedKey
-    from zkdeployment.ports.users import UserStore
 
 
 def read_duration(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
@@ -64,7 +64,7 @@ def expires_option(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def users_of_service(connection: Servers) -> Iterator[UserStore]:
+def users_of_service(connection: Servers) -> Iterator[ZooKeeperUsers]:
     """Connect to ZooKeeper and return the users; new nodes have the access list of the service."""
     with service_libraries():
         from zkdeployment.wiring.users import open_users  # noqa: PLC0415  hosts have no libraries of the service

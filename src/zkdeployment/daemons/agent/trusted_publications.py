@@ -21,12 +21,13 @@ from zkdeployment.signing.statement import Statement
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.adapters.zookeeper.publication.signed_publications import ZooKeeperSignedPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Assignment, DesiredState
     from zkdeployment.model.host import Identity
     from zkdeployment.model.tree import Properties
     from zkdeployment.ports.memory import PublicationMemory
-    from zkdeployment.ports.trust import PublisherKeys, SignedPublications, VerifiedFiles
+    from zkdeployment.ports.trust import PublisherKeys, VerifiedFiles
     from zkdeployment.signing.snapshot import SignedSnapshot
 
 _UNSIGNED = (
@@ -55,7 +56,7 @@ class TrustedPublications:
 
     def __init__(
         self,
-        publications: SignedPublications,
+        publications: ZooKeeperSignedPublications,
         keys: PublisherKeys,
         memory: PublicationMemory,
         files: VerifiedFiles,

@@ -17,10 +17,11 @@ from zkdeployment.errors import ConflictError, LockLostError, TreeError, Unreach
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+    from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
     from zkdeployment.checks.instance import CheckInstance
     from zkdeployment.daemons.checks.check_job import CheckJob
     from zkdeployment.daemons.checks.pokes import CheckPokes
-    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
     from zkdeployment.ports.process import Clock
 
 #: Seconds until a coordinator that does not lead asks again whether it leads.
@@ -45,8 +46,8 @@ class CheckDaemon:
 
     def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
         self,
-        instances: CheckInstances,
-        systems: MonitoringSystems,
+        instances: ZooKeeperCheckInstances,
+        systems: ZooKeeperMonitoringSystems,
         job: CheckJob,
         pokes: CheckPokes,
         clock: Clock,

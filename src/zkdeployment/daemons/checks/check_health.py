@@ -13,15 +13,18 @@ from zkdeployment.checks.spawning import wanted_instances
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+    from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
     from zkdeployment.checks.monitoring_system import CheckResult
     from zkdeployment.daemons.checks.check_job import CheckJob
-    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
 
 
 class CheckHealth:
     """Asks ``job`` which checks are wanted. Another thread may run the job."""
 
-    def __init__(self, job: CheckJob, instances: CheckInstances, systems: MonitoringSystems) -> None:
+    def __init__(
+        self, job: CheckJob, instances: ZooKeeperCheckInstances, systems: ZooKeeperMonitoringSystems
+    ) -> None:
         self._job = job
         self._instances = instances
         self._systems = systems

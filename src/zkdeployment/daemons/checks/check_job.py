@@ -17,10 +17,11 @@ from zkdeployment.model.deployment import Deployment
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from zkdeployment.adapters.zookeeper.checks.instances import ChangedInstance, ZooKeeperCheckInstances
     from zkdeployment.checks.basis import CheckedHost
     from zkdeployment.checks.sources import CheckSnapshot
     from zkdeployment.checks.spawning import WantedInstance
-    from zkdeployment.ports.checks import ChangedInstance, CheckInstances, CheckSources
+    from zkdeployment.ports.checks import CheckSources
     from zkdeployment.ports.process import Clock
 
 
@@ -53,7 +54,7 @@ class CheckJob:
     instances that it concerns, and only these are read. After ``forget``, the next run compares all of them.
     """
 
-    def __init__(self, instances: CheckInstances, sources: CheckSources, clock: Clock) -> None:
+    def __init__(self, instances: ZooKeeperCheckInstances, sources: CheckSources, clock: Clock) -> None:
         self._instances = instances
         self._sources = sources
         self._clock = clock

@@ -9,13 +9,17 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.ports.checks import ChangedInstance, CheckInstances, InstanceChange
+    from zkdeployment.adapters.zookeeper.checks.instances import (
+        ChangedInstance,
+        InstanceChange,
+        ZooKeeperCheckInstances,
+    )
 
 
 class IsolatedChanges:
     """Changes ``instances``, and keeps the reasons for which some of them were not written."""
 
-    def __init__(self, instances: CheckInstances) -> None:
+    def __init__(self, instances: ZooKeeperCheckInstances) -> None:
         self._instances = instances
         self._reasons: dict[str, str] = {}
         self._recorded: Mapping[str, str] | None = None
@@ -25,7 +29,10 @@ class IsolatedChanges:
         return bool(self._reasons)
 
     def change(self, instances: Collection[str], change: InstanceChange) -> Mapping[str, ChangedInstance]:
-        """Change instances and return those that were written; raises what ``CheckInstances.change`` raises."""
+        """Change instances and return those that were written.
+
+        Raises what ``ZooKeeperCheckInstances.change`` raises.
+        """
         failed: dict[str, str] = {}
         written = self._instances.change(instances, change, failed.update)
         for instance in written:

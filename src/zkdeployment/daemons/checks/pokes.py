@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.adapters.pokes import HttpPokeSender
+    from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
+    from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
     from zkdeployment.checks.instance import CheckInstance
-    from zkdeployment.ports.checks import CheckInstances, MonitoringSystems
     from zkdeployment.ports.process import Clock
 
 #: Pokes that wait in the queue of a system; further ones follow in later turns.
@@ -30,7 +31,11 @@ class CheckPokes:
     """Pokes the monitoring systems while this coordinator leads."""
 
     def __init__(
-        self, instances: CheckInstances, systems: MonitoringSystems, sender: HttpPokeSender, clock: Clock
+        self,
+        instances: ZooKeeperCheckInstances,
+        systems: ZooKeeperMonitoringSystems,
+        sender: HttpPokeSender,
+        clock: Clock,
     ) -> None:
         self._instances = instances
         self._systems = systems

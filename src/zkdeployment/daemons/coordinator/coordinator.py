@@ -38,13 +38,13 @@ from zkdeployment.rollout.timekeeping import cycle_interval
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
     from zkdeployment.daemons.checks.check_daemon import CheckDaemon
     from zkdeployment.daemons.checks.check_health import CheckHealth
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
     from zkdeployment.daemons.telemetry.probe import Probe
     from zkdeployment.ports.process import Clock, Notifier
-    from zkdeployment.ports.rollout import RolloutStore
     from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot, RolloutState
 
 #: Seconds between two cycles at most, without any change.
@@ -61,7 +61,7 @@ class Coordinator:
 
     def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
         self,
-        store: RolloutStore,
+        store: ZooKeeperRollouts,
         clock: Clock,
         control: Control,
         *,

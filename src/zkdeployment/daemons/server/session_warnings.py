@@ -17,8 +17,8 @@ from zkdeployment.pools.warnings import due_warnings, next_warning
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
     from zkdeployment.pools.tenant_session import TenantSession
-    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.pools import PoolStore
     from zkdeployment.ports.process import Clock
 
@@ -35,7 +35,7 @@ _CLOSING = 6.0
 class SessionWarnings:
     """Gives the warnings of the sessions that ``feed`` shows, in a thread of its own."""
 
-    def __init__(self, feed: FleetFeed, store: PoolStore, clock: Clock) -> None:
+    def __init__(self, feed: ZooKeeperFeed, store: PoolStore, clock: Clock) -> None:
         self._feed, self._store, self._clock = feed, store, clock
         self._wake = threading.Event()
         self._closed = threading.Event()

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from zkdeployment.adapters.server.webhooks import HttpWebhookSender
+    from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
     from zkdeployment.adapters.zookeeper.webhook_lead import ZooKeeperWebhookLead
     from zkdeployment.fleet.webhooks.outbox import WebhookEvent
     from zkdeployment.fleet.webhooks.webhook import Webhook
-    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.ports.process import Clock
     from zkdeployment.ports.webhooks import WebhookAnswer
 
@@ -46,7 +46,7 @@ class WebhookDispatcher:
         self,
         webhooks: Iterable[Webhook],
         *,
-        feed: FleetFeed,
+        feed: ZooKeeperFeed,
         lead: ZooKeeperWebhookLead,
         sender: HttpWebhookSender,
         clock: Clock,

@@ -20,16 +20,16 @@ from zkdeployment.signing.statement import left_digest
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.intents.acceptance import Acceptance
     from zkdeployment.model.publication import Published
-    from zkdeployment.ports.publication import PublicationStore
     from zkdeployment.signing.sequences import SigningRecord
 
 
 class AcceptedGovernance:
     """Keeps the record in ``memory``; without ``memory``, only as long as this object lives."""
 
-    def __init__(self, store: PublicationStore, memory: AcceptedFile | None = None) -> None:
+    def __init__(self, store: ZooKeeperPublications, memory: AcceptedFile | None = None) -> None:
         self._store = store
         self._memory = memory
         self._record: AcceptanceRecord | None = None

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.syncer.syncer import Syncer, SyncReport
     from zkdeployment.daemons.telemetry.probe import Probe
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.ports.process import Notifier
-    from zkdeployment.ports.publication import PublicationStore
 
 #: Characters of an error that answer a request; the log has the whole error.
 _LONGEST_ANSWER = 4000
@@ -72,7 +72,7 @@ class Follower:
     def __init__(  # noqa: PLR0913  the adapters a follower depends on
         self,
         syncer: Syncer,
-        store: PublicationStore,
+        store: ZooKeeperPublications,
         control: Control,
         *,
         connect: Callable[[], None],

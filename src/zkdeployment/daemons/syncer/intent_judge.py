@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.adapters.git.approvals import GitApprovals
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.daemons.syncer.accepted_governance import AcceptedGovernance
     from zkdeployment.documents.intents.values import IntentSubject
     from zkdeployment.intents.instances import IntentRecord
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from zkdeployment.intents.reality import FleetReports
     from zkdeployment.model.publication import Published
     from zkdeployment.planning.publishing import Draft
-    from zkdeployment.ports.publication import PublicationStore
 
 
 class IntentJudge:
@@ -43,7 +43,7 @@ class IntentJudge:
 
     def __init__(
         self,
-        store: PublicationStore,
+        store: ZooKeeperPublications,
         accepted: AcceptedGovernance,
         approvals: GitApprovals | None = None,
     ) -> None:

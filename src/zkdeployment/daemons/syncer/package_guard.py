@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.planning.published_state import PublicationSnapshot
     from zkdeployment.planning.publishing import Draft
-    from zkdeployment.ports.publication import PublicationStore
 
 #: The seconds that one check may take: the syncer holds the lock of publications meanwhile.
 _BUDGET = 60.0
@@ -29,7 +29,7 @@ class PackageGuard:
     A warning, such as an unreachable repository, is logged once until it has ended.
     """
 
-    def __init__(self, store: PublicationStore, repositories: DnfHostRepositories) -> None:
+    def __init__(self, store: ZooKeeperPublications, repositories: DnfHostRepositories) -> None:
         self._store = store
         self._repositories = repositories
         self._warned: frozenset[str] = frozenset()

@@ -26,6 +26,7 @@ from zkdeployment.signing.standing import StandingPublication
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.documents.intents.values import Intent
     from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.model.cluster import Revision
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.publishing.request import SyncOptions
     from zkdeployment.model.strategy import Strategy
     from zkdeployment.planning.published_state import PublicationSnapshot
-    from zkdeployment.ports.publication import PublicationStore, TreeSource
+    from zkdeployment.ports.publication import TreeSource
 
 #: How many reviewed revisions are cached: the published one and the tip.
 _CACHED_REVIEWS = 2
@@ -46,7 +47,12 @@ class PublicationBuilder:
     """
 
     def __init__(
-        self, source: TreeSource, store: PublicationStore, *, signed: bool = False, governed: Collection[str] = ()
+        self,
+        source: TreeSource,
+        store: ZooKeeperPublications,
+        *,
+        signed: bool = False,
+        governed: Collection[str] = (),
     ) -> None:
         self._signed = signed
         self._governed = governed

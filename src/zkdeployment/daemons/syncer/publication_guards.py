@@ -14,18 +14,19 @@ from zkdeployment.planning.guards import (
 )
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.origin import Origin
     from zkdeployment.model.publishing.request import PublicationRequest
     from zkdeployment.planning.published_state import PublicationSnapshot, PublishedState
     from zkdeployment.planning.publishing import Draft
-    from zkdeployment.ports.publication import PublicationStore, TreeSource
+    from zkdeployment.ports.publication import TreeSource
 
 
 class PublicationGuards:
     """Checks publications of ``source`` to ``store``. Each check raises ``RefusedError``."""
 
-    def __init__(self, source: TreeSource, store: PublicationStore) -> None:
+    def __init__(self, source: TreeSource, store: ZooKeeperPublications) -> None:
         self._source = source
         self._store = store
 

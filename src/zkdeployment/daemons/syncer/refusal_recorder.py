@@ -13,15 +13,15 @@ from zkdeployment.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.publication import PublicationStore
 
 
 class RefusalRecorder:
     """Writes refusals to ``store``; a write that fails is logged, and the next cycle writes again."""
 
-    def __init__(self, store: PublicationStore, clock: Clock) -> None:
+    def __init__(self, store: ZooKeeperPublications, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

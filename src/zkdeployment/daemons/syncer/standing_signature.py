@@ -16,13 +16,14 @@ from zkdeployment.signing.standing import StandingPublication
 from zkdeployment.signing.statement import SignedStatement, Statement
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.daemons.syncer.accepted_governance import AcceptedGovernance
     from zkdeployment.daemons.syncer.publication_builder import PublicationBuilder
     from zkdeployment.daemons.syncer.signed_sequences import SignedSequences
     from zkdeployment.model.cluster import Revision
     from zkdeployment.planning.published_state import PublishedState
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.publication import PublicationSigner, PublicationStore
+    from zkdeployment.ports.publication import PublicationSigner
     from zkdeployment.ports.trust import PublisherKeys
 
 #: The sequence of the signature of the revision ``initial``: below that of every publication.
@@ -46,7 +47,7 @@ class StandingSignature:
 
     def __init__(  # noqa: PLR0913  what a signature depends on
         self,
-        store: PublicationStore,
+        store: ZooKeeperPublications,
         builder: PublicationBuilder,
         signer: PublicationSigner | None,
         sequences: SignedSequences,

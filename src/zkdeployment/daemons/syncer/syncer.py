@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
     from zkdeployment.adapters.host_files.signing_file import SigningFile
     from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.intents.acceptance import StandingGovernance
     from zkdeployment.intents.publication import IntentsChange
     from zkdeployment.model.cluster import Revision
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from zkdeployment.planning.publishing import Draft, PreparedPublication
     from zkdeployment.ports.memory import PublicationMemory
     from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.publication import PublicationSigner, PublicationStore, TreeSource
+    from zkdeployment.ports.publication import PublicationSigner, TreeSource
     from zkdeployment.ports.trust import PublisherKeys
 
 #: Attempts of one run while other writers cause conflicts.
@@ -112,7 +113,7 @@ class Syncer:
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
         self,
         source: TreeSource,
-        store: PublicationStore,
+        store: ZooKeeperPublications,
         clock: Clock,
         memory: PublicationMemory | None = None,
         approvals: GitApprovals | None = None,

@@ -40,7 +40,10 @@ class LoginTurns:
         self._lanes: dict[str, anyio.Lock] = {}
 
     async def verify(self, adapters: ServerAdapters, name: str, key: str, address: str) -> User | LoginRefusal:
-        """Return what ``LoginStore.verify`` returns; raises ``BusyError`` if the turn does not come in time."""
+        """Return what ``ZooKeeperLogins.verify`` returns.
+
+        Raises ``BusyError`` if the turn does not come in time.
+        """
         known = await run_sync(partial(adapters.logins.verify_again, name, key))
         if known is not None:
             return known

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
+    from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.events.event import EventKind
     from zkdeployment.fleet.events.event_log import EventBatch
     from zkdeployment.model.logins.client_limits import ClientLimits
-    from zkdeployment.ports.feed import FleetFeed
     from zkdeployment.web.streams.audience import Audience
 
 #: Seconds between two checks whether the users of the streams may still read.
@@ -61,7 +61,7 @@ class Subscriber:
 class EventHub:
     """The streams of one service; it is made once for each application."""
 
-    def __init__(self, feed: FleetFeed) -> None:
+    def __init__(self, feed: ZooKeeperFeed) -> None:
         self.feed = feed
         self.lost = 0
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -1,4 +1,4 @@
-"""The check instances in buckets, with their entries in the indexes (a ``CheckInstances``).
+"""The check instances in buckets, with their entries in the indexes.
 
 An instance and its entries change in one transaction, which fails unless the bucket is as it was read. Entries
 are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID``, ``systems/SYSTEM/failed/ID`` and
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.adapters.zookeeper.checks.buckets import (
     bucket_name,
@@ -36,7 +36,16 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.checks.instance import CheckInstance
-    from zkdeployment.ports.checks import ChangedInstance, InstanceChange, ReasonsUnwritten
+
+    #: A change of an instance (``None``: there is none): a pure function, which returns the instance afterwards
+    #: (``None``: it is removed). It may be called several times, and refuses a change by an exception.
+    InstanceChange: TypeAlias = Callable[[str, CheckInstance | None], CheckInstance | None]
+
+    #: An instance before and after a change.
+    ChangedInstance: TypeAlias = tuple[CheckInstance | None, CheckInstance | None]
+
+    #: Receives the reasons for which instances of a bucket were not written, by identifier.
+    ReasonsUnwritten: TypeAlias = Callable[[Mapping[str, str]], None]
 
 _DIRECTORIES = (paths.CHECK_INSTANCES, paths.CHECKS_CHANGED)
 
@@ -51,6 +60,7 @@ _VERIFYING = 3
 class ZooKeeperCheckInstances:
     """The instances through one session.
 
+    All methods may be called from any thread; each raises ``UnreachableError`` if ZooKeeper does not answer.
     ``lead`` returns the lock node of a coordinator while it leads: every transaction fails unless the node exists,
     so that another coordinator changes nothing. ``reach`` is called before and after each transaction with the
     name of the place.
@@ -69,6 +79,7 @@ class ZooKeeperCheckInstances:
         self._existing: set[str] = set()
 
     def find(self, instances: Collection[str]) -> Mapping[str, CheckInstance]:
+        """Return those of the instances with these identifiers that exist."""
         grouped = by_bucket(instances)
         nodes = self._session.get_many(_path(bucket) for bucket in grouped)
         found: dict[str, CheckInstance] = {}
@@ -78,6 +89,10 @@ class ZooKeeperCheckInstances:
         return found
 
     def scan(self, *, skip_damaged: bool = False) -> Iterator[CheckInstance]:
+        """Yield all instances, read in pipelined requests.
+
+        Raises ``TreeError`` if a bucket is damaged, unless damaged ones are skipped.
+        """
         names = iter(self._session.children(paths.CHECK_INSTANCES) or ())
         while some := [*islice(names, _WINDOW)]:
             nodes = self._session.get_many(_path(bucket) for bucket in some)
@@ -86,24 +101,36 @@ class ZooKeeperCheckInstances:
                     yield from decode_instances(_path(bucket), node).values()
 
     def bucket(self, number: int) -> Collection[CheckInstance]:
+        """Return the instances of the bucket with a number, which is counted around the end."""
         path = _path(bucket_name(number))
         return decode_instances(path, self._session.get(path)).values()
 
     def flagged(self, system: str) -> Sequence[str]:
+        """Return the instances of a monitoring system that have an update which it was not told about."""
         return self._session.children(_flagged(system)) or ()
 
     def open(self, system: str) -> Sequence[str]:
+        """Return the instances of a monitoring system that wait for it."""
         return self._session.children(_open(system)) or ()
 
     def failed(self, system: str) -> Sequence[str]:
+        """Return the instances that a monitoring system could not deploy, or not undeploy."""
         return self._session.children(_failed(system)) or ()
 
     def due(self) -> Sequence[str]:
+        """Return the instances that the next turn of the life cycle changes."""
         return self._session.children(paths.CHECKS_DUE) or ()
 
     def change(
         self, instances: Collection[str], change: InstanceChange, unwritten: ReasonsUnwritten | None = None
     ) -> Mapping[str, ChangedInstance]:
+        """Change instances, each together with its entries in the indexes, and return all of them.
+
+        Where another process was faster, the change is computed again. Raises what ``change`` raises,
+        ``ConflictError`` if others change the same instances all the time, and ``TreeError`` if a bucket is
+        damaged or would become too large; with ``unwritten`` the instances of such a bucket are passed to it, and
+        are missing in what is returned. After ``UnreachableError`` it is not known which instances were changed.
+        """
         wanted = by_bucket(instances)
         waiting = deque((bucket, 1) for bucket in sorted(wanted))
         outcome: dict[str, ChangedInstance] = {}
@@ -126,9 +153,11 @@ class ZooKeeperCheckInstances:
         return outcome
 
     def record_unwritten(self, reasons: Mapping[str, str]) -> None:
+        """Record the reasons for which instances could not be written, by identifier, in place of earlier ones."""
         record_unwritten(self._session, {bucket_of(instance): reason for instance, reason in reasons.items()})
 
     def unwritten(self) -> Mapping[str, str]:
+        """Return the recorded reasons, by the beginning that identifiers of these instances have in common."""
         return read_unwritten(self._session)
 
     def _is_written(self, bucket: str, attempt: int, finish: Callable[[], None]) -> bool:

@@ -1,4 +1,4 @@
-"""What is recorded of monitoring systems (a ``MonitoringSystems``).
+"""What is recorded of monitoring systems.
 
 The node of a system holds its callback; below it, ``contact`` holds the times of its last contacts,
 ``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, ``removal`` until
@@ -37,13 +37,14 @@ _ATTEMPTS = 20
 
 
 class ZooKeeperMonitoringSystems:
-    """The monitoring systems through one session."""
+    """The records of monitoring systems through one session. Methods may be called from any thread."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._leases: dict[str, SystemLease] = {}
 
     def callbacks(self) -> Mapping[str, str | None]:
+        """Return the callback of each known monitoring system; ``None`` for one that polls."""
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
         nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}" for name in names)
         return {
@@ -51,6 +52,7 @@ class ZooKeeperMonitoringSystems:
         }
 
     def set_callback(self, system: str, callback: str | None) -> None:
+        """Record the callback of a monitoring system."""
         path = paths.check_system_path(system)
         node = self._session.get(path)
         others = {} if node is None else unknown_keys(node.properties, {"callback"})
@@ -61,6 +63,7 @@ class ZooKeeperMonitoringSystems:
             self._session.commit(Set(path, data, node.version))
 
     def contacts(self) -> Mapping[str, SystemContact]:
+        """Return the last contact of each monitoring system that ever made one."""
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
         nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}/contact" for name in names)
         return {
@@ -70,6 +73,7 @@ class ZooKeeperMonitoringSystems:
         }
 
     def note_contact(self, system: str, contact: SystemContact) -> None:
+        """Record a contact of a monitoring system; times that are ``None`` stay as they are."""
         path = f"{paths.check_system_path(system)}/contact"
         node = self._session.get(path)
         known = SystemContact() if node is None else SystemContact.from_json(node.properties)
@@ -84,6 +88,7 @@ class ZooKeeperMonitoringSystems:
             self._session.commit(Set(path, data, node.version))
 
     def results(self, system: str, instances: Collection[str] | None = None) -> Mapping[str, CheckResult]:
+        """Return the last results of instances (``None``: of all instances) by identifier."""
         above = _results(system)
         grouped = None if instances is None else by_bucket(instances)
         buckets = (self._session.children(above) or ()) if grouped is None else grouped.keys()
@@ -96,11 +101,13 @@ class ZooKeeperMonitoringSystems:
         return found
 
     def record_results(self, system: str, results: Mapping[str, CheckResult]) -> None:
+        """Record results, beside those of other instances."""
         for bucket, instances in sorted(by_bucket(results).items()):
             new = {instance: results[instance].to_json() for instance in instances}
             self._change(f"{_results(system)}/{bucket}", lambda held, new=new: {**held, **new})  # type: ignore[misc]
 
     def forget_results(self, system: str, instances: Collection[str]) -> None:
+        """Remove the results of instances that are gone."""
         for bucket, gone in sorted(by_bucket(instances).items()):
             self._change(
                 f"{_results(system)}/{bucket}",
@@ -108,6 +115,7 @@ class ZooKeeperMonitoringSystems:
             )
 
     def lease(self, system: str, bridge: str, now: float) -> SystemLease | None:
+        """Return the lease of a monitoring system after a request of a bridge (empty: it gives no name)."""
         known = self._leases.get(system)
         if known is not None and known.holder == bridge and lease_after(known, bridge, now) is known:
             return known  # no other bridge can have got the lease meanwhile
@@ -136,21 +144,25 @@ class ZooKeeperMonitoringSystems:
         self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
 
     def allow_removal(self, system: str, until: float) -> None:
+        """Record until when the bridge of a monitoring system may remove many unknown checks."""
         path = _removal(system)
         self._session.ensure(path)
         self._session.commit(Set(path, encode({"allowed-until": until})))
 
     def removal_allowed_until(self, system: str) -> float:
+        """Return until when many unknown checks may be removed, in seconds since the epoch; 0 without a record."""
         node = self._session.get(_removal(system))
         until = None if node is None else node.properties.get("allowed-until")
         return float(until) if isinstance(until, int | float) else 0.0
 
     def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
+        """Record which configurations dropped results were of, and the instances whose results count."""
         path = f"{paths.check_system_path(system)}/drift"
         if dropped or self._session.get(path) is not None:
             self._change(path, lambda held: _drift_to_json(with_report(_drift_in(held), dropped, kept, now)))
 
     def drift(self) -> Mapping[str, Mapping[str, DroppedResult]]:
+        """Return the records of dropped results by monitoring system and instance."""
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
         places = [f"{paths.CHECK_SYSTEMS}/{name}/drift" for name in names]
         nodes = self._session.get_many(places)

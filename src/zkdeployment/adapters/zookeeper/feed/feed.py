@@ -1,4 +1,4 @@
-"""The cached fleet (a ``FleetFeed``): a thread that follows ZooKeeper, and the reads that clients share."""
+"""The cached fleet: a thread that follows ZooKeeper, and the reads that clients share."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class ZooKeeperFeed:
 
     ``new_session`` returns a session that is not open yet; it is called again when a session's client is beyond
     repair. Watches report the changes; without changes, one small request every ``CONFIRMED`` seconds confirms
-    that the reading is current.
+    that the reading is current. All methods may be called from any thread; those that read ZooKeeper raise
+    ``UnreachableError`` while it is away.
     """
 
     def __init__(self, new_session: Callable[[], Session]) -> None:
@@ -93,9 +94,11 @@ class ZooKeeperFeed:
         self._thread = threading.Thread(target=self._run, name="fleet-feed", daemon=True)
 
     def start(self) -> None:
+        """Begin to read and to follow the fleet, in the background and until ``close``; does not wait."""
         self._thread.start()
 
     def close(self) -> None:
+        """End the reading and the session; subscribers are called a last time."""
         self._closed.set()
         self._wake.set()
         self._notify()
@@ -104,11 +107,16 @@ class ZooKeeperFeed:
 
     @property
     def closed(self) -> bool:
+        """Whether ``close`` was called: clients that wait for changes are to be sent away."""
         return self._closed.is_set()
 
     # Requests of clients
 
     def snapshot(self) -> CachedFleet:
+        """Return the last reading of the fleet, with its age; never waits.
+
+        Raises ``UnreachableError`` before the first reading is complete.
+        """
         with self._lock:
             if self._reading is None:
                 raise UnreachableError("the fleet has not been read yet: ZooKeeper has not answered")
@@ -117,13 +125,19 @@ class ZooKeeperFeed:
             return CachedFleet(self._reading, self._read_at, self._confirmed, connected)
 
     def recent_events(self) -> EventLog:
+        """Return the recent events; never waits."""
         return self._log
 
     def last_transaction(self) -> int:
+        """Return the last transaction of ZooKeeper that this service has seen (a zxid); never waits."""
         session = self._session
         return 0 if session is None else session.seen
 
     def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call ``changed`` (which must not block) after each change of ``snapshot`` or ``recent_events``.
+
+        Return the function that ends the subscription.
+        """
         with self._lock:
             self._subscribers = [*self._subscribers, changed]
 
@@ -134,64 +148,92 @@ class ZooKeeperFeed:
         return end
 
     def known_hosts(self, host_ids: Collection[str]) -> tuple[KnownHost, ...]:
+        """Return the inventories of these hosts, by id; hosts without one are left out.
+
+        Of the packages, an inventory here has only those that were deployed.
+        """
         self._ready()
         return () if self._inventories is None else self._inventories.get(host_ids)
 
     def targets(self) -> Targets:
+        """Return the targets of the last publication, by name."""
         session = self._ready()
         return self._shared.get("targets", lambda: self._current_targets(session))
 
     def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
+        """Return the registered instances of services: for each path of a service, name to properties."""
         session, wanted = self._ready(), tuple(sorted(services))
         return self._shared.get(("providers", wanted), lambda: read_providers(session, wanted))
 
     def reports(self, services: Collection[str]) -> FleetReports:
+        """Return what all known hosts and the providers of these services report, without any clusters.
+
+        Inventories are read once, and again only after they changed.
+        """
         session, wanted = self._ready(), tuple(sorted(services))
         return self._shared.get(("reports", wanted), lambda: self._current_reports(session, wanted))
 
     def locks(self) -> tuple[Lock, ...]:
+        """Return every lock that is held or waited for, as ``ZooKeeperLocks`` does."""
         session = self._ready()
         return self._shared.get("locks", lambda: read_locks(session))
 
     def history(self, last: int) -> tuple[PublicationRecord, ...]:
+        """Return the records of the ``last`` publications, newest first."""
         session = self._ready()
         return self._shared.get(("history", last), lambda: read_history(session, last))
 
     def publication(self, sequence: int) -> tuple[PublicationRecord, ...]:
+        """Return the record of a publication, after that of the next publication if there is one.
+
+        Empty if the history has no publication with this sequence.
+        """
         session = self._ready()
         return self._shared.get(("publication", sequence), lambda: read_publication(session, sequence))
 
     def rollouts(self, sequence: int) -> tuple[RolloutState, ...]:
+        """Return all rollouts of the publication with this sequence, in order."""
         session = self._ready()
         return self._shared.get(("rollouts", sequence), lambda: read_attempts(session, sequence))
 
     def subtree(self, path: str) -> Mapping[str, Properties] | None:
+        """Return a node of the live tree and all nodes below it, as ``ZooKeeperLiveTree`` does."""
         session = self._ready()
         return self._shared.get(("subtree", path), lambda: read_subtree(session, path))
 
     def acts(self) -> tuple[Act, ...]:
+        """Return the recorded acts of operators, oldest first."""
         session = self._ready()
         return self._shared.get("acts", lambda: read_acts(session))
 
     def intents(self) -> tuple[IntentRecord, ...]:
+        """Return the records of all intents, as ``ZooKeeperIntents.records`` does."""
         return self._intents.all(self._ready(), self.snapshot().reading.intents)
 
     def intent(self, subject: IntentSubject) -> IntentRecord | None:
+        """Return the whole record of an intent; ``None`` if none was published."""
         return self._intents.one(self._ready(), self.snapshot().reading.intents, subject)
 
     def checks(self) -> CheckReading:
+        """Return all check instances with what is known of their results.
+
+        The first call reads them all; later ones read only what changed, at most once a second.
+        """
         self._ready()
         return CheckReading() if self._checks is None else self._checks.get(time.time())
 
     def ended_sessions(self) -> tuple[TenantSession, ...]:
+        """Return the newest of the sessions of tenants that have ended, newest first."""
         session, active = self._ready(), frozenset(self.snapshot().reading.pools.snapshot.sessions)
         return self._shared.get(("ended sessions", active), lambda: self._current_ended(session, active))
 
     def withheld(self) -> frozenset[ServiceTarget]:
+        """Return the services and targets that are not deployed because of the state of their intents."""
         session = self._ready()
         return self._shared.get("withheld", lambda: read_withheld(session))
 
     def left(self) -> tuple[LeftService, ...]:
+        """Return the services that left the governance of their intents."""
         session = self._ready()
         return self._shared.get("left", lambda: read_left(session))
 

@@ -1,4 +1,4 @@
-"""The list that filters keep, the election of the filter that writes it, and its changes (a ``FilterStore``)."""
+"""The list that filters keep, the election of the filter that writes it, and its changes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class ZooKeeperFilter:
     """The list at ``output`` of the instances at ``source``, through one session.
 
+    One of several filters leads, and only the leader changes the list.
+
     ``changed`` (which must not block) is called when the instances or the list changed. ``reach`` is called before
     and after each change of the list with ``before:switch`` and the like. Every change fails unless the lock node
     of this filter still exists: a filter whose session expired writes nothing. Raises ``ConfigurationError`` for
@@ -59,20 +61,27 @@ class ZooKeeperFilter:
         self._node: Node | None = None
 
     def lead(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds and return whether this filter leads now."""
         self._leads = False
         self._leads = self._lock.acquire(timeout)
         return self._leads
 
     def resign(self) -> None:
+        """Leave the lead, or the queue for it; never raises."""
         self._leads = False
         self._lock.release()
 
     def registered(self) -> ProviderList:
+        """Return the registered instances; their next change wakes the filter. Raises ``LinkError``."""
         listed = self._instances.follow(self._source)
         check_paths(listed.path, self._output)
         return listed
 
     def filtered(self) -> FilteredList:
+        """Return the list as it is; its next change wakes the filter.
+
+        Raises ``RefusedError`` if the list's path is not free for this filter.
+        """
         # Not each instance in the list is followed: only filters change them.
         self._list.refresh(lambda: [Read(self._output), Read(self._output, children=True)])
         managed = self._session.get(paths.MANAGED)
@@ -85,6 +94,11 @@ class ZooKeeperFilter:
         return found
 
     def write(self, change: FilterChange) -> None:
+        """Change the list, in one transaction.
+
+        Raises ``LockLostError`` if another filter leads, and ``ConflictError`` if the list has changed since
+        ``filtered`` returned it.
+        """
         lock = self._lock.path
         if not self._leads or lock is None:
             raise LockLostError(f"this filter does not lead: another one keeps {self._output}")

@@ -1,4 +1,4 @@
-"""The instances of a service and the lists of filters, read in one piece (a ``ProviderReader``)."""
+"""The instances of a service and the lists of filters, read in one piece."""
 
 from __future__ import annotations
 
@@ -23,18 +23,30 @@ _ATTEMPTS = 10
 
 
 class ZooKeeperProviderReader:
-    """Reads through one session; ``wake`` (which must not block) is called when a followed path changes."""
+    """Reads the instances of services through one session.
+
+    ``wake`` (which must not block) is called when a followed path changes.
+    """
 
     def __init__(self, session: Session, wake: Callable[[], None] = lambda: None) -> None:
         self._session = session
         self._followed = FollowedNodes(session, wake)
 
     def read(self, path: str) -> ProviderList:
+        """Return the instances below the node that ``path`` resolves to.
+
+        The list of a filter is returned as it was between two changes. Raises ``LinkError`` if there is no node.
+        """
         found = self._resolve(path)
         node, children = read_with_children(self._session, found)
         return _listed(found, node, children)
 
     def follow(self, path: str) -> ProviderList:
+        """Return what ``read`` returns, and arrange that the reader's owner is woken at its next change.
+
+        Only what changed since the last call is read. While the list of a filter changes, parts of it may be
+        returned as they were before. Raises ``LinkError`` if there is no node.
+        """
         found = self._resolve(path)
 
         def wanted() -> Iterator[Read]:

@@ -25,15 +25,17 @@ _ATTEMPTS = 20
 
 
 class ZooKeeperLocks:
-    """All locks, through one session (a ``LockStore``)."""
+    """All locks of the fleet, through one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def locks(self) -> tuple[Lock, ...]:
+        """Return every lock that is held or waited for, or whose last holder left a record of unfinished work."""
         return read_locks(self._session)
 
     def release(self, node: str, act: Act) -> None:
+        """Remove the node that holds a lock, and record the act. Raises ``ConflictError`` if the node is gone."""
         release_lock(self._session, node, act)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperFleetReader:
-    """The state of the fleet, through one session (a ``FleetReader``).
+    """The state of the fleet and its past, through one session.
 
     Inventories of absent hosts are read once and kept: they do not change while their hosts are absent.
     """
@@ -53,6 +53,7 @@ class ZooKeeperFleetReader:
         self._absent_hosts: dict[str, KnownHost] = {}
 
     def snapshot(self) -> FleetSnapshot:
+        """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
         host_paths = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
         registered = {path.rpartition("/")[2] for path in host_paths}
         cluster_node, targets, request, refusals, *host_nodes = self._session.get_many(
@@ -91,25 +92,38 @@ class ZooKeeperFleetReader:
         return tuple(self._absent_hosts.values())
 
     def watch(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
 
     def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
+        """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
         return read_history(self._session, last)
 
     def published(self) -> Published:
+        """Return the record of the last publication."""
         (targets, managed), (tops,) = self._session.look([paths.TARGETS, paths.MANAGED], ["/"])
         return decode_published(targets, managed, tops or ())
 
     def known_hosts(self) -> tuple[KnownHost, ...]:
+        """Return the inventories of all known hosts, absent ones included."""
         return read_inventories(self._session)
 
     def known_host(self, host_id: str) -> KnownHost | None:
+        """Return the inventory of a host; ``None`` if the host never published one."""
         return next(iter(read_inventories(self._session, [host_id])), None)
 
     def reports(self, services: Collection[str]) -> FleetReports:
+        """Return what all known hosts and the providers of these services report, without any clusters.
+
+        The number of requests does not grow with the fleet.
+        """
         return read_reports(self._session, services)
 
     def forget(self, host: str) -> KnownHost:
+        """Remove the inventory of a host, given by id or unambiguous name, and return that inventory.
+
+        Raises ``RefusedError`` if the host is registered or unknown.
+        """
         known = {entry.identity.id: entry for entry in self.known_hosts()}
         ids_of_name = [host_id for host_id, entry in known.items() if entry.identity.name == host]
         host_id = ids_of_name[0] if host not in known and len(ids_of_name) == 1 else host
@@ -117,26 +131,34 @@ class ZooKeeperFleetReader:
         return known.get(host_id, KnownHost(Identity(host_id, host_id)))
 
     def acts(self) -> tuple[Act, ...]:
+        """Return the recorded acts of operators, oldest first."""
         return read_acts(self._session)
 
     def targets(self) -> Targets:
+        """Return the targets of the last publication, by name."""
         return read_targets(self._session, self._session.children(paths.TARGETS) or ())
 
     def syncer_report(self) -> SyncerReport | None:
+        """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
         return read_report(self._session)
 
     def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
+        """Read which hosts were to gain a service in a publication and have not got it, by the service's path."""
         names = self._session.children(paths.order_path(sequence)) or ()
         return read_unfinished(self._session, sequence, names)
 
     def failure_output(self, host_id: str) -> FailureOutput | None:
+        """Return the end of the output of the script with which a host failed last, if it is kept."""
         return read_output(self._session, host_id)
 
     def refusals(self) -> tuple[Refusal, ...]:
+        """Return the recorded refusals of tips, oldest first: at most one of each revision."""
         return read_refusals(self._session)
 
     def strategy(self) -> Strategy | None:
+        """Return the published strategy, if there is one; raises ``TreeError`` if it cannot be read."""
         return read_strategy(self._session)
 
     def documents(self) -> PublishedDocuments:
+        """Return the published documents."""
         return read_published_documents(self._session)

@@ -22,24 +22,35 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperLiveTree:
-    """The live tree, through one session (a ``LiveTreeStore``)."""
+    """The live tree, through one session: the nodes that are in ZooKeeper now, whatever was published."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def live_tree(self) -> LiveTree:
+        """Return the whole tree without ephemeral nodes."""
         return read_live_tree(self._session)
 
     def subtree(self, path: str) -> dict[str, Properties] | None:
+        """Return a node and all nodes below it, ephemeral ones included; ``None`` if there is no such node.
+
+        The empty path is the whole tree without the reserved nodes.
+        """
         return read_subtree(self._session, path)
 
     def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
+        """Return the registered instances of services: for each path of a service, name to properties.
+
+        Services without a node for instances are left out.
+        """
         return read_providers(self._session, services)
 
     def lookup(self) -> Lookup:
+        """Return the function with which ``tree.links`` follows links."""
         return lookup(self._session)
 
     def is_signed(self) -> bool:
+        """Whether the last publication is signed."""
         node = self._session.get(paths.SIGNED)
         return node is not None and node.data != b""
 
@@ -51,6 +62,13 @@ class ZooKeeperLiveTree:
         versions: Mapping[str, int],
         withheld: Collection[ServiceTarget] | None = None,
     ) -> None:
+        """Apply ``change`` to the tree without publishing a version, and create the lock nodes of ``roles``.
+
+        ``withheld`` are the services that are not deployed after the change because of the state of their intents
+        (``None``: those that were not deployed before).
+        The compiled targets become invalid; with an empty change they stay valid. Raises ``ConflictError`` if a
+        node changed since it was read at ``versions`` (path → version).
+        """
         nodes = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
         withholding: tuple[Operation, ...] = ()
         if withheld is not None:

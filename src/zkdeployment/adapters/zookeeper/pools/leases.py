@@ -33,12 +33,13 @@ _ATTEMPTS = 20
 
 
 class ZooKeeperSignedLeases:
-    """The leases with their signatures, through one session (implements ``ports.trust.SignedLeases``)."""
+    """The leases with their signatures, through one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def read(self, host_id: str) -> SignedLease | None:
+        """Read the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
         path = paths.lease_path(host_id)
         return _decode_signed(path, self._session.get(path))
 

@@ -1,4 +1,4 @@
-"""Reads the signed publication as far as it concerns one host (implements ``ports.SignedPublications``).
+"""Reads the signed publication as far as it concerns one host.
 
 Nothing that is read here is trusted: the checks belong to ``signing``.
 """
@@ -35,6 +35,11 @@ class ZooKeeperSignedPublications:
         self._session = session
 
     def snapshot(self, identity: Identity) -> SignedSnapshot:
+        """Read the statement with the targets of this host, in one request.
+
+        Raises ``ConflictError`` if a publication interfered (then call again), ``UntrustedError`` for nodes that
+        no syncer can have written.
+        """
         names = identity.target_names
         seen, nodes = self._session.get_many_seen(
             [*map(paths.target_path, names), *signed_paths(names), paths.STRATEGY, paths.HOSTS]
@@ -56,6 +61,11 @@ class ZooKeeperSignedPublications:
         )
 
     def properties(self, services: Collection[str], snapshot: SignedSnapshot) -> Mapping[str, Properties]:
+        """Read the properties of these nodes, with the values of all property links.
+
+        Raises ``ConflictError`` if the cluster version changed since the snapshot, ``UntrustedError`` if a node or
+        the target of a link does not exist.
+        """
         wanted = sorted(services)
         found = self._resolved(wanted)
         # The targets of links were read one after the other: all belong to the publication if it still stands.

@@ -1,4 +1,4 @@
-"""ZooKeeper as the syncer reads it and publishes to it (a ``PublicationStore``)."""
+"""ZooKeeper as the syncer reads it and publishes to it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ _PENDING = 2
 
 
 class ZooKeeperPublications:
-    """Publishing through one session.
+    """Publishing through one session: ZooKeeper as the syncer reads it and publishes to it.
+
+    All methods raise ``UnreachableError``.
 
     ``identity`` names this syncer as the holder of the lock (default: host name and process id). ``history`` is
     how many publications the history keeps. ``reach`` is called with the name of a failpoint before and after
@@ -121,6 +123,7 @@ class ZooKeeperPublications:
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
 
     def published_state(self) -> PublishedState:
+        """Read the cluster version (``None`` if ``/hosts`` does not exist) and the last publication."""
         wanted = [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS, paths.SIGNED]
         (stops, hosts, targets, managed, refusals, signed), (tops,) = self._session.look(wanted, ["/"])
         return PublishedState(
@@ -133,6 +136,7 @@ class ZooKeeperPublications:
         )
 
     def hosts(self, sequence: int) -> FleetHosts:
+        """Read all known hosts, and which of them still miss a service that they gain in a publication."""
         listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence)]
         names, known, awaited = (names or () for names in self._session.look((), listed)[1])
         hosts = read_hosts(self._session, names)
@@ -141,46 +145,69 @@ class ZooKeeperPublications:
         return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished)
 
     def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
+        """Read the inventories of those of the hosts that reported one."""
         return read_inventories(self._session, host_ids)
 
     def reports(self, services: Collection[str]) -> FleetReports:
+        """Read what all known hosts and the providers of these services report, without any clusters."""
         return read_reports(self._session, services)
 
     def strategy(self) -> Strategy | None:
+        """Read the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
         return read_strategy(self._session)
 
     def documents(self) -> PublishedDocuments:
+        """Read the published documents."""
         return read_published_documents(self._session)
 
     def rollout(self, sequence: int) -> RolloutState | None:
+        """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
         return read_rollout(self._session, sequence)
 
     def is_held_by_operator(self) -> bool:
+        """Whether an operator's hold is on record."""
         return any(stop.is_hold for stop in read_stops(self._session))
 
     def live_tree(self) -> LiveTree:
+        """Read the whole live tree, without reserved and ephemeral nodes."""
         return read_live_tree(self._session)
 
     def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
+        """Read these nodes; nodes that do not exist are left out."""
         return read_live_nodes(self._session, paths)
 
     def lock(self) -> ContenderLock:
+        """Return a new ``/hosts-lock``.
+
+        Once it is held, ``publish`` writes only while it is still held, and its last transaction releases it.
+        """
         self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
         return self._lock
 
     def intents(self) -> tuple[IntentRecord, ...]:
+        """Read the records of all intents, as ``ZooKeeperIntents.records`` does."""
         return read_records(self._session)
 
     def governance(self) -> Governance:
+        """Read the intents of the last complete publication, and the services that left governance before.
+
+        Raises ``TreeError`` if a record is damaged.
+        """
         return read_governance(self._session)
 
     def left(self) -> tuple[LeftService, ...]:
+        """Read the services that left the governance of their intents; raises ``TreeError`` if it is damaged."""
         return read_left(self._session)
 
     def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
+        """Read the records whose last instance is terminated and has no final status yet."""
         return read_awaiting_records(self._session)
 
     def record_final_status(self, record: IntentRecord) -> None:
+        """Write a record whose last instance has its final status now.
+
+        Raises ``ConflictError`` if the record changed since it was read: then it stays as it is.
+        """
         operations = record_operations(self._session, record)
         for transaction in chunks([*operations.parts, *operations.indexes], self._session.acl_size):
             self._reach("before:final-status")
@@ -188,6 +215,15 @@ class ZooKeeperPublications:
             self._reach("after:final-status")
 
     def publish(self, publication: Publication, intents: IntentsChange | None = None) -> int:
+        """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
+
+        ``intents`` is the change of intents, ``None`` if there are none before and after it. Return the sequence
+        of the last publication that changed something for hosts: this one, unless it only repeats.
+
+        Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
+        either nothing was written, or the mark stays and the next publication completes the work. Raises
+        ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
+        """
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         started = None if self._signing is None else self._signing.start(coming_publication(publication))
         request = None if publication.request is None else carrying_out(self._session, publication.request)
@@ -239,16 +275,32 @@ class ZooKeeperPublications:
             remove_unused_locks(self._session, locks, deployed)
 
     def start_signing(self, coming: StandingPublication) -> None:
+        """Begin to sign a publication that will probably be written, while it is prepared.
+
+        Without a key, this does nothing.
+        """
         if self._signing is not None:
             self._signing.start(coming)
 
     def has_signed(self, data: bytes | None, buckets: int) -> bool:
+        """Whether these are the data of the signed statement as this process wrote it last, with all buckets.
+
+        ``buckets`` is the number of the nodes of buckets.
+        """
         return self._signing is not None and self._signing.has_written(data, buckets)
 
     def has_buckets(self, digests: Mapping[str, str]) -> bool:
+        """Read the signed buckets; return whether all have these digests, by name."""
         return self._buckets.have(digests)
 
     def renew_signature(self, standing: StandingPublication, *, kept: bytes | None = None) -> bool:
+        """Sign the publication that stands in ZooKeeper again, and write the statement and buckets that differ.
+
+        ``standing`` is that publication as it has to be. ``kept`` are the data of a statement that was verified:
+        they stay if they are of this publication. Returns ``False``, and writes nothing, if the targets in
+        ZooKeeper are others. Raises ``ConflictError`` if another publication was written at the same time, or the
+        lock was lost.
+        """
         if self._signing is None:
             return False
         started = self._signing.start(standing)
@@ -313,23 +365,33 @@ class ZooKeeperPublications:
         return finish
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when an operator requests a publication or announces a push."""
         self._session.watch(paths.REQUEST, changed)
         self._session.watch(paths.NOTICE, changed)
 
     def request(self) -> PublicationRequest | None:
+        """Read the operator's request for a publication that is not answered yet; ``None`` if there is none."""
         request = read_request(self._session)
         return None if request is None or request.error is not None else request
 
     def answer(self, request: PublicationRequest, error: str) -> None:
+        """Record why a request was not carried out. A request that was carried out is removed by ``publish``."""
         answer_request(self._session, request, error)
 
     def server_time(self) -> float:
+        """Return ZooKeeper's time, in seconds since the epoch."""
         return server_time(self._session)
 
     def record_refusal(self, refusal: Refusal | None) -> None:
+        """Record that the tip is refused, and why; ``None``: that the present tip is not refused."""
         write_refusal(self._session, refusal)
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
+        """Publish this syncer's heartbeat.
+
+        ``message`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
+        when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
+        """
         write_report(self._session, self._identity, message, interval, fetched)
 
 

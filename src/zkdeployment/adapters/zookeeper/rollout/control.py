@@ -1,4 +1,4 @@
-"""The operators' side of the records of rollouts (a ``RolloutControl``)."""
+"""The operators' side of the records of rollouts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,26 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperRolloutControl:
-    """The records of rollouts, through one session."""
+    """Rollouts, and the directives of operators to the coordinator, through one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def rollout(self, rollout_id: str | None = None) -> RolloutState | None:
+        """Return a rollout by its id, or the current one; ``None`` if there is none."""
         return read_state(self._session, rollout_id)
 
     def attempts(self, sequence: int) -> tuple[RolloutState, ...]:
+        """Return all rollouts of the publication with this sequence, in order."""
         return read_attempts(self._session, sequence)
 
     def coordinator(self) -> str | None:
+        """Return the identity of the leading coordinator; ``None`` if no coordinator runs."""
         return read_leader(self._session)
 
     def direct(self, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
+        """Record a directive for the coordinator and return the rollout; ``group`` is the group to promote.
+
+        Raises ``RefusedError`` if the rollout does not accept the directive now.
+        """
         return direct(self._session, directive, act, group)

@@ -1,4 +1,4 @@
-"""The coordinator's side of the records of rollouts (a ``RolloutStore``).
+"""The coordinator's side of the records of rollouts.
 
 This module reads and writes the state of the newest rollout and reads the observations. Its parts are
 ``leadership`` (the right to write), ``grants``, ``host_registry``, ``old_rollouts`` (removal) and ``records`` (the
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 class ZooKeeperRollouts:
     """The records of rollouts through one session.
 
+    Each method raises ``UnreachableError`` if ZooKeeper does not answer. Only the leading coordinator can write;
+    writes of any other raise ``LockLostError``.
+
     ``changed`` (which must not block) is called when something changed that the coordinator read. ``identity`` is
     the coordinator's name for others (default: its host and process). ``reach`` is called before and after each
     write with the name of the place.
@@ -77,6 +80,10 @@ class ZooKeeperRollouts:
     # The lead
 
     def lead(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads.
+
+        The place in the queue is kept from call to call.
+        """
         before = self._leadership.node
         leads = self._leadership.acquire(timeout)
         if self._leadership.node != before:
@@ -85,6 +92,7 @@ class ZooKeeperRollouts:
         return leads
 
     def resign(self) -> None:
+        """Leave the lead, or the queue for it; never raises."""
         self._leadership.release()
 
     @property
@@ -95,6 +103,7 @@ class ZooKeeperRollouts:
     # Reading
 
     def snapshot(self) -> RolloutSnapshot:
+        """Return the published revision and the newest rollout; a change of either wakes from now on."""
         if not self._watching:
             self._session.watch(paths.HOSTS, self._changed)
             self._session.watch(paths.TARGETS, self._changed)
@@ -109,9 +118,11 @@ class ZooKeeperRollouts:
         )
 
     def strategy(self) -> Strategy | None:
+        """Return the published strategy; raises ``TreeError`` if it cannot be read."""
         return read_strategy(self._session)
 
     def first_observation(self, revision: Revision, *, now: float) -> RolloutObservation:
+        """Return all registered and absent hosts, freshly read, before a rollout of ``revision`` begins."""
         self._registry.expire()
         hosts = self._registry.registered(now)
         return RolloutObservation(
@@ -124,6 +135,7 @@ class ZooKeeperRollouts:
         )
 
     def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
+        """Return the hosts, the awaited reports and the new acts of a rollout; a change of these wakes once."""
         hosts = self._registry.registered(now)
         directory = paths.acts_path(state.id)
         # The version is read before the acts: an act that arrives in between makes the next record fail.
@@ -183,6 +195,7 @@ class ZooKeeperRollouts:
     # Writing
 
     def begin(self, state: RolloutState, stamp: int) -> None:
+        """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is ``stamp``."""
         self._session.ensure(paths.ROLLOUTS)
         self._leadership.commit(
             "begin",
@@ -195,6 +208,12 @@ class ZooKeeperRollouts:
         )
 
     def record(self, state: RolloutState, stop: Stop | None = None) -> None:
+        """Replace the state of the newest rollout; with a ``stop`` the fleet stops and all grants become void.
+
+        The fleet is not stopped if its cluster version is another revision than the rollout's. Raises
+        ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are acts that
+        ``observation`` has not returned.
+        """
         self._leadership.commit(
             "record",
             self._replacing(state),
@@ -203,6 +222,7 @@ class ZooKeeperRollouts:
         )
 
     def clear_reports(self, state: RolloutState, hosts: Collection[str]) -> None:
+        """Remove the reports of hosts that start again in a rollout."""
         existing = {*(self._session.children(paths.reports_path(state.id)) or ())}
         reports = [paths.report_path(state.id, phase.value, host) for host in sorted(hosts) for phase in Phase]
         self._leadership.commit_in_batches(
@@ -210,9 +230,11 @@ class ZooKeeperRollouts:
         )
 
     def grant(self, state: RolloutState, wanted: Mapping[str, Grant]) -> None:
+        """Make the published grants of a rollout equal to the wanted ones."""
         self._grants.publish(state.id, wanted)
 
     def tidy(self, current: str) -> None:
+        """Remove the records of all rollouts but the current one, except for the final states in the history."""
         remove_old_rollouts(self._session, self._leadership, current)
 
     def _replacing(self, state: RolloutState) -> Operation:

@@ -47,7 +47,10 @@ class _Pace:
 
 
 class ZooKeeperLogins:
-    """Logins through one session (a ``LoginStore``)."""
+    """Verification of keys, throttling of failed attempts, and the login sessions of people, through one session.
+
+    All services share the throttling and the login sessions, so that any of them can answer.
+    """
 
     def __init__(
         self, session: Session, acl: tuple[AclEntry, ...], users: ZooKeeperUsers, hasher: KeyHasher, clock: Clock
@@ -58,6 +61,10 @@ class ZooKeeperLogins:
         self._verified, self._pace = VerifiedKeys(), _Pace()
 
     def verify_again(self, name: str, key: str) -> User | LoginRefusal | None:
+        """Return what ``verify`` returns for a right key that was verified here before; ``None`` for others.
+
+        The answer needs no request to ZooKeeper while the user does not change, and is never slowed down.
+        """
         if name not in self._verified:
             return None
         record = self._users.record(name)
@@ -66,6 +73,12 @@ class ZooKeeperLogins:
         return self._judge(record.user)
 
     def verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
+        """Return the user of this name if the key is right, else why the login is refused.
+
+        ``address`` is the client's. Failed attempts are counted for the address; too many are slowed down, and a
+        right key from the same address may then have to wait for a moment. An unknown name takes as long as a
+        wrong key. ``name`` and ``key`` may be any text.
+        """
         known = self.verify_again(name, key)
         if known is not None:
             return known
@@ -74,13 +87,24 @@ class ZooKeeperLogins:
         return self._verify_throttled(name, key, wait) if wait > 0 else self._verify(name, key, address, now)
 
     def admit(self, external: ExternalUser, address: str) -> User | LoginRefusal:
+        """Return the user who logged in elsewhere, or why the login is refused, which is recorded.
+
+        The user is added at its first login, and has its present role after each. A name that belongs to a user
+        with a key, or to another person elsewhere, is refused.
+        """
         outcome = self._users.admit(external)
         return outcome if isinstance(outcome, User) else self._failed(external.name, address, outcome)
 
     def begin_session(self, user: User) -> str:
+        """Begin a login session of a user and return its token, which is stored nowhere; the oldest may end."""
         return self._sessions.begin(user, self._clock.now())
 
     def session_user(self, token: str) -> User | None:
+        """Return the user of a login session; ``None`` if the session has ended, for whatever reason.
+
+        A session ends when it expires, when it is ended, and when its user is retired or gets another key. The
+        user is read as fresh as ``ZooKeeperUsers.user`` reads it. ``token`` may be any text.
+        """
         login = self._sessions.find(token)
         if login is None:
             return None
@@ -95,9 +119,11 @@ class ZooKeeperLogins:
         return None
 
     def end_session(self, token: str) -> None:
+        """End a login session, if there is one of this token."""
         self._sessions.end(token)
 
     def failed_logins(self) -> tuple[FailedLogin, ...]:
+        """Return the latest failed logins, oldest first."""
         return read_failed_logins(self._session)
 
     def _verify(self, name: str, key: str, address: str, now: float) -> User | LoginRefusal:

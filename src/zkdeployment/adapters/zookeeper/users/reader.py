@@ -15,19 +15,25 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperUserReader:
-    """The users below ``/zkdeployment/users``, through one session (a ``UserReader``)."""
+    """The users below ``/zkdeployment/users``, through one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._nodes = WatchedNodes(session)
 
     def users(self) -> tuple[User, ...]:
+        """Return all users, retired ones included, by id."""
         names = [name for name in self._session.children(paths.USERS) or () if is_name(NameKind.USER, name)]
         nodes = self._session.get_many(paths.user_path(name) for name in names)
         records = (decode_user(name, node) for name, node in zip(names, nodes, strict=True))
         return tuple(sorted((record.user for record in records if record is not None), key=lambda user: user.id))
 
     def user(self, name: str) -> User | None:
+        """Return a user; ``None`` if there is none of this name.
+
+        The answer is fresh, and usually costs no request: the node is watched. It is read again after a change,
+        and after the connection was lost.
+        """
         record = self.record(name)
         return None if record is None else record.user
 

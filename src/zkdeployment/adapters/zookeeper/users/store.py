@@ -43,9 +43,10 @@ class _Change:
 
 
 class ZooKeeperUsers(ZooKeeperUserReader):
-    """The users below ``/zkdeployment/users``, through one session (a ``UserStore``).
+    """The users below ``/zkdeployment/users``, through one session.
 
-    ``acl`` is the access list of the nodes; without entries they have that of the session.
+    Each change is recorded as an act in the transaction that makes it. ``acl`` is the access list of the
+    nodes; without entries they have that of the session.
     """
 
     def __init__(self, session: Session, acl: tuple[AclEntry, ...], hasher: KeyHasher, clock: Clock) -> None:
@@ -53,6 +54,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         self._acl, self._hasher, self._clock = acl, hasher, clock
 
     def add(self, new: NewUser, act: Act) -> IssuedKey:
+        """Add a user and return it with its key; raises ``RefusedError`` if the name is taken or invalid."""
         problem = name_problem(NameKind.USER, new.name)
         if problem is not None:
             raise RefusedError(f"cannot add the user: {problem}")
@@ -62,6 +64,12 @@ class ZooKeeperUsers(ZooKeeperUserReader):
     def reset_key(
         self, name: str, act: Act, *, expires_at: float | None = None, key: str | None = None
     ) -> IssuedKey:
+        """Replace a user's key and return both; the old key and all login sessions of the user end at once.
+
+        ``key`` is the new key, a UUID, if an admin chose it.
+
+        Raises ``RefusedError`` if there is no such user, or if it is retired.
+        """
         key = key or str(uuid.uuid4())
         key_hash = self._hasher.hash(key)
 
@@ -76,11 +84,20 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         return IssuedKey(self._change(name, reset, act), key)
 
     def retire(self, name: str, act: Act) -> User:
+        """Retire a user permanently; its key and its login sessions end at once.
+
+        Raises ``RefusedError`` if there is no such user, or if it is retired already.
+        """
         return self._change(
             name, lambda record: replace(record, user=replace(record.user, retired_at=self._now())), act
         )
 
     def update(self, name: str, change: Callable[[User], User], act: Act) -> User:
+        """Replace a user by ``change`` of it and return the result; ``change`` may be called several times.
+
+        The id, the name and the key stay. Raises ``RefusedError`` if there is no such user, or if it is retired.
+        """
+
         def updated(record: UserRecord) -> UserRecord:
             before = record.user
             user = replace(change(before), id=before.id, name=before.name, key_number=before.key_number)

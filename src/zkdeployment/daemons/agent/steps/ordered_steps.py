@@ -20,13 +20,14 @@ from zkdeployment.planning.precedence.progress import order_wait, reading_interv
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService
     from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
     from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
     from zkdeployment.planning.precedence.progress import OrderProgress, OrderWait
-    from zkdeployment.ports.fleet import AwaitedService, FleetStore
+    from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.process import Clock
 
 
@@ -37,7 +38,7 @@ class _Reading:
     ``absent`` are the hosts that are assumed to be restarting, with the time since when they are absent.
     """
 
-    service: AwaitedService
+    service: ZooKeeperAwaitedService
     progress: OrderProgress
     due: float
     absent: Mapping[str, float]
