@@ -27,6 +27,7 @@ def pool_to_json(pool: PoolOverview) -> dict[str, Value]:
         "name": pool.name,
         "mechanism": pool.mechanism,
         "level": pool.level,
+        "node_quota": pool.pool.node_quota,
         "ready": pool.ready,
         "provisioning": pool.provisioning,
         "leased": pool.leased,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.node import NodeEvent
+from zkdeployment.pools.requests.quotas import quotas_of
 from zkdeployment.pools.snapshot import MOST_NODES
-from zkdeployment.pools.tenant_session import LeasedNode, TenantSession, effective_limits
+from zkdeployment.pools.tenant_session import LeasedNode, TenantSession, effective_limits, wanted_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -60,8 +60,9 @@ class Reservation:
 class SessionRequest:
     """A tenant's request.
 
-    ``held`` is the number of nodes in the tenant's active sessions; ``by`` is who asks: the tenant or an operator.
-    ``ssh_key`` are the public keys for this session, one in each line; ``None``: those of the tenant.
+    ``held`` is the number of nodes in the tenant's active sessions, in all and ``held_by_pool``. ``by`` is who
+    asks: the tenant or an operator. ``ssh_key`` are the public keys for this session, one in each line; ``None``:
+    those of the tenant.
     """
 
     id: int
@@ -70,6 +71,7 @@ class SessionRequest:
     held: int
     by: str | None = None
     ssh_key: str | None = None
+    held_by_pool: Mapping[str, int] = field(default_factory=dict)
 
 
 def reserve(
@@ -85,17 +87,14 @@ def reserve(
 
     The nodes that have been ready longest come first, beginning ``offset`` further on: concurrent requests with
     different offsets rarely choose the same ones. ``absent`` are the ids of hosts of the fleet that are not there.
-    Admins have no quota. Exactly the quota is permitted.
+    Admins have no quota.
     """
     limits = effective_limits(request.tenant, configuration.defaults)
-    wanted = _wanted(request.specs)
+    wanted = wanted_nodes(request.specs)
     total = wanted.total()
-    if not request.tenant.is_admin and request.held + total > limits.node_quota:
-        message = (
-            f"quota exceeded: requested nodes ({total}) + current allocation ({request.held}) ="
-            f" {request.held + total} > {limits.node_quota}; retire a session, or request fewer nodes"
-        )
-        return RequestRefusal(RequestProblem.QUOTA, message)
+    problem = quotas_of(request.tenant, configuration).problem(request.held, request.held_by_pool, wanted)
+    if problem is not None:
+        return RequestRefusal(RequestProblem.QUOTA, problem)
     if (problem := _size_problem(request, total)) is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {problem}")
     chosen: list[PoolNode] = []
@@ -134,14 +133,6 @@ def _size_problem(request: SessionRequest, total: int) -> str | None:
             " several sessions"
         )
     return None
-
-
-def _wanted(specs: Iterable[NodesSpec]) -> Counter[str]:
-    """Return the number of nodes by pool; a pool may be named more than once."""
-    wanted: Counter[str] = Counter()
-    for spec in specs:
-        wanted[spec.pool] += spec.quantity
-    return wanted
 
 
 def _ready(nodes: Iterable[PoolNode], pool: str, absent: Collection[str]) -> list[PoolNode]:

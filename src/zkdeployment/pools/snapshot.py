@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from zkdeployment.pools.tenant_session import wanted_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +43,11 @@ class PoolSnapshot:
     def held(self, tenant: int) -> int:
         """Return the number of nodes in a tenant's active sessions."""
         return sum(len(session.nodes) for session in self.sessions.values() if session.tenant == tenant)
+
+    def held_by_pool(self, tenant: int) -> Counter[str]:
+        """Return the numbers of nodes in a tenant's active sessions, by pool."""
+        own = (session for session in self.sessions.values() if session.tenant == tenant)
+        return sum((wanted_nodes(session.specs) for session in own), Counter())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,14 @@ class NodesSpec:
 
     def __str__(self) -> str:
         return f"{self.quantity} of {self.pool}"
+
+
+def wanted_nodes(specs: Iterable[NodesSpec]) -> Counter[str]:
+    """Return the number of nodes by pool; a pool may be named more than once."""
+    wanted: Counter[str] = Counter()
+    for spec in specs:
+        wanted[spec.pool] += spec.quantity
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,6 +220,13 @@ def test_levels_at_other_times_are_windows_with_a_level() -> None:
     assert "levels without fill-level, the level at all other times; add it" in str(faults(without))
 
 
+def test_a_pool_may_have_a_quota_for_each_tenant() -> None:
+    pool = f"{{concrete: {{a: {{{COMPLETE}, node-quota: %s}}}}}}"
+    assert POOLS.parse(read(with_pools(pool % "2"))).pools["a"].node_quota == 2
+    assert POOLS.parse(read(with_pools(pool % "null"))).pools["a"].node_quota is None
+    assert "a whole number above 0" in str(faults(with_pools(pool % "0")))
+
+
 def test_the_lifetime_is_at_most_its_ceiling() -> None:
     text = "metadata: {name: pools}\ndata: {defaults: {session-lifetime: 13h}, nodepools: {concrete: {}}}"
     assert "longer than session-lifetime-max" in faults(text)["data.defaults"]

@@ -134,6 +134,7 @@ def test_the_nodes_of_a_pool_are_counted_by_state_and_printed_for_programs() -> 
                 "name": "metal",
                 "mechanism": "ansible",
                 "level": 2,
+                "node_quota": None,
                 "ready": 1,
                 "provisioning": 0,
                 "leased": 2,

@@ -53,6 +53,19 @@ def test_exactly_the_quota_is_permitted_and_one_more_is_not() -> None:
     assert "requested nodes (2) + current allocation (2) = 4 > 3" in refused.message
 
 
+def test_a_tenant_has_at_most_the_quota_of_a_pool_and_others_are_not_concerned() -> None:
+    pools = replace(POOLS, pools={**POOLS.pools, "web": replace(WEB, node_quota=2)})
+    nodes = [ready(1), ready(2), ready(3, "db")]
+    with_one = replace(request(("web", 1), held=1), held_by_pool={"web": 1})
+    assert granted(reserve(with_one, pools, nodes, 10)).session.nodes == (1,)
+    refused = refusal(reserve(replace(with_one, held_by_pool={"web": 2}), pools, nodes, 10))
+    assert refused.problem is RequestProblem.QUOTA
+    assert "the pool web: requested nodes (1) + current allocation (2) = 3 > 2" in refused.message
+    assert granted(reserve(request(("db", 1), held=2), pools, nodes, 10)).session.nodes == (3,)
+    admin = replace(with_one, tenant=replace(TENANT, role=Role.ADMIN), held_by_pool={"web": 2})
+    assert granted(reserve(admin, pools, nodes, 10)).session.nodes == (1,)
+
+
 def test_a_session_records_its_nodes_as_they_are_when_it_begins() -> None:
     node = replace(ready(1), hostname="n1", ipaddr="192.0.2.1")
     session = granted(reserve(request(("web", 1)), POOLS, [node], 10)).session

@@ -36,7 +36,8 @@ def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservatio
         try:
             read = store.read()
             found = _find(request.id, adapters) if lost else None
-            wanted = replace(request, held=read.held(request.tenant.id))
+            tenant = request.tenant.id
+            wanted = replace(request, held=read.held(tenant), held_by_pool=read.held_by_pool(tenant))
             given = found or _choose(wanted, configuration, adapters, read, attempt)
         except UnreachableError:
             if lost is None or clock.monotonic() >= deadline:

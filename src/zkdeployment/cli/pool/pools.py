@@ -85,7 +85,8 @@ def show(connection: Servers, name: str, output: str) -> None:
         return
     level = "no level: the pool lends no nodes" if pool.level is None else f"level {pool.level}"
     counts = f"{pool.ready} ready, {pool.provisioning} provisioning, {pool.leased} leased, {pool.failed} failed"
-    echo(f"{pool.name} ({pool.mechanism}): {level}; {counts}")
+    quota = "" if pool.pool.node_quota is None else f"; at most {pool.pool.node_quota} for each tenant"
+    echo(f"{pool.name} ({pool.mechanism}): {level}; {counts}{quota}")
     if pool.shortage is not None:
         echo(f"lacks {describe_shortage(pool, now)}")
     if nodes:

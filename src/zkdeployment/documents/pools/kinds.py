@@ -129,7 +129,8 @@ _LEVELS = {
 _POOL = {
     "type": "object",
     "additionalProperties": _any_value(),
-    "description": "a mapping with extends, mechanism, fill-level, levels, reuse-nodes and run-parallel",
+    "description": "a mapping with extends, mechanism, fill-level, levels, node-quota, reuse-nodes and"
+    " run-parallel",
     "properties": {
         "extends": {
             "anyOf": [NAME, {"type": "array", "items": NAME}, {"type": "null"}],
@@ -138,6 +139,7 @@ _POOL = {
         "mechanism": _or_null(_MECHANISM),
         "fill-level": _or_null(_COUNT),
         "levels": _or_null(_LEVELS),
+        "node-quota": _or_null(_COUNT),
         "reuse-nodes": {
             "anyOf": [
                 {"const": False, "type": "boolean"},
@@ -277,6 +279,7 @@ def described_pool(name: str, values: Mapping[str, Any]) -> NodePool:
         name=name,
         mechanism=_mechanism(values["mechanism"]),
         fill_level=values.get("fill-level"),
+        node_quota=values.get("node-quota"),
         reuse=values.get("reuse-nodes") or None,
         run_parallel=values.get("run-parallel", True),
         values={**values, "name": name},

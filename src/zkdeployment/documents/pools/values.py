@@ -59,6 +59,7 @@ class NodePool:
 
     ``fill_level`` is the number of nodes that the pool keeps ready; a pool without a level lends none. ``reuse``
     are the values that unused nodes must have to be provisioned into this pool; without it, nodes are made anew.
+    ``node_quota`` is the number of nodes of this pool that a tenant may have (``None``: as many as of all pools).
     ``schedule`` are other levels at certain times; the first one whose window is open counts.
     ``run_parallel`` is whether each node has a run of the playbook of its own. ``values`` are all keys of the
     merged document, for templates.
@@ -71,6 +72,7 @@ class NodePool:
     run_parallel: bool = True
     values: Mapping[str, Any] = field(default_factory=dict)
     schedule: tuple[ScheduledLevel, ...] = ()
+    node_quota: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

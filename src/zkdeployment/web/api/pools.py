@@ -39,14 +39,15 @@ def list_pools(adapters: ConnectedAdapters, _user: PoolReader) -> PoolsResult:
     return PoolsResult(pools=[ListedPool.of(pool) for _, pool in pools if pool.fill_level is not None])
 
 
-@router.get("/pools/{name}", tags=["pools"])
+@router.get("/pools/{name}", tags=["pools"], response_model_exclude_none=True)
 def show_pool(
     adapters: ConnectedAdapters, _user: PoolReader, name: Annotated[str, Path(description="The name of a pool.")]
 ) -> PoolResult:
     """Return a pool with the number of its nodes in each state; 422 for a pool without a level."""
     pool = lending_pool(adapters.pools.store.configuration(), name)
     levels = PoolLevels.of(pool, adapters.pools.store.read().nodes.values())
-    return PoolResult(pool=ShownPool(name=pool.name, fill_level=pool.fill_level or 0, levels=levels))
+    shown = ShownPool(name=pool.name, fill_level=pool.fill_level or 0, levels=levels, node_quota=pool.node_quota)
+    return PoolResult(pool=shown)
 
 
 @router.get("/nodes", tags=["nodes"])

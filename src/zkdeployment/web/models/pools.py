@@ -55,9 +55,10 @@ class PoolLevels(LeasingBody):
 
 
 class ShownPool(ListedPool):
-    """A pool with the number of its nodes in each state."""
+    """A pool with the number of its nodes in each state, and how many of them one tenant may have."""
 
     levels: PoolLevels
+    node_quota: int | None = Field(None, serialization_alias="node-quota")
 
 
 class PoolsResult(GetResult):

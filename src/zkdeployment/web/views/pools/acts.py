@@ -30,6 +30,11 @@ MOST_NODES = 1000
 MOST_HOURS = 1000
 
 
+def _most(pool: PoolOverview) -> str:
+    quota = pool.pool.node_quota
+    return "" if quota is None else f"; a tenant has at most {quota}"
+
+
 def request_form(reading: PoolReading, pools: Sequence[PoolOverview], user: User, chosen: str) -> ActForm:
     """Return the form that requests a session; ``chosen`` is the pool of which one node is proposed."""
     lending = [pool for pool in pools if pool.level is not None]
@@ -57,7 +62,7 @@ def request_form(reading: PoolReading, pools: Sequence[PoolOverview], user: User
             ActInput(
                 f"{QUANTITY}{pool.name}",
                 f"Nodes of {pool.name}",
-                f"{count_text(pool.ready, 'node')} ready",
+                f"{count_text(pool.ready, 'node')} ready{_most(pool)}",
                 "number",
                 "1" if pool.name == chosen else "0",
                 most=MOST_NODES,
