@@ -21,6 +21,7 @@ from support.limits import (
     pytest_timeout_set_timer,
 )
 from support.measuring import unmeasured
+from support.recordings import recorded
 from support.rpm_hosts import rpm_repository
 from support.zookeeper import (
     _root_client,
@@ -47,6 +48,7 @@ __all__ = [
     "pytest_runtest_setup",
     "pytest_runtest_teardown",
     "pytest_timeout_set_timer",
+    "recorded",
     "rpm_repository",
     "zookeeper",
     "zookeeper_server",
@@ -69,6 +71,11 @@ _PROCESSORS = [
 # that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes the recordings of what users see."""
+    parser.addoption("--record", action="store_true", help="write tests/recordings again instead of comparing")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
