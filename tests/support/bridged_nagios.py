@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from zkdeployment.ports.nagios import MonitoringService, NagiosObjects
+    from zkdeployment.ports.nagios import MonitoringService
 
 
 def make_details(name: str, host: str, command: str, *arguments: str, **more: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class BridgedNagios:
         program: LocalNagios | None = None,
         *,
         service: MonitoringService | None = None,
-        objects: NagiosObjects | None = None,
+        objects: NagiosObjectDirectory | None = None,
         first_runs: FirstRuns | None = None,
     ) -> CheckRollouts:
         """Return the part of a new bridge that rolls out checks; without ``first_runs`` it waits for no plugin."""

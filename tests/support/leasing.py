@@ -16,11 +16,11 @@ from zkdeployment.pools.snapshot import PoolChange
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
     from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
     from zkdeployment.model.user import IssuedKey
     from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.pools.tenant_session import TenantSession
-    from zkdeployment.ports.pools import PoolStore
 
 _HOUR = 3600.0
 
@@ -56,7 +56,7 @@ data:
 """
 
 
-def add_ready_nodes(store: PoolStore, count: int, pool: str = "web") -> list[int]:
+def add_ready_nodes(store: ZooKeeperPools, count: int, pool: str = "web") -> list[int]:
     """Write nodes that are ready, and return their ids; node 7 has the address 192.0.2.7."""
     numbers = [*store.take_ids(count)]
     nodes = tuple(
@@ -83,7 +83,7 @@ def add_tenant(users: ZooKeeperUsers, name: str, role: Role = Role.TENANT, quota
 
 
 @contextmanager
-def contextualizing(store: PoolStore, failing: Collection[int] = ()) -> Iterator[None]:
+def contextualizing(store: ZooKeeperPools, failing: Collection[int] = ()) -> Iterator[None]:
     """Do what a worker does to reserved nodes, in a thread of its own; the nodes ``failing`` fail."""
     ended = threading.Event()
     thread = threading.Thread(target=_work, args=(store, frozenset(failing), ended))
@@ -95,7 +95,7 @@ def contextualizing(store: PoolStore, failing: Collection[int] = ()) -> Iterator
         thread.join()
 
 
-def _work(store: PoolStore, failing: frozenset[int], ended: threading.Event) -> None:
+def _work(store: ZooKeeperPools, failing: frozenset[int], ended: threading.Event) -> None:
     while not ended.wait(0.01):
         read = store.read()
         for session in read.sessions.values():

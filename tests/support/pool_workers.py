@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.model.servers import Servers
-    from zkdeployment.ports.pools import PoolMechanism, PoolStore
+    from zkdeployment.ports.pools import PoolMechanism
     from zkdeployment.ports.process import Clock
 
 KEY = f"ssh-ed25519 {'A' * 68} tenant"
@@ -50,7 +50,7 @@ class PoolFleet:
         self.connection = zookeeper
         self.clock = clock
         self._session = Session(zookeeper, session_timeout=6, create_chroot=True)
-        self.store: PoolStore = ZooKeeperPools(self._session)
+        self.store: ZooKeeperPools = ZooKeeperPools(self._session)
 
     def __enter__(self) -> Self:
         self._session.open()
@@ -114,7 +114,7 @@ class TestWorker:
         *,
         name: str = "w1",
         interval: float = 300.0,
-        make_store: Callable[[Session], PoolStore] = ZooKeeperPools,
+        make_store: Callable[[Session], ZooKeeperPools] = ZooKeeperPools,
         session_timeout: float = 6.0,
     ) -> None:
         self.session = Session(zookeeper, session_timeout=session_timeout)

@@ -1,4 +1,4 @@
-"""Writes metrics for the textfile collector of Prometheus' node exporter (implements ``ports.MetricsSink``)."""
+"""Writes metrics for the textfile collector of Prometheus' node exporter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class MetricsFile:
     """Replaces ``file`` atomically; without a file, no metrics are written.
 
-    A failure is logged once, and again only after a successful write.
+    A failure is logged once, and again only after a successful write; it has no other effect.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -29,6 +29,7 @@ class MetricsFile:
         self._failure_logged = False
 
     def write(self, metrics: Iterable[Metric]) -> None:
+        """Replace all published metrics."""
         if self._file is None:
             return
         try:

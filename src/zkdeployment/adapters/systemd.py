@@ -1,4 +1,4 @@
-"""Sends notifications to systemd with the ``sd_notify`` protocol (implements ``ports.Notifier``)."""
+"""Sends notifications to systemd with the ``sd_notify`` protocol."""
 
 from __future__ import annotations
 
@@ -33,23 +33,29 @@ class SystemdNotifier:
         self._limit = int(limit) if limit.isdecimal() and is_watched else 0
 
     def ready(self) -> None:
+        """Report that the service is ready."""
         self._send("READY=1")
 
     def status(self, text: str) -> None:
+        """Report the current activity of the service, in one line."""
         self._send(f"STATUS={' '.join(text.split())}")
 
     def stopping(self) -> None:
+        """Report that the service is shutting down."""
         self._send("STOPPING=1")
 
     def reloading(self) -> None:
+        """Report that the configuration is being reloaded, until ``ready``."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     @property
     def pace(self) -> float:
+        """Seconds within which ``watchdog`` has to be called again; infinite if there is no watchdog."""
         return self._limit / 2e6 if self._limit else math.inf
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:
+        """Return a context in which the supervisor does not apply its watchdog timeout, however long it takes."""
         if not self._limit:
             yield
             return
@@ -60,6 +66,7 @@ class SystemdNotifier:
             self._send(f"WATCHDOG_USEC={self._limit}\nWATCHDOG=1")
 
     def watchdog(self) -> None:
+        """Report that the service is alive."""
         self._send("WATCHDOG=1")
 
     def _send(self, message: str) -> None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.daemons.control import Control
-    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.process import Clock
 
 
 def run_cycles(
     run_cycle: Callable[[], float],
     control: Control,
     clock: Clock,
-    notifier: Notifier,
+    notifier: SystemdNotifier,
     *,
     least: Callable[[], float],
 ) -> None:

@@ -9,7 +9,7 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.ports.process import Notifier
+    from zkdeployment.adapters.systemd import SystemdNotifier
 
 #: Seconds in the queue for the lead before the watchdog is served again.
 _QUEUE = 2.0
@@ -22,7 +22,7 @@ class DaemonLead:
     the daemon's status while another one leads.
     """
 
-    def __init__(self, queue: Callable[[float], bool], notifier: Notifier, *, otherwise: str) -> None:
+    def __init__(self, queue: Callable[[float], bool], notifier: SystemdNotifier, *, otherwise: str) -> None:
         self._queue = queue
         self._notifier = notifier
         self._otherwise = otherwise

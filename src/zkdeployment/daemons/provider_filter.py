@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
     from zkdeployment.daemons.control import Control
-    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.process import Clock
     from zkdeployment.providers.filtering import FilterChange, FilteredList
 
 #: Seconds between two cycles: at most, without any change, and at least, so that several changes make one.
@@ -60,7 +61,7 @@ class ProviderFilter:
         *,
         majority: Fraction,
         connect: Callable[[], None],
-        notifier: Notifier,
+        notifier: SystemdNotifier,
         record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._store = store

@@ -8,13 +8,11 @@ from zkdeployment.ports.memory import HostMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
 
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.inventory import Inventory, Marker, Packages
     from zkdeployment.model.plan import PackageChange
-    from zkdeployment.pools.hosts.host_baseline import HostBaseline
 
 
 class Transaction(Protocol):
@@ -108,42 +106,6 @@ class Checkouts(Protocol):
 
     def recover(self) -> None:
         """Restore what an interrupted installation had moved away, and remove incomplete checkouts."""
-
-
-class TenantAccess(Protocol):
-    """The access of tenants to this host: the SSH keys that root admits. Raises ``HostFilesError``."""
-
-    def admitted(self) -> Sequence[str]:
-        """Return the keys of tenants that root admits; the keys of others are not among them."""
-
-    def admit(self, keys: Sequence[str]) -> None:
-        """Make root admit exactly these keys of tenants; the keys of others stay. Writes only what differs."""
-
-    def end_connections(self) -> None:
-        """End all SSH connections to this host, except the one through which this process was started."""
-
-
-class TenantTraces(Protocol):
-    """What tenants leave on this host. Raises ``HostFilesError``."""
-
-    @property
-    def file(self) -> Path:
-        """The file with the baseline."""
-
-    def keep_access(self) -> None:
-        """Record ``.ssh`` of root, unless it is recorded already."""
-
-    def restore_access(self) -> None:
-        """Make ``.ssh`` of root as it was recorded, and forget the record; does nothing without a record."""
-
-    def facts(self) -> frozenset[str]:
-        """Return accounts, changed files of packages, listeners and units, each as a line; may take minutes."""
-
-    def read_baseline(self) -> HostBaseline | None:
-        """Return the facts from before the present lease; ``None`` without any."""
-
-    def write_baseline(self, baseline: HostBaseline | None) -> None:
-        """Record the facts from before a lease; ``None`` removes them."""
 
 
 class HostFiles(HostMemory, Protocol):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
@@ -25,25 +23,6 @@ class PublicationMemory(Protocol):
 
     def write_published(self, published: Published) -> None:
         """Record revision and sequence of the last known publication; raises ``HostFilesError``."""
-
-
-class QueueMemory(Protocol):
-    """The queues of locks that an agent has joined, persisted."""
-
-    def read_queues(self) -> Mapping[str, str] | None:
-        """Return the names of locks, each by the prefix of the contender; ``None`` if the record is missing."""
-
-    def write_queues(self, queues: Mapping[str, str]) -> None:
-        """Replace the record; raises ``HostFilesError``."""
-
-    def read_requests(self, host_id: str) -> Mapping[str, str | None] | None:
-        """Return the paths of a host's requests for locks, by role; ``None`` if the record is missing.
-
-        A path is ``None`` if the request is perhaps not made.
-        """
-
-    def write_requests(self, host_id: str, requests: Mapping[str, str | None]) -> None:
-        """Replace the record of requests; raises ``HostFilesError``."""
 
 
 class HostMemory(PublicationMemory, Protocol):

@@ -1,4 +1,4 @@
-"""Ports of an agent that deploys only signed publications: reads of them, the publishers' keys, verified files."""
+"""Ports of an agent that deploys only signed publications: the publishers' keys and the verified files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.tree import Properties
-    from zkdeployment.pools.signed_lease import VerifiedLease
     from zkdeployment.signing.statement import SignedStatement
 
 
@@ -20,16 +19,6 @@ class PublisherKeys(Protocol):
 
         Raises ``UntrustedError`` if none did, ``HostFilesError`` if the keys cannot be read.
         """
-
-
-class LeaseMemory(Protocol):
-    """The last verified lease, recorded durably. The methods raise ``HostFilesError``."""
-
-    def read_lease(self) -> VerifiedLease:
-        """Return the last verified lease."""
-
-    def write_lease(self, lease: VerifiedLease) -> None:
-        """Record a verified lease."""
 
 
 class VerifiedFiles(Protocol):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from support.publishing import Publishing
     from support.service import RunningService
-    from zkdeployment.ports.pools import PoolStore
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 
 ACT = Act("tests", "change", "a test", 0.0)
 BEGIN = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -96,7 +96,7 @@ def service(zookeeper: str, publishing: Publishing, clock: ManualClock) -> Itera
 
 
 @pytest.fixture
-def store(service: RunningService) -> PoolStore:
+def store(service: RunningService) -> ZooKeeperPools:
     return service.adapters.pools.store
 
 
@@ -132,7 +132,7 @@ def test_admins_read_the_output_of_the_playbooks_for_a_node(zookeeper: str, ci: 
     assert ci.status("GET", "/nodes/4/log") == 403
 
 
-def test_pools_with_a_level_are_listed_and_shown(ci: Client, store: PoolStore):
+def test_pools_with_a_level_are_listed_and_shown(ci: Client, store: ZooKeeperPools):
     add_ready_nodes(store, 2)
     listed = ci.get("/pools")
     assert listed == {
@@ -147,7 +147,7 @@ def test_pools_with_a_level_are_listed_and_shown(ci: Client, store: PoolStore):
 
 
 def test_a_session_is_requested_shown_extended_and_retired(
-    ci: Client, store: PoolStore, clock: ManualClock, service: RunningService
+    ci: Client, store: ZooKeeperPools, clock: ManualClock, service: RunningService
 ):
     add_ready_nodes(store, 3)
     with contextualizing(store):
@@ -218,7 +218,7 @@ def test_a_session_is_requested_shown_extended_and_retired(
     assert (read.requested_by, read.retired_by) == ("ci", "ci")
 
 
-def test_what_cannot_be_had_is_refused_with_its_code(ci: Client, store: PoolStore, admin: Client):
+def test_what_cannot_be_had_is_refused_with_its_code(ci: Client, store: ZooKeeperPools, admin: Client):
     nodes = add_ready_nodes(store, 3)
     too_many = ci.request(("web", 3))
     assert (too_many.status_code, "3 > 2" in too_many.json()["detail"]) == (403, True)
@@ -244,7 +244,9 @@ def test_what_cannot_be_had_is_refused_with_its_code(ci: Client, store: PoolStor
         assert len(admin.begin(("web", 5))["nodes"]) == 5  # admins have no quota
 
 
-def test_sessions_belong_to_their_tenants(ci: Client, admin: Client, store: PoolStore, service: RunningService):
+def test_sessions_belong_to_their_tenants(
+    ci: Client, admin: Client, store: ZooKeeperPools, service: RunningService
+):
     add_ready_nodes(store, 4)
     other, viewer = Client(service, "other"), service.add_user(Role.VIEWER)
     with contextualizing(store):
@@ -274,7 +276,7 @@ def test_sessions_belong_to_their_tenants(ci: Client, admin: Client, store: Pool
     assert [act["what"] for act in acts] == [f"retire session {first}", f"change the end of session {first}"]
 
 
-def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: PoolStore):
+def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: ZooKeeperPools):
     add_ready_nodes(store, 1)
     (node,) = ci.get("/nodes")["nodes"]
     assert node == {
@@ -319,7 +321,7 @@ def test_a_tenant_has_several_keys(admin: Client):
     assert (answer.status_code, answer.json()["tenant"]["ssh_key"]) == (201, several)
 
 
-def test_a_session_brings_keys_of_its_own_which_no_answer_shows(ci: Client, store: PoolStore):
+def test_a_session_brings_keys_of_its_own_which_no_answer_shows(ci: Client, store: ZooKeeperPools):
     add_ready_nodes(store, 1)
     keys = f"{SSH_KEY} first\n{SSH_KEY} second"
     order = {"nodes_specs": [{"pool": "web", "quantity": 1}], "ssh_key": keys}
@@ -340,7 +342,7 @@ def test_a_session_brings_keys_of_its_own_which_no_answer_shows(ci: Client, stor
 
 
 def test_tenants_are_added_changed_and_retired(
-    ci: Client, admin: Client, store: PoolStore, service: RunningService
+    ci: Client, admin: Client, store: ZooKeeperPools, service: RunningService
 ):
     order = {"name": "team", "is_admin": None, "ssh_key": SSH_KEY, "node_quota": None, "session_lifetime": "90m"}
     assert ci.status("POST", "/tenants", order) == 403
@@ -405,7 +407,9 @@ def test_tenants_are_added_changed_and_retired(
     }
 
 
-def test_requests_that_wait_leave_the_service_to_others(ci: Client, store: PoolStore, service: RunningService):
+def test_requests_that_wait_leave_the_service_to_others(
+    ci: Client, store: ZooKeeperPools, service: RunningService
+):
     count = 45  # more than the threads for all other requests
     add_ready_nodes(store, count)
     tenants = [Client(service, f"t{number}", Role.ADMIN) for number in range(9)]

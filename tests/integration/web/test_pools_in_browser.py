@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from support.service import RunningService
-    from zkdeployment.ports.pools import PoolStore
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
@@ -42,7 +42,7 @@ class PoolStage:
     admin: tuple[str, str]
 
     @property
-    def store(self) -> PoolStore:
+    def store(self) -> ZooKeeperPools:
         return self.service.adapters.pools.store
 
     def page(

@@ -1,4 +1,4 @@
-"""The keys of tenants in ``/root/.ssh/authorized_keys`` of this host (implements ``TenantAccess``).
+"""The keys of tenants in ``/root/.ssh/authorized_keys`` of this host.
 
 A tenant is root and may have left anything there: symbolic links, directories, pipes, wrong rights. Nothing is
 read or written through a symbolic link, and a file is replaced as a whole.
@@ -31,11 +31,13 @@ class AuthorizedKeys:
     """The file below the directory ``root``, which stands for ``/``.
 
     The tenants' keys follow the marker, up to the end of the file. All lines before it belong to others.
+    The methods raise ``HostFilesError``.
     """
 
     root: Path
 
     def admitted(self) -> Sequence[str]:
+        """Return the keys of tenants that root admits; the keys of others are not among them."""
         with self._directory(make=False) as directory:
             if directory is None:
                 return ()
@@ -43,6 +45,7 @@ class AuthorizedKeys:
             return tuple(line.decode("utf-8", errors="replace") for line in block or () if line)
 
     def admit(self, keys: Sequence[str]) -> None:
+        """Make root admit exactly these keys of tenants; the keys of others stay. Writes only what differs."""
         with self._directory(make=bool(keys)) as directory:
             if directory is None:
                 return
@@ -59,6 +62,7 @@ class AuthorizedKeys:
             durable.replace(directory / _NAME, wanted, mode=0o600)
 
     def end_connections(self) -> None:
+        """End all SSH connections to this host, except the one through which this process was started."""
         end_connections(self.root)
 
     @property

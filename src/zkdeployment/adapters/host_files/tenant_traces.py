@@ -1,4 +1,4 @@
-"""What tenants leave on this host (implements ``TenantTraces``): its files are in the agent's run directory."""
+"""What tenants leave on this host: its files are in the agent's run directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LARGEST = 64 * 1024 * 1024
 class HostTraces:
     """The traces on the host with the directory ``root``, which stands for ``/``.
 
-    ``verifies`` is whether the host has packages of rpm, whose files are compared.
+    ``verifies`` is whether the host has packages of rpm, whose files are compared. The methods raise
+    ``HostFilesError``.
     """
 
     root: Path
@@ -31,18 +32,23 @@ class HostTraces:
 
     @property
     def file(self) -> Path:
+        """The file with the baseline."""
         return self.run_directory / "lease-baseline"
 
     def keep_access(self) -> None:
+        """Record ``.ssh`` of root, unless it is recorded already."""
         self._ssh.keep()
 
     def restore_access(self) -> None:
+        """Make ``.ssh`` of root as it was recorded, and forget the record; does nothing without a record."""
         self._ssh.restore()
 
     def facts(self) -> frozenset[str]:
+        """Return accounts, changed files of packages, listeners and units, each as a line; may take minutes."""
         return host_facts(self.root, verifies=self.verifies)
 
     def read_baseline(self) -> HostBaseline | None:
+        """Return the facts from before the present lease; ``None`` without any."""
         try:
             content = durable.read(self.file, _LARGEST)
             return None if content is None else HostBaseline.from_json(json.loads(content))
@@ -53,6 +59,7 @@ class HostTraces:
             ) from error
 
     def write_baseline(self, baseline: HostBaseline | None) -> None:
+        """Record the facts from before a lease; ``None`` removes them."""
         try:
             if baseline is None:
                 durable.remove(self.file)

@@ -1,4 +1,4 @@
-"""The file that records the last verified lease of this host (implements ``ports.trust.LeaseMemory``)."""
+"""The file that records the last verified lease of this host."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ _LARGEST = 4096
 
 
 class VerifiedLeaseFile:
-    """A file with one JSON object, ``{"number", "digest"}``, replaced atomically.
+    """A file with one JSON object, ``{"number", "digest"}``, replaced atomically and durably.
 
-    A file that cannot be read is an error: without it, old leases could not be told from new ones.
+    A file that cannot be read is an error: without it, old leases could not be told from new ones. The methods
+    raise ``HostFilesError``.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def read_lease(self) -> VerifiedLease:
+        """Return the last verified lease."""
         try:
             content = durable.read(self._file, _LARGEST)
             value = {} if content is None else json.loads(content)
@@ -41,6 +43,7 @@ class VerifiedLeaseFile:
         )
 
     def write_lease(self, lease: VerifiedLease) -> None:
+        """Record a verified lease."""
         content = json.dumps({"number": lease.number, "digest": lease.digest}).encode("ascii")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The directory of Nagios' object definitions that belongs to the bridge (implements ``ports.NagiosObjects``)."""
+"""The directory of Nagios' object definitions that belongs to the bridge."""
 
 from __future__ import annotations
 
@@ -32,18 +32,23 @@ _LEFTOVER = re.compile(r"\.(?:check|host)-.*")
 
 
 class NagiosObjectDirectory:
-    """The files in ``directory`` whose names are those of the bridge; other files are left alone."""
+    """The files in ``directory`` whose names are those of the bridge; other files are left alone.
+
+    All methods raise ``NagiosError``.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._known: dict[str, NagiosObjectFile] = {}
 
     def names(self) -> frozenset[str]:
+        """Return the names of the files."""
         with self._errors("read"):
             self._directory.mkdir(mode=0o750, exist_ok=True)
             return frozenset(file.name for file in self._directory.iterdir() if is_object_file(file.name))
 
     def read(self) -> Mapping[str, NagiosObjectFile]:
+        """Return the files by name."""
         known = {}
         for name in self.names():
             with self._errors("read"):
@@ -56,6 +61,10 @@ class NagiosObjectDirectory:
         return dict(known)
 
     def write(self, files: Mapping[str, NagiosObjectFile]) -> None:
+        """Make ``files`` the definitions in the directory, each replaced atomically.
+
+        Scripts that are no longer used stay until ``clean``, because Nagios may still run them.
+        """
         # Scripts are written before definitions, and hosts and contacts before services; all are removed in the
         # reverse order. So Nagios accepts what a bridge leaves that is killed in between.
         for name in sorted(files, key=lambda name: (not files[name].executable, not is_shared_file(name), name)):
@@ -66,12 +75,14 @@ class NagiosObjectDirectory:
                 self._remove(name)
 
     def written(self) -> Mapping[str, float]:
+        """Return when the definition of each check was written, by instance, in seconds since the epoch."""
         with self._errors("read"):
             times = {file.name: file.stat().st_mtime for file in self._directory.glob("check-*.cfg")}
         instances = {name: instance_of_file(name) for name in times}
         return {instance: times[name] for name, instance in instances.items() if instance is not None}
 
     def clean(self, files: Mapping[str, NagiosObjectFile]) -> None:
+        """Remove everything of the bridge but ``files``, also what a killed bridge has left."""
         for name in sorted(self.names() - files.keys()):
             self._remove(name)
         with self._errors("read"):

@@ -1,4 +1,4 @@
-"""A Nagios that runs on this machine (implements ``ports.NagiosProgram``)."""
+"""A Nagios that runs on this machine."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class LocalNagios:
     Its definitions of the bridge are in ``objects``. They are verified in a copy of the configuration if a word of
     ``verify`` names the main configuration. Otherwise they are verified in their directory, and then restored.
     Without a ``command_file`` external commands are dropped; without a ``status_file`` there is no status.
+    All methods raise ``NagiosError``.
     """
 
     def __init__(
@@ -50,10 +51,15 @@ class LocalNagios:
         self._read_at: tuple[int, int] | None = None
 
     def has_plugin(self, name: str) -> bool:
+        """Whether Nagios can run the plugin of this bare name."""
         plugin = self._plugins / name
         return plugin.is_file() and os.access(plugin, os.X_OK)
 
     def verify(self, files: Mapping[str, NagiosObjectFile]) -> str | None:
+        """Return what Nagios prints about its configuration with ``files`` as the definitions of the bridge.
+
+        Return ``None`` if the configuration is valid. The files in the directory do not change.
+        """
         with configuration_trial(self._verify, self._objects, files) as trial:
             if trial is None:
                 return self._verify_in_place(files)
@@ -76,6 +82,7 @@ class LocalNagios:
         return f"{completed.stdout}\n{completed.stderr}" if completed.status else None
 
     def reload(self) -> None:
+        """Make Nagios read its configuration again."""
         completed = self._run(self._reload, "reload")
         try:
             completed.check()
@@ -83,6 +90,7 @@ class LocalNagios:
             raise NagiosError(f"Nagios was not reloaded: {error}; see reload in [nagios]") from error
 
     def submit(self, commands: Iterable[str]) -> None:
+        """Pass external commands to Nagios."""
         if self._command_file is None:
             return
         try:
@@ -100,6 +108,7 @@ class LocalNagios:
             ) from error
 
     def read_status(self) -> str | None:
+        """Return the text of the status file; ``None`` without one, or if it is as at the last call."""
         if self._status_file is None:
             return None
         try:

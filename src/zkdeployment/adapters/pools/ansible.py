@@ -52,7 +52,7 @@ _SHOWN_CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class AnsiblePlaybooks:
-    """Implements ``PlaybookRunner``.
+    """Runs playbooks, from any thread.
 
     ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is asked several times a second; the playbook
     is ended when it returns true. ``permitted`` returns for how many seconds no other worker can begin the work:
@@ -66,6 +66,7 @@ class AnsiblePlaybooks:
     record: Callable[[PlaybookRun], object] = lambda _run: None
 
     def render(self, value: Any, values: Mapping[str, Any]) -> Any:
+        """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for invalid ones."""
         return rendered(value, values)
 
     def run(
@@ -75,6 +76,11 @@ class AnsiblePlaybooks:
         values: Mapping[str, Any],
         nodes: Sequence[Mapping[str, Any]],
     ) -> object:
+        """Run a playbook for nodes, given as ``duffy_in``, and return the last value of its fact ``duffy_out``.
+
+        ``values`` are those of the pool, for the templates in the playbook's variables. Raises ``ProgramError`` if
+        the playbook fails, exceeds its time limit, or does not set the fact.
+        """
         end_abandoned_playbooks()  # of a worker that was killed, whose work this may be
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}

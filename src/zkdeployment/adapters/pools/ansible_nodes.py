@@ -14,9 +14,10 @@ from zkdeployment.pools.playbook_results import MechanismOutcome, deprovisioned,
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
+    from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
     from zkdeployment.documents.pools.values import NodePool
     from zkdeployment.pools.node import PoolNode
-    from zkdeployment.ports.pools import PlaybookRunner, TenantKeys
     from zkdeployment.ports.process import Clock
 
 
@@ -28,8 +29,8 @@ class AnsibleNodes:
 
     def __init__(
         self,
-        playbooks: PlaybookRunner,
-        keys: TenantKeys,
+        playbooks: AnsiblePlaybooks,
+        keys: SshTenantKeys,
         clock: Clock,
         names: Callable[[Collection[str]], Mapping[str, str]] = reverse_names,
     ) -> None:

@@ -14,11 +14,12 @@ from zkdeployment.pools.playbook_results import MechanismOutcome, deprovisioned
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
+    from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
     from zkdeployment.documents.pools.values import NodePool
     from zkdeployment.model.host import Host
     from zkdeployment.pools.lease import Lease
     from zkdeployment.pools.node import PoolNode
-    from zkdeployment.ports.pools import LeaseStore, PlaybookRunner
     from zkdeployment.ports.process import Clock
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class RoleNodes:
     """
 
     def __init__(
-        self, leases: LeaseStore, clock: Clock, is_stopped: Callable[[], bool], playbooks: PlaybookRunner
+        self, leases: ZooKeeperLeases, clock: Clock, is_stopped: Callable[[], bool], playbooks: AnsiblePlaybooks
     ) -> None:
         self._playbooks = playbooks
         self._leases = leases

@@ -91,7 +91,7 @@ done
 
 @dataclass(frozen=True, slots=True)
 class SshTenantKeys:
-    """Implements ``TenantKeys``.
+    """The keys of tenants on nodes. All methods may be called from any thread; they raise ``ProgramError``.
 
     ``key`` is the file of the private key that all nodes admit. ``configuration`` is a configuration of ssh, with
     ports, jump hosts or known hosts. ``authorized_keys`` is the file on the nodes. ``timeout`` is in seconds.
@@ -103,15 +103,24 @@ class SshTenantKeys:
     timeout: float = 60.0
 
     def write(self, address: str, keys: Sequence[str]) -> tuple[str, ...]:
+        """Make a node admit a tenant's keys instead of those of any earlier tenant.
+
+        Return the keys that are new there; a key that others have put on the node is not.
+        """
         find = (_FIND.format(line=shlex.quote(_line_with(key)), number=number) for number, key in enumerate(keys))
         block = "".join(f"{line}\n" for line in (TENANT_MARKER, *keys))
         printed = self._run(address, self._cut(()) + "".join(find) + _APPEND, block).splitlines()
         return tuple(key for number, key in enumerate(keys) if f"known {number}" not in printed)
 
     def remove(self, address: str, keys: Sequence[str]) -> None:
+        """Take all keys of tenants off a node and end the tenant's connections; other keys stay.
+
+        The ``keys`` are removed wherever they are, other keys of tenants from their place in the file.
+        """
         self._run(address, self._cut(keys) + _END_CONNECTIONS)
 
     def probe(self, address: str) -> None:
+        """Log in to a node, and raise ``ProgramError`` if that fails."""
         self._run(address, "true")
 
     def _cut(self, keys: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ class ZooKeeperAwaitedService:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nobody has completed or joined the service since the last snapshot; sends no request."""
+        """Whether no host has completed or joined the service since the last snapshot; sends no request."""
         return self._watch.is_active
 
     def progress(self) -> OrderProgress:

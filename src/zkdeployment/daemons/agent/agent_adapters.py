@@ -9,14 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.adapters.mail import SmtpMailer
+    from zkdeployment.adapters.systemd import SystemdNotifier
+    from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
     from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
     from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.pools.lease import Lease
-    from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts
-    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.process import Clock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,10 @@ class ReportingAdapters:
     connect: Callable[[], None]
     session: Callable[[], int | None]
     address: Callable[[], str | None]
-    fleet: FleetStore
+    fleet: ZooKeeperFleet
     files: HostFiles
     clock: Clock
-    notifier: Notifier
+    notifier: SystemdNotifier
     mailer: SmtpMailer
     adopts_versions: bool = True
 

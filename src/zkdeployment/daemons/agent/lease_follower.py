@@ -21,11 +21,12 @@ from zkdeployment.pools.lease import Lease, LeaseRecord, admissible_keys, first_
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
+    from zkdeployment.adapters.host_files.tenant_traces import HostTraces
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.reporting.host_reporting import HostReporting
     from zkdeployment.model.cluster import ClusterState, Revision
     from zkdeployment.model.host import Host
-    from zkdeployment.ports.host import TenantAccess, TenantTraces
 
 _WAITS_FOR_ROLE = f"{WAITING_PREFIX}take role "
 
@@ -40,8 +41,8 @@ class LeaseFollower(HostRole):
         self,
         adapters: AgentAdapters,
         reporting: HostReporting,
-        access: TenantAccess,
-        traces: TenantTraces,
+        access: AuthorizedKeys,
+        traces: HostTraces,
         *,
         idle_role: str,
     ) -> None:

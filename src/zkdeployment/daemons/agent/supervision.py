@@ -25,6 +25,7 @@ from zkdeployment.model.publication import DeploymentBasis
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.host_role import HostRole
     from zkdeployment.daemons.agent.plans import HostPlan
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.publication import Published
-    from zkdeployment.ports.locks import ServiceLock
     from zkdeployment.rollout.permission import Phase
 
 
@@ -56,7 +56,7 @@ _NO_FAILURES = (
 
 
 class Supervision:
-    """The ``StepSupervisor`` of one deployment of one revision.
+    """Permits, shows and reports the steps of one deployment of one revision.
 
     ``published`` is the last publication as it was read before the deployment: it gives the deployment its
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
@@ -168,7 +168,7 @@ class Supervision:
         if self._gate is not None:
             self._gate.check(changed)
 
-    def begin_locked(self, step: str, lock: ServiceLock) -> None:
+    def begin_locked(self, step: str, lock: ZooKeeperServiceLock) -> None:
         """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
 
         The transaction that records it fails if the cluster version was written since the check. If nothing else

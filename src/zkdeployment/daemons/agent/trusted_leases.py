@@ -12,16 +12,17 @@ from zkdeployment.pools.signed_lease import accepted_lease, lease_text, require_
 from zkdeployment.signing.statement import SignedStatement
 
 if TYPE_CHECKING:
+    from zkdeployment.adapters.host_files.verified_lease_file import VerifiedLeaseFile
     from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperSignedLeases
     from zkdeployment.model.host import Identity
     from zkdeployment.pools.lease import Lease
-    from zkdeployment.ports.trust import LeaseMemory, PublisherKeys
+    from zkdeployment.ports.trust import PublisherKeys
 
 
 class TrustedLeases:
     """Reads and verifies the lease of one host; ``memory`` keeps the last one that was verified."""
 
-    def __init__(self, leases: ZooKeeperSignedLeases, keys: PublisherKeys, memory: LeaseMemory) -> None:
+    def __init__(self, leases: ZooKeeperSignedLeases, keys: PublisherKeys, memory: VerifiedLeaseFile) -> None:
         self._leases = leases
         self._keys = keys
         self._memory = memory

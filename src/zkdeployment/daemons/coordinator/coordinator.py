@@ -38,13 +38,14 @@ from zkdeployment.rollout.timekeeping import cycle_interval
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
     from zkdeployment.daemons.checks.check_daemon import CheckDaemon
     from zkdeployment.daemons.checks.check_health import CheckHealth
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
     from zkdeployment.daemons.telemetry.probe import Probe
-    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.process import Clock
     from zkdeployment.rollout.state import RolloutObservation, RolloutSnapshot, RolloutState
 
 #: Seconds between two cycles at most, without any change.
@@ -66,7 +67,7 @@ class Coordinator:
         control: Control,
         *,
         connect: Callable[[], None],
-        notifier: Notifier,
+        notifier: SystemdNotifier,
         probe: Probe,
         recovery: RecoverySteps | None = None,
         checks: CheckDaemon | None = None,

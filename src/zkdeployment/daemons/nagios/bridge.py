@@ -12,11 +12,12 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.nagios.changed_instances import ChangedInstances
     from zkdeployment.daemons.nagios.check_reports import CheckReports
     from zkdeployment.daemons.nagios.check_rollouts import CheckRollouts
-    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.process import Clock
 
 #: Seconds between two reports.
 _REPORTING = 5.0
@@ -36,7 +37,7 @@ class NagiosBridge:
         control: Control,
         *,
         clock: Clock,
-        notifier: Notifier,
+        notifier: SystemdNotifier,
     ) -> None:
         self._changed = changed
         self._rollouts = rollouts

@@ -19,9 +19,10 @@ from zkdeployment.nagios.status_file import NagiosStatus, read_status_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.adapters.nagios.program import LocalNagios
     from zkdeployment.nagios.check import NagiosCheck
     from zkdeployment.nagios.status_file import NagiosResult
-    from zkdeployment.ports.nagios import MonitoringService, NagiosProgram
+    from zkdeployment.ports.nagios import MonitoringService
     from zkdeployment.ports.process import Clock
 
 #: Seconds between reports of results that are still the same after the plugin ran again, and signs of life.
@@ -35,7 +36,7 @@ _STALE = 180.0
 class CheckReports:
     """Reports the results of the checks of ``nagios`` to ``service``, and gives downtimes to hosts at work."""
 
-    def __init__(self, service: MonitoringService, nagios: NagiosProgram, clock: Clock) -> None:
+    def __init__(self, service: MonitoringService, nagios: LocalNagios, clock: Clock) -> None:
         self._service = service
         self._nagios = nagios
         self._clock = clock

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from zkdeployment.adapters.nagios.object_directory import NagiosObjectDirectory
+    from zkdeployment.adapters.nagios.program import LocalNagios
     from zkdeployment.daemons.nagios.first_runs import FirstRuns
     from zkdeployment.nagios.batch import BridgeBatch, ObjectChange
     from zkdeployment.nagios.check import NagiosCheck
     from zkdeployment.nagios.object_files import NagiosObjectFile, NagiosPlace
     from zkdeployment.nagios.status_file import NagiosResult
-    from zkdeployment.ports.nagios import MonitoringService, NagiosObjects, NagiosProgram
+    from zkdeployment.ports.nagios import MonitoringService
 
 
 class CheckRollouts:
@@ -45,8 +47,8 @@ class CheckRollouts:
     def __init__(
         self,
         service: MonitoringService,
-        objects: NagiosObjects,
-        nagios: NagiosProgram,
+        objects: NagiosObjectDirectory,
+        nagios: LocalNagios,
         place: NagiosPlace,
         first_runs: FirstRuns | None = None,
     ) -> None:

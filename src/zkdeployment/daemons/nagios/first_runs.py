@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from zkdeployment.adapters.nagios.program import LocalNagios
     from zkdeployment.nagios.batch import ObjectChange
     from zkdeployment.nagios.status_file import NagiosResult
-    from zkdeployment.ports.nagios import NagiosProgram
     from zkdeployment.ports.process import Clock
 
 #: Seconds until Nagios is asked again to run a plugin at once, and how many it is asked for at a time.
@@ -27,7 +27,7 @@ _AT_ONCE = 100
 class FirstRuns:
     """Rollouts by instance; ``nagios`` is asked to run their plugins at once."""
 
-    def __init__(self, nagios: NagiosProgram, clock: Clock) -> None:
+    def __init__(self, nagios: LocalNagios, clock: Clock) -> None:
         self._nagios = nagios
         self._clock = clock
         self._waiting: dict[str, ObjectChange] = {}

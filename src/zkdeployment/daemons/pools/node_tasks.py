@@ -20,10 +20,10 @@ from zkdeployment.pools.work import TaskKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
     from zkdeployment.daemons.pools.task_runs import Conclusion, TaskRuns
     from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.pools.work import NodeTask
-    from zkdeployment.ports.pools import PoolStore
 
 #: Runs of playbooks at once: each is a process of Ansible with its own. Other workers take what is left. Some runs
 #: are kept for deprovisioning, and a pool has a few of each kind: playbooks that hang stop no other pool.
@@ -54,7 +54,7 @@ class NodeTasks:
     """
 
     def __init__(
-        self, store: PoolStore, runs: TaskRuns, *, wake: Callable[[], None], is_stopped: Callable[[], bool]
+        self, store: ZooKeeperPools, runs: TaskRuns, *, wake: Callable[[], None], is_stopped: Callable[[], bool]
     ) -> None:
         self._store = store
         self._runs = runs

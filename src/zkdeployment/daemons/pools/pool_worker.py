@@ -31,14 +31,16 @@ from zkdeployment.pools.work import PoolObservation, next_due, next_steps, next_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
+    from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.pools.node_tasks import NodeTasks
     from zkdeployment.daemons.pools.task_runs import TaskRuns
     from zkdeployment.model.connection_status import ConnectionStatus
     from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.pools.work import WorkStep
-    from zkdeployment.ports.pools import PoolSourcesReader, PoolStore
-    from zkdeployment.ports.process import Clock, Notifier
+    from zkdeployment.ports.process import Clock
 
 #: Seconds from the beginning of a cycle to the next one, however much changes.
 _LEAST_SECONDS = 0.05
@@ -79,8 +81,8 @@ class PoolWorker:
 
     def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
         self,
-        store: PoolStore,
-        sources: PoolSourcesReader,
+        store: ZooKeeperPools,
+        sources: ZooKeeperPoolSources,
         runs: TaskRuns,
         tasks: NodeTasks,
         control: Control,
@@ -92,7 +94,7 @@ class PoolWorker:
         session_timeout: float,
         interval: float,
         clock: Clock,
-        notifier: Notifier,
+        notifier: SystemdNotifier,
         renew_leases: Callable[[PoolObservation], None] = lambda _observation: None,
         record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:

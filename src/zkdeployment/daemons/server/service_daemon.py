@@ -13,9 +13,9 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.server.http_server import HttpServer
-    from zkdeployment.ports.process import Notifier
 
 #: Seconds between two checks of the connection and of the HTTP server.
 _INTERVAL = 2.0
@@ -47,7 +47,7 @@ class ServiceDaemon:
         url: str,
         connect: Callable[[], None],
         parts: Sequence[ServicePart],
-        notifier: Notifier,
+        notifier: SystemdNotifier,
     ) -> None:
         self._server = server
         self._control = control

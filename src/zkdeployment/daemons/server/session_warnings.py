@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
+    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
     from zkdeployment.pools.tenant_session import TenantSession
-    from zkdeployment.ports.pools import PoolStore
     from zkdeployment.ports.process import Clock
 
 #: The longest time in seconds between two looks at the sessions: the clock may be set.
@@ -35,7 +35,7 @@ _CLOSING = 6.0
 class SessionWarnings:
     """Gives the warnings of the sessions that ``feed`` shows, in a thread of its own."""
 
-    def __init__(self, feed: ZooKeeperFeed, store: PoolStore, clock: Clock) -> None:
+    def __init__(self, feed: ZooKeeperFeed, store: ZooKeeperPools, clock: Clock) -> None:
         self._feed, self._store, self._clock = feed, store, clock
         self._wake = threading.Event()
         self._closed = threading.Event()

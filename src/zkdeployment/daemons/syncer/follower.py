@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
     from zkdeployment.daemons.control import Control
     from zkdeployment.daemons.syncer.syncer import Syncer, SyncReport
     from zkdeployment.daemons.telemetry.probe import Probe
     from zkdeployment.model.publishing.request import PublicationRequest
-    from zkdeployment.ports.process import Notifier
 
 #: Characters of an error that answer a request; the log has the whole error.
 _LONGEST_ANSWER = 4000
@@ -76,7 +76,7 @@ class Follower:
         control: Control,
         *,
         connect: Callable[[], None],
-        notifier: Notifier,
+        notifier: SystemdNotifier,
         probe: Probe,
         unfinished: Callable[[], AbstractContextManager[None]] = nullcontext,
         record_failure: Callable[[str], None] = lambda _message: None,

@@ -9,8 +9,9 @@ from zkdeployment.fleet.metrics.metric import DaemonProcess
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.metrics_file import MetricsFile
     from zkdeployment.model.connection_status import ConnectionStatus
-    from zkdeployment.ports.process import Clock, MetricsSink
+    from zkdeployment.ports.process import Clock
 
 
 #: The least seconds between two writes of metrics during an operation.
@@ -24,7 +25,7 @@ class Probe:
     """
 
     def __init__(
-        self, file: MetricsSink, clock: Clock, link: Callable[[], ConnectionStatus], version: str
+        self, file: MetricsFile, clock: Clock, link: Callable[[], ConnectionStatus], version: str
     ) -> None:
         self._link = link
         self._version = version

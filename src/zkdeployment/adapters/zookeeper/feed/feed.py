@@ -107,7 +107,7 @@ class ZooKeeperFeed:
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called: clients that wait for changes are to be sent away."""
+        """Whether ``close`` was called: clients must not wait for changes any more."""
         return self._closed.is_set()
 
     # Requests of clients

@@ -50,7 +50,7 @@ _LISTS = (paths.POOL_CLAIMS, paths.POOL_WORKERS)
 
 
 class PoolAssembly:
-    """The pools that followed nodes describe: what people and events need of what ``PoolStore.read`` returns."""
+    """The pools that followed nodes describe: the part of ``ZooKeeperPools.read`` that people and events need."""
 
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes

@@ -62,7 +62,7 @@ def queued(names: Iterable[str]) -> list[str]:
 
 
 class ContenderLock:
-    """One attempt at the lock whose contenders are the children of ``directory`` (a ``NodeLock``).
+    """One attempt at the lock whose contenders are the children of ``directory``. ``release`` never raises.
 
     ``identity`` is the name that operators see for this contender. Not thread-safe.
     """
@@ -90,6 +90,7 @@ class ContenderLock:
         return self._ahead
 
     def try_acquire(self) -> bool:
+        """Acquire the lock if it is free, and return whether it was; otherwise leave no contender behind."""
         try:
             if self._predecessor(self._join()) is None:
                 return True

@@ -14,7 +14,7 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.ports.memory import QueueMemory
+    from zkdeployment.adapters.host_files.run_directory import RunDirectory
 
 
 class JoinedQueues:
@@ -26,7 +26,7 @@ class JoinedQueues:
     Without ``memory`` nothing is recorded, and it is not known what another agent joined.
     """
 
-    def __init__(self, memory: QueueMemory | None) -> None:
+    def __init__(self, memory: RunDirectory | None) -> None:
         self._memory = memory
         self.inherited: Mapping[str, str] | None = None if memory is None else memory.read_queues()
         self._joined: dict[str, str] = {}
@@ -69,7 +69,7 @@ class JoinedRoles:
     was lost, nothing is known until all queues were searched.
     """
 
-    def __init__(self, memory: QueueMemory | None = None) -> None:
+    def __init__(self, memory: RunDirectory | None = None) -> None:
         self._memory = memory
         self._known: dict[str, Mapping[str, str | None] | None] = {}
 

@@ -173,7 +173,11 @@ def _delete(session: Session, path: str) -> None:
 
 
 class RoleRequestLock:
-    """The lock of a role, as one host acquires it (a ``RoleLock``). Only one process of a host may use it.
+    """The lock of a role, held by at most one host, across restarts of that host.
+
+    A request that this host left earlier is adopted. After ``UnreachableError``, call the method again. Only
+    ``release``, or an operator, gives the lock to the next host: on return from ``release`` no request of this
+    host is left, and the host is not marked as out of service any more. Only one process of a host may use the lock.
 
     ``joined`` records where the host has requests. Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
     """
@@ -223,6 +227,10 @@ class RoleRequestLock:
         self._requests.leave(self._identity.id, self._role)
 
     def withdraw(self) -> None:
+        """Leave the queue, or release the lock before it was used. Never raises.
+
+        An adopted request stays: an earlier deployment may have begun under it.
+        """
         if not self._joined:
             return
         try:

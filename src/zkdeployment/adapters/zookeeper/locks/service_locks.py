@@ -64,7 +64,11 @@ class LockDelay:
 
 
 class ZooKeeperServiceLock(ContenderLock):
-    """One attempt at the lock of a service node (a ``ServiceLock``).
+    """One attempt at the lock of a service node, with a record of the work that is done under the lock.
+
+    If the session of a host ends while work is recorded, its script may still run: during the *lock delay*, no
+    other host can use the lock, even at the head of the queue. While the record is kept for a host, only that host
+    can use the lock, at once and without a place in the queue.
 
     ``name`` is the name of the node below ``/agent-locks``. ``queues`` records the queues that the host joins. A
     holder that another host's lock delay keeps from using the lock keeps its place in the queue.
@@ -139,6 +143,11 @@ class ZooKeeperServiceLock(ContenderLock):
             super().check()
 
     def begin(self, step: str, stamp: int | None = None) -> None:
+        """Verify that the lock is held and record ``step``, in one transaction; raises ``LockLostError``.
+
+        With ``stamp``, that of the cluster version, the transaction also verifies that ``/hosts`` was not written
+        since; otherwise raises ``ConflictError``. The record stays until ``release``.
+        """
         if not self._resumed and (self._node is None or self._session.id != self._session_id):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
         work = LockedWork(self._identity.id, self._identity.name, step, time.time(), kept=self._resumed)
@@ -171,11 +180,19 @@ class ZooKeeperServiceLock(ContenderLock):
             self._session.commit(*held, Set(self._record, data, former.version))
 
     def give_back(self) -> None:
+        """Release the lock before its step is complete; a lock that was kept for this host stays kept.
+
+        Never raises.
+        """
         if self._resumed or self._name in self._queues.kept:  # kept before, or in a new session during the work
             self._own_works = ()
         self.release()
 
     def keep(self) -> None:
+        """Release the lock, but keep it for this host if work has begun under it: the step was cut off.
+
+        Never raises. If ZooKeeper cannot be reached, the lock delay protects the step.
+        """
         own_works, self._own_works = self._own_works, ()
         try:
             if own_works:
@@ -211,6 +228,10 @@ class ZooKeeperServiceLock(ContenderLock):
         return LockLostError(f"the lock {self._directory} is lost: {error}")
 
     def check_lease(self) -> None:
+        """Raise ``LockLostError`` if ``begin`` is too long ago, for instance because this host was suspended.
+
+        Sends no request.
+        """
         if _now() > self._sure_until:
             raise LockLostError(
                 f"the lock {self._directory} may be lost: this host was suspended after it acquired the lock"

@@ -45,10 +45,11 @@ class ZooKeeperSignedLeases:
 
 
 class ZooKeeperLeases:
-    """The leases through one session (a ``LeaseStore``), signed if there are ``keys``.
+    """The leases through one session, signed if there are ``keys``.
 
     With keys, nothing is taken from a lease that none of them signed. The number of a signed lease follows the
-    time, so that it grows even if ZooKeeper loses nodes.
+    time, so that it grows even if ZooKeeper loses nodes. All methods may be called from any thread; they raise
+    ``UnreachableError``.
     """
 
     def __init__(self, session: Session, keys: LeaseKeys | None = None) -> None:
@@ -101,6 +102,12 @@ class ZooKeeperLeases:
         return True
 
     def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
+        """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
+
+        A lease that has both already stays as it is, unless the host failed to follow it: the next number makes
+        the host try again. With ``keys``, a lease without a valid signature is ignored. Raises ``ProgramError`` if
+        a host without a lease is to keep its role, ``TreeError`` if the present lease is malformed.
+        """
         self._session.ensure(paths.POOL_LEASES)
         path = paths.lease_path(host_id)
         for _ in range(_ATTEMPTS):
@@ -138,6 +145,7 @@ class ZooKeeperLeases:
         return encode({**unknown, **lease.properties(), **signature})
 
     def observe(self, host_id: str) -> LeaseObservation:
+        """Return what is known about a host and its lease now; raises ``TreeError`` if the lease is malformed."""
         path = paths.lease_path(host_id)
         lease, host, cluster = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", paths.HOSTS])
         return LeaseObservation(
@@ -148,6 +156,7 @@ class ZooKeeperLeases:
         )
 
     def wait(self, host_ids: Sequence[str], timeout: float) -> None:
+        """Wait up to ``timeout`` seconds for a change of one of these hosts."""
         changed = threading.Event()
         for host_id in host_ids:
             self._session.exists(f"{paths.HOSTS}/{host_id}", lambda _: changed.set())

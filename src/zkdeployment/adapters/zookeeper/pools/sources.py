@@ -1,4 +1,4 @@
-"""What pools depend on, kept current by watches, which wake the worker (a ``PoolSourcesReader``)."""
+"""What pools depend on, kept current by watches, which wake the worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _DOCUMENT = document_path(_KEY)
 
 
 class ZooKeeperPoolSources:
-    """The sources through one session; ``wake`` (which must not block) is called when something has changed."""
+    """The sources through one session; ``wake`` (which must not block) is called when something has changed.
+
+    Only one thread may read them.
+    """
 
     def __init__(self, session: Session, wake: Callable[[], None]) -> None:
         self._nodes = FollowedNodes(session, wake)
@@ -38,6 +41,10 @@ class ZooKeeperPoolSources:
         self._outdated = True
 
     def read(self) -> PoolSources:
+        """Return the configuration, the tenants and the registered hosts; raises ``UnreachableError``.
+
+        From now on the worker is also woken when nodes, sessions or claims change.
+        """
         outdated, self._outdated = self._outdated, True  # unless all of the following succeeds
         changed = self._nodes.refresh(self._wanted)
         while outdated or Read(_DOCUMENT) in changed:

@@ -1,4 +1,4 @@
-"""Nodes and sessions of pools: one node in ZooKeeper for each, changed by compare-and-set (a ``PoolStore``).
+"""Nodes and sessions of pools: one node in ZooKeeper for each, changed by compare-and-set.
 
 The guard of a tenant lists the tenant's active sessions. It changes with each of them, so that two concurrent
 requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on the node.
@@ -64,7 +64,7 @@ _DIRECTORIES = (
 
 
 class ZooKeeperPools:
-    """The pools through one session."""
+    """The pools through one session, for any thread. All methods raise ``UnreachableError``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -74,9 +74,11 @@ class ZooKeeperPools:
         self._has_directories = False
 
     def configuration(self) -> PoolConfiguration:
+        """Return the pools of the document that is published at present; none without a document."""
         return pools_in_force(read_published_documents(self._session, (POOLS.name,)))
 
     def read(self) -> PoolSnapshot:
+        """Return all nodes that are not done and all active sessions."""
         # What guards a change is read before what the change is decided on: a guard is never newer than that.
         filling, guards = self._read_guards()
         claims, hosts, workers, nodes = self._session.look(
@@ -99,17 +101,24 @@ class ZooKeeperPools:
         )
 
     def node(self, number: int) -> PoolNode | None:
+        """Return a node, which may be done; ``None`` if there is none."""
         return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), node_from_json)
 
     def session(self, number: int) -> TenantSession | None:
+        """Return a session, which may have ended; ``None`` if there is none."""
         ended = record_path(paths.POOL_SESSIONS_ENDED, number)
         return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
 
     def wait_for_change(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a change of nodes or sessions; return whether there was one."""
         self._ensure_directories()
         return self._signal.wait(timeout)
 
     def announce(self, worker: str) -> None:
+        """List a worker among those that run, for as long as this process is connected; does nothing if it is.
+
+        No other process has the name.
+        """
         self._ensure_directories()
         path = f"{paths.POOL_WORKERS}/{quote(worker, safe='')}"
         node = self._session.get(path)
@@ -120,6 +129,7 @@ class ZooKeeperPools:
             self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
 
     def history(self, since: float) -> PoolHistory:
+        """Return the sessions that ended and the nodes that were done at ``since`` or later."""
         sessions = [decode_record(path, node, session_from_json) for path, node in self._ended.read()]
         nodes = [decode_record(path, node, node_from_json) for path, node in self._done.read()]
         return PoolHistory(
@@ -128,6 +138,13 @@ class ZooKeeperPools:
         )
 
     def prune(self, before: float) -> int:
+        """Remove the sessions that ended and the nodes that were done before a time; return how many.
+
+        What was written before that time for hosts and pools that are gone is removed, too: the leases of hosts
+        that are neither registered nor nodes, and the records of filling of pools that are not in the document and
+        have no nodes.
+        """
+
         def is_old(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], Ended]) -> bool:
             record = decode_record(path, node, decode)
             return record is not None and _ended_at(record) < before
@@ -137,6 +154,7 @@ class ZooKeeperPools:
         return removed + remove_ownerless(self._session, self.read(), self.configuration().pools, before)
 
     def take_ids(self, count: int) -> Sequence[int]:
+        """Return ids that no node and no session has or will have; those that are not used are lost."""
         self._ensure_directories()
         for _ in range(_ATTEMPTS):
             counter = self._session.get(paths.POOLS)
@@ -154,6 +172,12 @@ class ZooKeeperPools:
         raise ConflictError(f"{paths.POOLS} is changed all the time; try again")
 
     def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
+        """Write a change of what was read.
+
+        Raises ``ConflictError`` if a node, a session or a record of filling in the change, a session of the same
+        tenant, or the claim of a node has changed since; nothing is written then. Claiming a node changes it: a
+        process that has lost its claim to another one cannot write the node any more.
+        """
         self._ensure_directories()
         for node in change.nodes:
             if not node.is_active:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.daemons.agent.plans import HostPlan
-    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.supervision import Supervision
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
@@ -47,7 +47,7 @@ class Executor:
         self,
         adapters: AgentAdapters,
         identity: Identity,
-        supervisor: StepSupervisor,
+        supervisor: Supervision,
         *,
         plan: HostPlan,
         basis: DeploymentBasis,

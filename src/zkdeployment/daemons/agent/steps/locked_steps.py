@@ -18,13 +18,13 @@ from zkdeployment.model.plan import Deploy, Undeploy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
+    from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
     from zkdeployment.daemons.agent.steps.ordered_steps import OrderedSteps
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
-    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.supervision import Supervision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
-    from zkdeployment.ports.fleet import FleetStore
-    from zkdeployment.ports.locks import ServiceLock
     from zkdeployment.ports.process import Clock
 
 
@@ -38,10 +38,10 @@ class LockedSteps:
 
     def __init__(
         self,
-        fleet: FleetStore,
+        fleet: ZooKeeperFleet,
         clock: Clock,
         identity: Identity,
-        supervisor: StepSupervisor,
+        supervisor: Supervision,
         runner: StepRunner,
         *,
         order: OrderedSteps,
@@ -76,7 +76,7 @@ class LockedSteps:
             self._order.finish(step)
         return steps[done:]
 
-    def _run_under(self, lock: ServiceLock, steps: Sequence[Step]) -> int:
+    def _run_under(self, lock: ZooKeeperServiceLock, steps: Sequence[Step]) -> int:
         """Run steps until the lock is lost, release the lock, and return how many steps ran.
 
         The lock is kept for this host if the agent has to end before the steps are complete, and stays kept if
@@ -101,7 +101,7 @@ class LockedSteps:
                 release()
         return done
 
-    def _lock_any(self, pending: Sequence[Undeploy | Deploy]) -> tuple[Undeploy | Deploy, ServiceLock]:
+    def _lock_any(self, pending: Sequence[Undeploy | Deploy]) -> tuple[Undeploy | Deploy, ZooKeeperServiceLock]:
         """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
         with failpoints("lock"):
             while True:
@@ -117,7 +117,7 @@ class LockedSteps:
 
     def _lock_first_free(
         self, pending: Sequence[Undeploy | Deploy]
-    ) -> tuple[Undeploy | Deploy, ServiceLock] | None:
+    ) -> tuple[Undeploy | Deploy, ZooKeeperServiceLock] | None:
         """Return the first step whose lock is free, and its lock; queue for the first lock if none is free.
 
         If there is only one lock to choose from, the host queues at once. A host never holds two locks, so it
@@ -137,7 +137,9 @@ class LockedSteps:
             return first, lock
         return None
 
-    def _queue(self, step: Undeploy | Deploy, lock: ServiceLock, others: Sequence[Undeploy | Deploy]) -> bool:
+    def _queue(
+        self, step: Undeploy | Deploy, lock: ZooKeeperServiceLock, others: Sequence[Undeploy | Deploy]
+    ) -> bool:
         """Queue for a lock and return whether it was acquired; leave the queue if the lock of another is free.
 
         Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.

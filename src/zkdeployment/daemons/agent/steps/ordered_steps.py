@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService
+    from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
     from zkdeployment.daemons.agent.plans import HostPlan
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
-    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.supervision import Supervision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
     from zkdeployment.planning.precedence.progress import OrderProgress, OrderWait
-    from zkdeployment.ports.fleet import FleetStore
     from zkdeployment.ports.process import Clock
 
 
@@ -49,10 +49,10 @@ class OrderedSteps:
 
     def __init__(
         self,
-        fleet: FleetStore,
+        fleet: ZooKeeperFleet,
         clock: Clock,
         identity: Identity,
-        supervisor: StepSupervisor,
+        supervisor: Supervision,
         runner: StepRunner,
         *,
         plan: HostPlan,

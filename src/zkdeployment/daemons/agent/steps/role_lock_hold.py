@@ -15,9 +15,9 @@ from zkdeployment.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock
     from zkdeployment.daemons.agent.steps.step_runner import StepRunner
-    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
-    from zkdeployment.ports.locks import RoleLock
+    from zkdeployment.daemons.agent.supervision import Supervision
     from zkdeployment.ports.process import Clock
 
 
@@ -25,7 +25,7 @@ class RoleLockHold:
     """Acquires, checks and releases the lock of this host's role."""
 
     def __init__(
-        self, role: str, lock: RoleLock, clock: Clock, supervisor: StepSupervisor, runner: StepRunner
+        self, role: str, lock: RoleRequestLock, clock: Clock, supervisor: Supervision, runner: StepRunner
     ) -> None:
         self._role = role
         self._lock = lock

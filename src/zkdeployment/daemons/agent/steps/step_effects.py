@@ -31,6 +31,7 @@ from zkdeployment.planning.steps.rerunning import installed_packages
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
     from zkdeployment.model.deployment import Deployment
     from zkdeployment.model.host import Identity
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from zkdeployment.model.plan import PackageChange, Step
     from zkdeployment.model.publication import DeploymentBasis
     from zkdeployment.ports.host import Transaction
-    from zkdeployment.ports.locks import ServiceLock
 
 _COMMITS = 4  # attempts at one package change, each prepared anew
 
@@ -79,7 +79,7 @@ class StepEffects:
         with self._adapters.notifier.uninterrupted():
             self._adapters.checkouts.prepare(step.package, step.version, replaces=step.replaces)
 
-    def apply(self, step: Step, lock: ServiceLock | None) -> None:
+    def apply(self, step: Step, lock: ZooKeeperServiceLock | None) -> None:
         """Apply one step.
 
         Raises ``LockLostError``, before a script runs, if the lease of ``lock`` may be over.
@@ -126,7 +126,7 @@ class StepEffects:
             with failpoints("record-end"):
                 self._adapters.files.record_end()
 
-    def _undeploy(self, step: Undeploy, lock: ServiceLock | None) -> None:
+    def _undeploy(self, step: Undeploy, lock: ZooKeeperServiceLock | None) -> None:
         script = self._adapters.files.script(step.package)
         self._end_records_of(step.deployment)
         self._run(step, script, lock)
@@ -173,7 +173,7 @@ class StepEffects:
         with failpoints("drop-replaced"):
             self._adapters.files.drop_managed([step.package])
 
-    def _deploy(self, step: Deploy, lock: ServiceLock | None) -> None:
+    def _deploy(self, step: Deploy, lock: ZooKeeperServiceLock | None) -> None:
         assignment = step.assignment
         self._adapters.files.make_application_directory(assignment.application)
         script = self._adapters.files.script(assignment.package)
@@ -244,7 +244,7 @@ class StepEffects:
         self,
         step: Undeploy | Deploy | StartDeployments | EndDeployments,
         script: str,
-        lock: ServiceLock | None = None,
+        lock: ZooKeeperServiceLock | None = None,
     ) -> None:
         """Run a script; the lease of ``lock`` is checked last, because everything before takes time."""
         if isinstance(step, Undeploy | Deploy):

@@ -15,10 +15,10 @@ from zkdeployment.planning.plan_text import sentence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
     from zkdeployment.daemons.agent.steps.step_effects import StepEffects
-    from zkdeployment.daemons.agent.steps.step_supervisor import StepSupervisor
+    from zkdeployment.daemons.agent.supervision import Supervision
     from zkdeployment.model.plan import CheckOut, PackageChange, Step
-    from zkdeployment.ports.locks import ServiceLock
 
 
 class StepRunner:
@@ -27,7 +27,7 @@ class StepRunner:
     All methods let the supervisor's errors pass.
     """
 
-    def __init__(self, effects: StepEffects, supervisor: StepSupervisor, total: int) -> None:
+    def __init__(self, effects: StepEffects, supervisor: Supervision, total: int) -> None:
         self._effects = effects
         self._supervisor = supervisor
         self._done = 0
@@ -48,7 +48,9 @@ class StepRunner:
         with self._supervisor.reporting(name, packages=[step.package]), failpoints("fetch"):
             self._effects.fetch(step)
 
-    def run(self, step: Step, *, lock: ServiceLock | None = None, check: Callable[[], None] | None = None) -> None:
+    def run(
+        self, step: Step, *, lock: ZooKeeperServiceLock | None = None, check: Callable[[], None] | None = None
+    ) -> None:
         """Run one step; ``lock`` is the lock of its service, if this host holds it.
 
         ``check`` replaces the supervisor's check. Raises ``LockLostError``, before the step changes anything, if
@@ -84,7 +86,7 @@ class StepRunner:
             self._supervisor.hand_on_work()
         return changed
 
-    def _authorize(self, step: Step, lock: ServiceLock | None, check: Callable[[], None]) -> None:
+    def _authorize(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
         if lock is not None:
             self._supervisor.begin_locked(step.title, lock)
             return

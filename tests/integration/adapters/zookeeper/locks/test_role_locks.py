@@ -32,7 +32,7 @@ def place(session):
 
 
 class MemoryOfRequests:
-    """The part of a ``QueueMemory`` for the requests of host 1; ``full`` like a disk without room."""
+    """The part of a ``RunDirectory`` for the requests of host 1; ``full`` like a disk without room."""
 
     def __init__(self, requests=None) -> None:
         self.requests = requests

@@ -310,7 +310,7 @@ def test_the_stale_contenders_of_a_killed_agent_are_removed_and_its_work_is_kept
 
 
 class Queues:
-    """A ``QueueMemory`` of the queues that an agent has joined."""
+    """A ``RunDirectory`` of the queues that an agent has joined."""
 
     def __init__(self, queues: dict[str, str] | None = None) -> None:
         self.queues = queues
