@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from zkdeployment.adapters.git.source import GitSource
@@ -15,15 +15,9 @@ from zkdeployment.adapters.svn.source import SvnSource
 from zkdeployment.errors import ConfigurationError, without_passwords
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zkdeployment.ports.publication import TreeSource
-
-
-class _Open(Protocol):
-    def __call__(
-        self, url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None
-    ) -> TreeSource: ...
 
 
 def open_source(
@@ -68,4 +62,5 @@ def _open_subversion(
     return SvnSource(plain if "://" in plain else url)
 
 
-SYSTEMS: Mapping[str, _Open] = {"git": GitSource, "svn": _open_subversion}
+#: Each function takes the arguments of ``open_source``.
+SYSTEMS: Mapping[str, Callable[..., TreeSource]] = {"git": GitSource, "svn": _open_subversion}

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.stops import describe_stops, stops_in_force
 from zkdeployment.model.host import WAITING_PREFIX, Host
 from zkdeployment.printable import printable
 
 if TYPE_CHECKING:
+    from nagiosplugin import Range
+
     from zkdeployment.fleet.snapshot import FleetSnapshot
     from zkdeployment.model.cluster import Cluster
     from zkdeployment.model.tree import Properties
@@ -32,16 +34,12 @@ class Health(IntEnum):
     UNKNOWN = 3
 
 
-class Range(Protocol):
-    """A range of acceptable values in the notation of Nagios: ``200``, ``10:20``, ``@5:10``."""
-
-    def match(self, value: float) -> bool:
-        """Return whether a value is acceptable."""
-
-
 @dataclass(frozen=True)
 class HealthLimits:
-    """Values outside of the range ``warn`` are a warning, values outside of ``critical`` are critical."""
+    """Values outside of the range ``warn`` are a warning, values outside of ``critical`` are critical.
+
+    Ranges of acceptable values have the notation of Nagios: ``200``, ``10:20``, ``@5:10``.
+    """
 
     warn: Range
     critical: Range

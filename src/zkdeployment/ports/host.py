@@ -1,17 +1,14 @@
-"""Ports of an agent to its host: packages, checkouts, scripts and files."""
+"""Ports of an agent to its host: packages, checkouts and scripts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from zkdeployment.ports.memory import HostMemory
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.deployment import Deployment
-    from zkdeployment.model.inventory import Inventory, Marker, Packages
+    from zkdeployment.model.inventory import Packages
     from zkdeployment.model.plan import PackageChange
 
 
@@ -106,49 +103,3 @@ class Checkouts(Protocol):
 
     def recover(self) -> None:
         """Restore what an interrupted installation had moved away, and remove incomplete checkouts."""
-
-
-class HostFiles(HostMemory, Protocol):
-    """A host's files: ``/opt``, ``/etc`` and the run directory. Raises ``HostFilesError``.
-
-    Writes replace files atomically and durably.
-    """
-
-    def inventory(self, packages: Packages) -> Inventory:
-        """Read what is deployed and installed on the host; ``packages`` are the installed packages."""
-
-    def script(self, package: str) -> str:
-        """Return the path of a package's deploy script; raises ``ScriptError`` if missing or not executable."""
-
-    def controller_script(self, package: str, name: str) -> str:
-        """Return the path of a role controller's script; raises ``ScriptError`` as ``script`` does."""
-
-    def make_application_directory(self, application: str) -> None:
-        """Create ``/etc/APPLICATION`` if it does not exist."""
-
-    def write_marker(self, marker: Marker) -> None:
-        """Write the ``.deployed`` file of a deployment, then remove the other ``files`` of the marker."""
-
-    def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
-        """Remove the ``.deployed`` file of a deployment and its ``files``, as far as the script left them."""
-
-    def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
-        """Remove the remains of each ``/opt/PACKAGE``, and each ``/etc/APPLICATION`` that is empty."""
-
-    def add_managed(self, applications: Mapping[str, str]) -> None:
-        """Add packages (name → application) to the registry of managed packages, before they are installed."""
-
-    def add_originals(self, versions: Mapping[str, str]) -> None:
-        """Record the versions of the system's own packages before they are changed."""
-
-    def drop_originals(self, packages: Collection[str]) -> None:
-        """Remove the recorded versions of packages that were restored."""
-
-    def record_start(self, controller: str) -> None:
-        """Record that ``starting-deployments`` of the role controller with this path is called now."""
-
-    def record_end(self) -> None:
-        """Remove the record of ``starting-deployments``, after ``ending-deployments`` has succeeded."""
-
-    def drop_managed(self, packages: Collection[str]) -> None:
-        """Remove packages from the registry, after they were removed from the host."""

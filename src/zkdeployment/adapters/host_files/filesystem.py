@@ -1,4 +1,4 @@
-"""The host's files behind one value (implements ``ports.HostFiles``).
+"""The host's files behind one value.
 
 The modules of this package read and write the files; this class composes them.
 """
@@ -39,6 +39,7 @@ class Filesystem:
     """The files below ``root``, which stands for ``/``, and the files of the run directory.
 
     Symbolic links to targets outside ``root`` are not followed, and no files are removed through a symbolic link.
+    Writes replace files atomically and durably. The methods raise ``HostFilesError``.
     """
 
     def __init__(self, root: Path, run: RunDirectory) -> None:
@@ -55,6 +56,7 @@ class Filesystem:
     # Software and deployments
 
     def inventory(self, packages: Packages) -> Inventory:
+        """Read what is deployed and installed on the host; ``packages`` are the installed packages."""
         directories = list(package_directories(self._opt))
         managed = self._managed.read()
         checkouts = {
@@ -82,23 +84,29 @@ class Filesystem:
         )
 
     def script(self, package: str) -> str:
+        """Return the path of a package's deploy script; raises ``ScriptError`` if missing or not executable."""
         return self._scripts.executable_deploy_script(package)
 
     def controller_script(self, package: str, name: str) -> str:
+        """Return the path of a role controller's script; raises ``ScriptError`` as ``script`` does."""
         return self._scripts.executable_controller_script(package, name)
 
     def make_application_directory(self, application: str) -> None:
+        """Create ``/etc/APPLICATION`` if it does not exist."""
         directory = self._etc / checked_name(NameKind.PACKAGE, application)
         with converting_errors("make", directory):
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
 
     def write_marker(self, marker: Marker) -> None:
+        """Write the ``.deployed`` file of a deployment, then remove the other ``files`` of the marker."""
         self._markers.write(marker)
 
     def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
+        """Remove the ``.deployed`` file of a deployment and its ``files``, as far as the script left them."""
         self._markers.remove(application, deployment, files)
 
     def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
+        """Remove the remains of each ``/opt/PACKAGE``, and each ``/etc/APPLICATION`` that is empty."""
         for package in packages:
             _remove_directory(self._opt / checked_name(NameKind.PACKAGE, package))
         for application in applications:
@@ -117,25 +125,31 @@ class Filesystem:
     # Registries
 
     def add_managed(self, applications: Mapping[str, str]) -> None:
+        """Add packages (name → application) to the registry of managed packages, before they are installed."""
         self._managed.add(applications)
 
     def drop_managed(self, packages: Collection[str]) -> None:
+        """Remove packages from the registry, after they were removed from the host."""
         self._managed.remove(packages)
 
     def add_originals(self, versions: Mapping[str, str]) -> None:
+        """Record the versions of the system's own packages before they are changed."""
         self._originals.add(versions)
 
     def drop_originals(self, packages: Collection[str]) -> None:
+        """Remove the recorded versions of packages that were restored."""
         self._originals.remove(packages)
 
     # The role controller's scripts
 
     def record_start(self, controller: str) -> None:
+        """Record that ``starting-deployments`` of the role controller with this path is called now."""
         with converting_errors("write", self._started):
             self._started.parent.mkdir(parents=True, exist_ok=True)
             durable.replace(self._started, f"{controller}\n".encode())
 
     def record_end(self) -> None:
+        """Remove the record of ``starting-deployments``, after ``ending-deployments`` has succeeded."""
         with converting_errors("remove", self._started):
             durable.remove(self._started)
 
@@ -146,39 +160,51 @@ class Filesystem:
         self._run.write_status(revision, status)
 
     def read_status(self) -> str | None:
+        """Return the status in ``RUN/status``; ``None`` if the file is missing or corrupt."""
         return self._run.read_status()
 
     def read_version(self, identity: Identity) -> Revision | None:
+        """Return the revision that is completely deployed for ``identity``; ``None`` if none is, or unknown."""
         return self._run.read_version(identity)
 
     def read_sequence(self, revision: Revision | None) -> int:
+        """Return the sequence of the publication with which the host reached ``revision``; 0 if it is unknown."""
         return self._run.read_sequence(revision)
 
     def read_failure(self) -> Failure | None:
+        """Return the failure that is not reported to ZooKeeper yet; ``None`` if there is no valid one."""
         return self._run.failure.read()
 
     def write_failure(self, failure: Failure) -> None:
+        """Record a failure until it is reported."""
         self._run.failure.write(failure)
 
     def clear_failure(self) -> None:
+        """Remove the recorded failure: it was reported."""
         self._run.failure.clear()
 
     def is_changing(self) -> bool:
+        """Whether a deployment changed the host and is not complete."""
         return self._run.is_changing()
 
     def write_version(self, revision: Revision, sequence: int = 0) -> None:
+        """Record that ``revision`` is completely deployed, with the publication of this sequence (0: none)."""
         self._run.write_version(revision, sequence)
 
     def clear_version(self, former: Revision | None) -> None:
+        """Record that no revision is completely deployed; ``former`` is the previous one, if known."""
         self._run.clear_version(former)
 
     def read_lease(self) -> LeaseRecord | None:
+        """Return the last lease that this host began to follow; ``None`` if there is none, or unknown."""
         return self._run.read_lease()
 
     def write_lease(self, record: LeaseRecord) -> None:
+        """Record the lease that this host follows."""
         self._run.write_lease(record)
 
     def forget_sequences(self) -> None:
+        """Forget which publications this host completed: it had other targets then."""
         self._run.forget_sequences()
 
     def read_published(self) -> Published:

@@ -278,7 +278,7 @@ class ZooKeeperFleet:
         join(self._session, sequence, service, identity.id)
 
     def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
-        """Record that this host has deployed a service, unless that was recorded or no deployment awaits the service."""
+        """Record that this host has deployed a service, once, and only if a deployment awaits the service."""
         finish(self._session, sequence, service, identity.id)
 
     def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:

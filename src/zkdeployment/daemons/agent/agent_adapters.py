@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.host_files.filesystem import Filesystem
     from zkdeployment.adapters.mail import SmtpMailer
     from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.pools.lease import Lease
-    from zkdeployment.ports.host import Checkouts, HostFiles, PackageManager, Scripts
+    from zkdeployment.ports.host import Checkouts, PackageManager, Scripts
     from zkdeployment.ports.process import Clock
 
 
@@ -33,7 +34,7 @@ class ReportingAdapters:
     session: Callable[[], int | None]
     address: Callable[[], str | None]
     fleet: ZooKeeperFleet
-    files: HostFiles
+    files: Filesystem
     clock: Clock
     notifier: SystemdNotifier
     mailer: SmtpMailer

@@ -177,7 +177,7 @@ class RoleRequestLock:
 
     A request that this host left earlier is adopted. After ``UnreachableError``, call the method again. Only
     ``release``, or an operator, gives the lock to the next host: on return from ``release`` no request of this
-    host is left, and the host is not marked as out of service any more. Only one process of a host may use the lock.
+    host is left, and the host is not marked as out of service any more. Only one process of a host may use it.
 
     ``joined`` records where the host has requests. Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
     """
