@@ -73,7 +73,7 @@ class SoftwareRepository:
 
 
 class MachineCheckouts:
-    """The checkouts of a machine (implements ``ports.Checkouts``)."""
+    """The ``CheckoutPlaces`` of a machine, which may be killed between two changes."""
 
     def __init__(self, machine: Machine, software: SoftwareRepository) -> None:
         self._machine = machine

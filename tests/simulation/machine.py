@@ -131,7 +131,7 @@ class Instance:
 
 
 class MachineScripts:
-    """Runs scripts: they take time and fail when the world says so (implements ``ports.Scripts``)."""
+    """Stands in for ``ScriptRunner``: scripts take time and fail when the world decides so."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -112,7 +112,7 @@ class SimulatedPublishers:
 
 
 class VerifiedOnMachine:
-    """The files with verified properties on a machine's disk (implements ``ports.VerifiedFiles``)."""
+    """Stands in for ``VerifiedPropertiesFiles``, on a machine's disk in memory."""
 
     def __init__(self, directory: MemoryPath) -> None:
         self._disk = directory.disk

@@ -57,10 +57,10 @@ def remembered_version(directory: Path) -> str | None:
 
 @dataclass(frozen=True)
 class CheckoutPlaces:
-    """Implements ``ports.Checkouts`` in ``/opt`` below ``root``.
+    """Software in ``/opt`` below ``root`` that is checked out from a repository and built there.
 
     ``sources`` are the beginnings of the URLs that may be checked out (``None``: any). An unreachable repository
-    is tried three times, with ``gap`` seconds in between.
+    is tried three times, with ``gap`` seconds in between. The methods raise ``CheckoutError``.
     """
 
     root: Path
@@ -69,9 +69,11 @@ class CheckoutPlaces:
     gap: float = field(default=2, kw_only=True)
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
-        """The working copy of an installed checkout is updated instead of checked out again.
+        """Check out a version beside its final place, without changing that place.
 
-        Files that a build left in an installed checkout of the same version are copied.
+        The working copy of an installed checkout is updated instead of checked out again. Files that a build left
+        in an installed checkout of the same version are copied. Raises ``CheckoutError`` if the source is not
+        allowed, or if ``/opt/PACKAGE`` exists and not ``replaces``.
         """
         with _reporting(f"check out {package}"):
             checkout = self._parse(version)
@@ -90,6 +92,10 @@ class CheckoutPlaces:
                 copy_built(place, new, installed)
 
     def install(self, package: str, build: Callable[[str, str], None]) -> None:
+        """Build and install the prepared checkout, readable for everyone; on failure restore the previous content.
+
+        ``build`` is called with the path of the build script, if there is one, and its directory.
+        """
         place, new, before = self._place(package), self._staged("new", package), self._staged("before", package)
         with _reporting(f"install the checkout of {package}"):
             before.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +119,7 @@ class CheckoutPlaces:
             self._tidy()
 
     def remove(self, package: str) -> None:
+        """Remove ``/opt/PACKAGE``, completely or not at all."""
         with _reporting(f"remove the checkout of {package}"):
             place = self._place(package)
             get_logger().info("checkout-removed", directory=str(place), version=remembered_version(place))
@@ -121,6 +128,7 @@ class CheckoutPlaces:
             self._tidy()
 
     def recover(self) -> None:
+        """Restore what an interrupted installation had moved away, and remove incomplete checkouts."""
         with _reporting("restore checkouts"):
             for before in _entries(self._staged("before")):
                 get_logger().warning("checkout-restored", directory=str(self._opt / before.name))

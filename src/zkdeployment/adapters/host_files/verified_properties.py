@@ -1,4 +1,4 @@
-"""Files with the verified properties of services (implements ``ports.VerifiedFiles``), and their reader."""
+"""Files with the verified properties of services, and their reader."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ class VerifiedPropertiesFiles:
         self._directory = directory
 
     def replace(self, properties: Mapping[str, Properties]) -> None:
+        """Write the properties of these services, by path, and remove those of others.
+
+        Raises ``HostFilesError``.
+        """
         with converting_errors("write", self._directory):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._directory.chmod(0o700)
@@ -37,6 +41,7 @@ class VerifiedPropertiesFiles:
                     durable.remove(file)
 
     def file(self, path: str) -> str:
+        """Return the file for the properties of a service; it exists only if they were written."""
         return str(self._directory / _name(path))
 
     def _write(self, path: str, properties: Properties) -> None:

@@ -1,4 +1,4 @@
-"""Runs the scripts of packages (implements ``ports.Scripts``), each in its own session with an output file.
+"""Runs the scripts of packages, each in its own session with an output file.
 
 The output file belongs into ``output``, the record of the running script into ``record``.
 """
@@ -42,7 +42,7 @@ _TERMINATION_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptRunner:
-    """Runs one script at a time.
+    """Runs the scripts of applications, one at a time; raises ``ScriptError`` if a script fails.
 
     ``environment`` is the complete environment of scripts, except for the revision and the role of the host, which
     ``role`` returns. ``logs`` is the directory of output files. The file ``record`` names the running script, so
@@ -69,6 +69,12 @@ class ScriptRunner:
         facts: Mapping[str, str] | None = None,
         last_check: Callable[[], None] = lambda: None,
     ) -> None:
+        """Run ``argv`` and wait until it exits; any status but 0 is a failure.
+
+        Its output goes to the log and to a file of limited size, named after ``name``. ``directory`` is the
+        working directory (default: the agent's). ``facts`` are further variables of its environment.
+        ``last_check`` is called right before the script starts; if it raises an error, the script does not start.
+        """
         self.wait_for_predecessor()  # also for a script of this agent that an error left running
         log = get_logger().bind(script=argv[0], run=name)
         environment = {
@@ -99,6 +105,7 @@ class ScriptRunner:
             log.info("script-completed", seconds=seconds, file=str(output.file))
 
     def cap_outputs(self) -> None:
+        """Limit the output files of programs that scripts left running; never raises."""
         try:
             for file in sorted(self.logs.glob("*.log")):
                 cap(file)
@@ -106,6 +113,10 @@ class ScriptRunner:
             get_logger().warning("output-not-capped", directory=str(self.logs), reason=error.strerror)
 
     def wait_for_predecessor(self, announce: Callable[[str | None, str], None] = lambda _, __: None) -> None:
+        """Wait for the script that a killed agent left running: two scripts must never change one host.
+
+        If there is one, ``announce`` is called before the wait, with its revision if that is known, and its name.
+        """
         orphan = self._record.orphan()
         if orphan is not None:
             announce(orphan.revision, orphan.name)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zkdeployment.adapters.checkouts.places import CheckoutPlaces
     from zkdeployment.adapters.host_files.filesystem import Filesystem
     from zkdeployment.adapters.mail import SmtpMailer
+    from zkdeployment.adapters.scripts.runner import ScriptRunner
     from zkdeployment.adapters.systemd import SystemdNotifier
     from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
     from zkdeployment.daemons.agent.trusted_leases import TrustedLeases
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Inventory
     from zkdeployment.pools.lease import Lease
-    from zkdeployment.ports.host import Checkouts, PackageManager, Scripts
+    from zkdeployment.ports.host import PackageManager
     from zkdeployment.ports.process import Clock
 
 
@@ -51,8 +53,8 @@ class AgentAdapters(ReportingAdapters):
 
     outdated: Callable[[], bool]
     packages: PackageManager
-    checkouts: Checkouts
-    scripts: Scripts
+    checkouts: CheckoutPlaces
+    scripts: ScriptRunner
     trusted: TrustedPublications | None = None
     trusted_leases: TrustedLeases | None = None
 

@@ -21,13 +21,14 @@ from zkdeployment.signing.statement import Statement
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.adapters.host_files.verified_properties import VerifiedPropertiesFiles
     from zkdeployment.adapters.zookeeper.publication.signed_publications import ZooKeeperSignedPublications
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Assignment, DesiredState
     from zkdeployment.model.host import Identity
     from zkdeployment.model.tree import Properties
     from zkdeployment.ports.memory import PublicationMemory
-    from zkdeployment.ports.trust import PublisherKeys, VerifiedFiles
+    from zkdeployment.ports.trust import PublisherKeys
     from zkdeployment.signing.snapshot import SignedSnapshot
 
 _UNSIGNED = (
@@ -59,7 +60,7 @@ class TrustedPublications:
         publications: ZooKeeperSignedPublications,
         keys: PublisherKeys,
         memory: PublicationMemory,
-        files: VerifiedFiles,
+        files: VerifiedPropertiesFiles,
         *,
         minimum: int = 0,
     ) -> None:
