@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
@@ -112,7 +113,8 @@ def _prepared(session: TenantSession, read: PoolSnapshot, failing: frozenset[int
     if not any(node.state is NodeState.CONTEXTUALIZING for node in nodes):
         return None
     if not failing.intersection(session.nodes):
-        return PoolChange(nodes=tuple(node.after(NodeEvent.CONTEXTUALIZED, 10) for node in nodes))
+        deployed = tuple(node.after(NodeEvent.CONTEXTUALIZED, 10) for node in nodes)
+        return PoolChange(nodes=deployed, sessions=(replace(session, begun_at=session.created_at + 2),))
     after = tuple(
         fail(node, "a test", 10) if node.id in failing else node.after(NodeEvent.CLEANED, 10) for node in nodes
     )

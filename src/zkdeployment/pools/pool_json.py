@@ -30,7 +30,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
         ("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by", "ssh_key"), _TEXT
     ),
     **dict.fromkeys(("created_at", "changed", "expires_at", "last_failure"), _TIME),
-    **dict.fromkeys(("retired_at", "warned_expiry", "below_since"), (*_TIME, NoneType)),
+    **dict.fromkeys(
+        ("retired_at", "warned_expiry", "below_since", "requested_at", "begun_at"), (*_TIME, NoneType)
+    ),
     **dict.fromkeys(("specs", "nodes", "leased", "keys"), (list,)),
     **dict.fromkeys(("data", "values"), (dict,)),
     **dict.fromkeys(("session", "level"), (int, NoneType)),
@@ -38,7 +40,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 _TIMES = frozenset(
-    {"created_at", "changed", "expires_at", "last_failure", "retired_at", "warned_expiry", "below_since"}
+    {
+        "created_at",
+        "changed",
+        "expires_at",
+        "last_failure",
+        "retired_at",
+        "warned_expiry",
+        "below_since",
+        "requested_at",
+        "begun_at",
+    }
 )
 
 
@@ -95,6 +107,8 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
         "retired_by": session.retired_by,
         "warned_expiry": session.warned_expiry,
         "ssh_key": session.ssh_key,
+        "requested_at": session.requested_at,
+        "begun_at": session.begun_at,
     }
     return {**session.unknown, **_set(value)}
 

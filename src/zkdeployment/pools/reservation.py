@@ -62,7 +62,7 @@ class SessionRequest:
 
     ``held`` is the number of nodes in the tenant's active sessions, in all and ``held_by_pool``. ``by`` is who
     asks: the tenant or an operator. ``ssh_key`` are the public keys for this session, one in each line; ``None``:
-    those of the tenant.
+    those of the tenant. ``at`` is when the tenant asked, in seconds since the epoch; ``None``: now.
     """
 
     id: int
@@ -72,6 +72,7 @@ class SessionRequest:
     by: str | None = None
     ssh_key: str | None = None
     held_by_pool: Mapping[str, int] = field(default_factory=dict)
+    at: float | None = None
 
 
 def reserve(
@@ -118,6 +119,7 @@ def reserve(
         leased=tuple(LeasedNode(node.id, node.pool or "", node.hostname, node.ipaddr) for node in chosen),
         requested_by=request.by,
         ssh_key=request.ssh_key,
+        requested_at=now if request.at is None else request.at,
     )
     return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
 

@@ -42,7 +42,7 @@ def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now:
 def session_begun(
     task: NodeTask, read: PoolSnapshot, now: float, added: Mapping[int, tuple[str, ...]]
 ) -> PoolChange:
-    """Return the change after all nodes of a session got the key of the tenant.
+    """Return the change after all nodes of a session got the key of the tenant: its time is on record.
 
     ``added`` are the keys that nodes did not admit before, by the ids of the nodes.
     """
@@ -50,7 +50,9 @@ def session_begun(
         node.after(NodeEvent.CONTEXTUALIZED, now, keys=added.get(node.id, ()))
         for node in _held(task, read).values()
     )
-    return PoolChange(nodes=deployed, released=task.ids & read.own_claims)
+    session = None if task.session is None else read.sessions.get(task.session)
+    begun = () if session is None or not deployed else (replace(session, begun_at=now),)
+    return PoolChange(nodes=deployed, sessions=begun, released=task.ids & read.own_claims)
 
 
 def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapshot, now: float) -> PoolChange:

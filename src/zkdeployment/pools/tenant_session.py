@@ -56,7 +56,9 @@ class TenantSession:
     """The nodes that a tenant has leased by one request.
 
     ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
-    seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_by`` and
+    seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_at`` is when the
+    tenant asked for the nodes, and ``begun_at`` when all nodes had the tenant's key; ``None``: not recorded, or not
+    yet. ``requested_by`` and
     ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a session that expired.
     ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are the public keys that the
     nodes admit instead of the tenant's, one in each line; ``None``: the tenant's. ``stamp`` is the version of the
@@ -76,6 +78,8 @@ class TenantSession:
     retired_by: str | None = None
     warned_expiry: float | None = None
     ssh_key: str | None = None
+    requested_at: float | None = None
+    begun_at: float | None = None
     stamp: int | None = field(default=None, compare=False)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 

@@ -64,6 +64,8 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         requested_by=NAMES,
         retired_by=NAMES,
         warned_expiry=st.none() | TIMES,
+        requested_at=st.none() | TIMES,
+        begun_at=st.none() | TIMES,
         ssh_key=st.sampled_from([None, f"ssh-ed25519 {'A' * 68}", f"ssh-rsa {'B' * 99}\nssh-ed25519 {'A' * 68}"]),
         leased=st.lists(
             st.builds(LeasedNode, st.integers(1, 99), st.text(max_size=3), NAMES, NAMES), max_size=2

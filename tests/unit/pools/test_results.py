@@ -99,6 +99,7 @@ def test_a_session_begins_with_all_its_nodes() -> None:
     change = session_begun(given, read(*given.nodes, sessions={9: SESSION}), 30, {1: ("ssh-ed25519 AAAA",)})
     assert [found.state for found in change.nodes] == [NodeState.DEPLOYED] * 2
     assert [found.keys for found in change.nodes] == [("ssh-ed25519 AAAA",), ()]
+    assert change.sessions == (replace(SESSION, begun_at=30),)
     assert change.released == {1, 2}
 
 

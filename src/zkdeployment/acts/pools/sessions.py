@@ -92,7 +92,7 @@ def request_session(
     nodes for too long; the session may begin later then. Raises ``UnreachableError`` if it is not known whether
     there is a session; its list shows that later.
     """
-    request = SessionRequest(0, tenant, specs, 0, by, ssh_key)
+    request = SessionRequest(0, tenant, specs, 0, by, ssh_key, at=adapters.clock.now())
     refusal = _unfit(request)
     if refusal is not None:
         return refusal
