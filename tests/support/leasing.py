@@ -114,7 +114,7 @@ def _prepared(session: TenantSession, read: PoolSnapshot, failing: frozenset[int
         return None
     if not failing.intersection(session.nodes):
         deployed = tuple(node.after(NodeEvent.CONTEXTUALIZED, 10) for node in nodes)
-        return PoolChange(nodes=deployed, sessions=(replace(session, begun_at=session.created_at + 2),))
+        return PoolChange(nodes=deployed, sessions=(replace(session, begun_at=session.created_at),))
     after = tuple(
         fail(node, "a test", 10) if node.id in failing else node.after(NodeEvent.CLEANED, 10) for node in nodes
     )

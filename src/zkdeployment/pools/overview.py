@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.documents.pools.values import RoleMechanism
 from zkdeployment.errors import NotFoundError
 from zkdeployment.pools.filling import next_filling
-from zkdeployment.pools.lease_history import tenant_name
 from zkdeployment.pools.node import IN_SESSION, NodeState
+from zkdeployment.pools.usage.lease_history import tenant_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

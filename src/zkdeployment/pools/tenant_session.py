@@ -57,9 +57,9 @@ class TenantSession:
 
     ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
     seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_at`` is when the
-    tenant asked for the nodes, and ``begun_at`` when all nodes had the tenant's key; ``None``: not recorded, or not
-    yet. ``requested_by`` and
-    ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a session that expired.
+    tenant asked for the nodes, and ``begun_at`` when all nodes had its key; ``None``: not recorded, or not yet.
+    ``requested_by`` and ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a
+    session that expired.
     ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are the public keys that the
     nodes admit instead of the tenant's, one in each line; ``None``: the tenant's. ``stamp`` is the version of the
     session as it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does

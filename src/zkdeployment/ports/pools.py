@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.playbook_results import MechanismOutcome
     from zkdeployment.pools.runs.playbook_run import PlaybookRun
+    from zkdeployment.pools.usage.pool_usage import SessionUse
     from zkdeployment.ports.process import Clock
 
 
@@ -53,7 +54,8 @@ class PoolAdapters:
 
     ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or
     as soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its
-    id. ``is_ending`` returns whether this process is asked to end: what waits gives up then.
+    id. ``uses`` returns the use of pools by all active sessions, and by those that ended within a year.
+    ``is_ending`` returns whether this process is asked to end: what waits gives up then.
     """
 
     store: ZooKeeperPools
@@ -63,4 +65,5 @@ class PoolAdapters:
     wait: Callable[[float], object]
     clock: Clock
     runs: Callable[[int], Sequence[PlaybookRun]]
+    uses: Callable[[], Sequence[SessionUse]]
     is_ending: Callable[[], bool] = lambda: False

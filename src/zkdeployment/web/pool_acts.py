@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import IssuedKey, NewUser
     from zkdeployment.pools.reservation import RequestRefusal
     from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+    from zkdeployment.pools.usage.pool_usage import UsageFilter
     from zkdeployment.ports.server import ServerAdapters
 
 
@@ -60,6 +61,21 @@ def owners(adapters: ServerAdapters, sessions: Iterable[TenantSession]) -> dict[
         or User(id=session.tenant, name="unknown", role=Role.TENANT, created_at=0.0, retired_at=0.0)
         for session in sessions
     }
+
+
+def own_usage(user: User, wanted: UsageFilter) -> UsageFilter:
+    """Return a filter limited to the use of pools that a user may see: a tenant's own, for admins all.
+
+    Raises ``ForbiddenError`` if a tenant asks for another one's.
+    """
+    if user.may(Right.READ_ALL_SESSIONS):
+        return wanted
+    if wanted.tenant not in {None, user.name}:
+        raise ForbiddenError(
+            f"the user {user} may not {Right.READ_ALL_SESSIONS.value}: its role is {user.role.value}; leave the"
+            f" parameter tenant out, or set it to {user}"
+        )
+    return replace(wanted, tenant=user.name)
 
 
 def find_tenant(adapters: ServerAdapters, user: User, number: int) -> User:

@@ -10,6 +10,7 @@ from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
 from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.adapters.zookeeper.pools.registered_hosts import registered_hosts
+from zkdeployment.adapters.zookeeper.pools.session_uses import ZooKeeperSessionUses
 from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
 from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
 from zkdeployment.ports.pools import PoolAdapters
@@ -39,5 +40,6 @@ def pool_adapters(session: Session, users: ZooKeeperUserReader) -> PoolAdapters:
         present_hosts=partial(registered_hosts, session),
         wait=store.wait_for_change,
         runs=ZooKeeperPlaybookLog(session).runs,
+        uses=ZooKeeperSessionUses(session).read,
         clock=SystemClock(),
     )

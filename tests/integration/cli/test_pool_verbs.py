@@ -114,6 +114,7 @@ def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
         (("session", "extend", "7", "--until", "soon"), "expected a time such as 2027-01-31T18:00, found 'soon'"),
         (("session", "extend", "7"), "expected --by DURATION or --until TIME"),
         (("session", "history", "--since", "soon"), "expected a duration such as 7d, or a date"),
+        (("pool", "usage", "--since", "soon"), "expected a duration such as 7d, or a date"),
         (("node", "add", "n1"), "expected HOSTNAME and ADDRESS, or --host HOST"),
         (("node", "add", "n1", "here"), "expected an IP address, found 'here'"),
         (("node", "add", "n1", "192.0.2.1", "--data", "x"), "expected KEY=VALUE such as architecture=x86_64"),
@@ -206,6 +207,17 @@ def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_t
     assert lease["begin"] < lease["end"]
     assert pools.json("session", "history", "--tenant", "web")["leases"] == []
     assert f"node{first}.example.com" in pools.run("session", "history").stdout
+    usage = pools.json("pool", "usage", "--since", "1d")
+    assert (usage["schema"], usage["step"]) == ("zkdeployment/pool-usage/v1", 3600)
+    (row,) = usage["usage"]
+    assert (row["tenant"], row["pool"], row["sessions"], row["most_nodes"]) == ("ci", "web", 1, 2)
+    assert (row["begun"], row["longest_wait"]) == (1, row["median_wait"])
+    assert 0 <= row["longest_wait"] < 60
+    assert len(row["held"]) == 25
+    assert sum(row["held"][-2:]) > 0
+    assert pools.json("pool", "usage", "--tenant", "web")["usage"] == []
+    assert pools.run("pool", "usage", "--pool", "web").stdout.split()[-7:-4] == ["web", "1", "0.0"]
+    assert "no tenant held a node since" in pools.run("pool", "usage", "--pool", "attic").stderr
     assert pools.acts() == [
         f"request session {number} for ci (2 of web)",
         *[f"change the end of session {number}"] * 3,

@@ -276,7 +276,40 @@ def test_sessions_belong_to_their_tenants(
     assert [act["what"] for act in acts] == [f"retire session {first}", f"change the end of session {first}"]
 
 
+<<<<<<< HEAD
 def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: ZooKeeperPools):
+=======
+def test_a_tenant_sees_its_own_use_of_pools_and_an_admin_that_of_all(
+    ci: Client, admin: Client, store: PoolStore, clock: ManualClock
+):
+    add_ready_nodes(store, 2)
+    with contextualizing(store):
+        number = ci.begin(("web", 1))["id"]
+        clock.time += 1800
+        ci.call("PUT", f"/sessions/{number}", {"active": False})
+        admin.begin(("web", 1))
+    clock.time += 900
+    own = ci.get("/pool-usage")
+    assert (own["schema"], own["until"], own["step"]) == ("zkdeployment/pool-usage/v1", clock.now(), 86400.0)
+    (row,) = own["usage"]
+    assert (row["tenant"], row["pool"], row["sessions"], row["node_hours"]) == ("ci", "web", 1, 0.5)
+    assert (row["most_nodes"], row["begun"], row["longest_wait"]) == (1, 1, 0.0)
+    assert len(row["held"]) == 31
+    assert [(row["tenant"], row["node_hours"]) for row in admin.get("/pool-usage?since=1d")["usage"]] == [
+        ("ci", 0.5),
+        ("boss", 0.25),
+    ]
+    assert [row["tenant"] for row in admin.get("/pool-usage?tenant=boss&pool=web")["usage"]] == ["boss"]
+    assert admin.get("/pool-usage?pool=db")["usage"] == []
+    refused = ci.call("GET", "/pool-usage?tenant=boss")
+    assert refused.status_code == 403
+    assert "leave the parameter tenant out, or set it to ci" in refused.json()["detail"]
+    assert ci.status("GET", "/pool-usage?since=soon") == 422
+    assert ci.status("GET", "/pool-usage?tennant=ci") == 400
+
+
+def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: PoolStore):
+>>>>>>> 8c2b7d8f (Pools: show how many nodes each tenant held, and how long its requests waited)
     add_ready_nodes(store, 1)
     (node,) = ci.get("/nodes")["nodes"]
     assert node == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from zkdeployment.errors import UnreachableError
 from zkdeployment.model.user import Role
 from zkdeployment.pools.node import NodeState, PoolNode, fail
 from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -158,6 +160,69 @@ def test_the_page_and_its_forms_are_accessible_and_show_hostile_texts_as_text(st
         page.goto("/pools")
         expect(page.locator("#failed")).to_contain_text("<img src=x onerror=alert(1)>\\u202e")
     assert (faults, messages) == ([], [])
+
+
+def hold_nodes(stage: PoolStage, tenant: int, pool: str, count: int, hours: tuple[float, float | None]) -> None:
+    """Record a session that held nodes, from and until some hours ago; ``None``: it still does."""
+    (number,), now = stage.store.take_ids(1), stage.service.adapters.clock.now()
+    begin = now - hours[0] * 3600
+    session = TenantSession(
+        id=number,
+        tenant=tenant,
+        specs=(NodesSpec(pool, count),),
+        nodes=(),
+        created_at=begin,
+        expires_at=now + 3600,
+        leased=tuple(LeasedNode(each, pool) for each in range(count)),
+        requested_at=begin - 30 * count,
+        begun_at=begin + 60,
+    )
+    stage.store.commit(PoolChange(sessions=(session,)), stage.store.read())
+    if hours[1] is not None:
+        read = stage.store.read()
+        ended = replace(read.sessions[number], retired_at=now - hours[1] * 3600)
+        stage.store.commit(PoolChange(sessions=(ended,)), read)
+
+
+def test_the_plots_of_usage_are_accessible_and_have_the_numbers_of_the_table(stage, axe_source):
+    users = {user.name: user.id for user in stage.service.adapters.users.users()}
+    hold_nodes(stage, users["tenant"], "metal-x86", 2, (30.0, 10.0))
+    hold_nodes(stage, users["admin"], "metal-x86", 1, (20.0, None))
+    hold_nodes(stage, users["admin"], HOSTILE, 3, (5.0, 4.0))
+    messages = []
+    for colours in ("light", "dark"):
+        with stage.page(
+            stage.admin,
+            reduced_motion="reduce",
+            color_scheme=colours,
+            java_script_enabled=True,
+            viewport={"width": 390, "height": 844},
+        ) as page:
+            page.on("console", lambda message: messages.append(message.text))
+            page.on("dialog", lambda dialog: (messages.append("a dialog"), dialog.dismiss()))
+            assert faults_of_pages(page, axe_source, ("/pools/usage", "/pools/usage?range=day&pool=arm")) == []
+            page.goto("/pools")
+            page.get_by_role("link", name="Usage").click()
+            page.get_by_role("link", name="7 days").click()
+            held = page.get_by_role("img", name="Nodes held over time")
+            expect(held).to_have_accessible_description(re.compile("average number of nodes by tenant"))
+            expect(page.locator("#waits-heading + svg")).to_contain_text("<img src=x onerror=alert(1)>")
+            row = page.locator("tbody tr").filter(has=page.get_by_role("link", name="tenant", exact=True))
+            expect(row).to_contain_text("metal-x86")
+            expect(row).to_contain_text("40")
+            expect(row).to_contain_text("2 min")
+            page.get_by_text("The numbers of the plot").click()
+            expect(page.locator("details tbody tr")).to_have_count(held.locator("g").count())
+            page.get_by_role("link", name="tenant", exact=True).click()
+            expect(page.locator("h1")).to_have_text("40 node-hours in 7 days")
+    assert messages == []
+    with stage.service.browser(stage.tenant) as tenant:
+        own = tenant.get("/pools/usage")
+        assert "40 node-hours" in own.text
+        assert "admin" not in own.text
+        assert tenant.get("/pools/usage?tenant=admin").status_code == 403
+    with stage.service.browser(stage.service.add_user(Role.VIEWER)) as viewer:
+        assert viewer.get("/pools/usage").status_code == 403
 
 
 def test_each_role_may_do_on_the_page_what_its_rights_say(stage):

@@ -50,6 +50,7 @@ MATRIX = {
     ("POST", "/api/v1/sessions", "{}"): {Role.TENANT: 422, Role.ADMIN: 422},
     ("PUT", "/api/v1/sessions/99", "{}"): {Role.TENANT: 404, Role.ADMIN: 404},
     ("GET", "/api/v1/pools", None): dict.fromkeys((Role.VIEWER, Role.OPERATOR, Role.TENANT, Role.ADMIN), 200),
+    ("GET", "/api/v1/pool-usage", None): {Role.TENANT: 200, Role.ADMIN: 200},
     ("GET", "/api/v1/nodes/99", None): dict.fromkeys((Role.VIEWER, Role.OPERATOR, Role.TENANT, Role.ADMIN), 404),
     ("POST", "/api/v1/nodes", "{}"): {Role.ADMIN: 422},
     ("GET", "/api/v1/tenants", None): {Role.TENANT: 200, Role.ADMIN: 200},

@@ -8,6 +8,7 @@ _POOL_VERBS = {
     "fill": LazyVerb("pool.fill", "Fill pools now, and show how their nodes are made."),
     "list": LazyVerb("pool.pools", "Show all pools: their levels and their nodes.", "list_pools"),
     "show": LazyVerb("pool.pools", "Show a pool and its nodes.", "show"),
+    "usage": LazyVerb("pool.usage", "Show how many nodes each tenant held, and how long it waited."),
 }
 
 _NODE_VERBS = {

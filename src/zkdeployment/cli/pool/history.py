@@ -14,7 +14,7 @@ from zkdeployment.cli.shared.options import emit, output_option, zookeeper_optio
 from zkdeployment.cli.shared.responsive_table import ResponsiveTable
 from zkdeployment.cli.shared.terminal import echo
 from zkdeployment.documents.durations import duration_seconds
-from zkdeployment.pools.lease_history import LeaseFilter, NodeLease, lease_history
+from zkdeployment.pools.usage.lease_history import LeaseFilter, NodeLease, lease_history
 from zkdeployment.wiring.leasing import open_pools
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 _YEAR = 366 * 86400.0
 
 
-def _read_since(_context: click.Context, _option: click.Parameter, given: str | None) -> float:
-    """Return the time in seconds since the epoch that a date or a duration before now means."""
+def read_since(_context: click.Context, _option: click.Parameter, given: str | None) -> float:
+    """Return the time in seconds since the epoch that a date or a duration before now means.
+
+    Without both, that is a year ago.
+    """
     now = time.time()
     if given is None:
         return now - _YEAR
@@ -43,7 +46,7 @@ def _read_since(_context: click.Context, _option: click.Parameter, given: str | 
 @click.option(
     "--since",
     metavar="WHEN",
-    callback=_read_since,
+    callback=read_since,
     help="Only leases that ended later: since a duration (7d), or a date (2027-01-31). The default is a year.",
 )
 @output_option

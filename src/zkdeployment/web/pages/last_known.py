@@ -25,6 +25,7 @@ class Known(Enum):
     WITHHELD = "withheld"
     LEFT = "left"
     SESSIONS = "sessions that have ended"
+    USES = "the use of pools"
 
 
 class LastKnown:

@@ -53,6 +53,10 @@ class EndedRecords:
             nodes = zip(found, self._session.get_many(found), strict=True)
             yield from ((path, node) for path, node in nodes if node is not None)
 
+    def paths(self) -> Sequence[str]:
+        """Return the paths of all records, those with the smallest ids first."""
+        return [path for directory in self._directories() for path in self._paths(directory)]
+
     def newest(self, count: int) -> Sequence[tuple[str, Node]]:
         """Return the paths and the nodes of the records with the largest ids, newest first."""
         found: list[str] = []

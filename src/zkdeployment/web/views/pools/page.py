@@ -14,7 +14,7 @@ from zkdeployment.pools.warnings import warning_time
 from zkdeployment.web.views.acts import ActLink
 from zkdeployment.web.views.parameters import page_number
 from zkdeployment.web.views.pools.levels import pool_card
-from zkdeployment.web.views.pools.links import form_page, pools_page
+from zkdeployment.web.views.pools.links import form_page, pools_page, usage_page
 from zkdeployment.web.views.pools.nodes import failed_nodes, node_list
 from zkdeployment.web.views.pools.sessions import PAST_SIZE, past_rows, session_rows
 from zkdeployment.web.views.states import count_text
@@ -89,7 +89,7 @@ def pools_view(
         tone=tone,
         sentence=_own_sentence(pools) if is_tenant else _sentence(pools, snapshot),
         allowance=_allowance(user, reading) if user.may(Right.LEASE_NODES) else "",
-        acts=_acts(pools, may_lease=may_lease, may_manage=may_manage),
+        acts=_acts(pools, may_lease=may_lease, may_manage=may_manage, has_usage=is_seen is not None),
         cards=tuple(pool_card(pool, now, may_lease=may_lease, may_manage=may_manage) for pool in pools),
         failed=failed,
         more_failed=more,
@@ -181,12 +181,16 @@ def _allowance(user: User, reading: PoolReading) -> str:
     return f"You have {held} of the {count_text(limits.node_quota, 'node')} that you may lease at the same time."
 
 
-def _acts(pools: Iterable[PoolOverview], *, may_lease: bool, may_manage: bool) -> tuple[ActLink, ...]:
+def _acts(
+    pools: Iterable[PoolOverview], *, may_lease: bool, may_manage: bool, has_usage: bool
+) -> tuple[ActLink, ...]:
     acts = []
     if may_lease and any(pool.level is not None for pool in pools):
         acts.append(ActLink("Request nodes", form_page("request"), "primary"))
     if may_manage:
         acts.append(ActLink("Add a node", form_page("add-node")))
+    if has_usage:
+        acts.append(ActLink("Usage", usage_page()))
     return tuple(acts)
 
 

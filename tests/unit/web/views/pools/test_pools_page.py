@@ -101,7 +101,7 @@ def test_an_admin_sees_all_sessions_with_the_command_for_each_node():
     assert (row.tenant, row.word, row.expires.age, row.began.age) == ("ci", "active", "in 1 h", "1 h ago")
     assert [(line.name, line.ssh, line.note) for line in row.nodes] == [("n3.example", "ssh root@192.0.2.3", "")]
     assert [act.label for act in row.acts] == ["Extend", "Retire"]
-    assert [act.label for act in view().acts] == ["Request nodes", "Add a node"]
+    assert [act.label for act in view().acts] == ["Request nodes", "Add a node", "Usage"]
 
 
 def test_a_tenant_sees_its_own_sessions_first_and_no_others():
@@ -111,7 +111,7 @@ def test_a_tenant_sees_its_own_sessions_first_and_no_others():
     assert [row.id for row in own.sessions] == [90]
     assert (other.headline, other.sessions) == ("You have no nodes", ())
     assert not own.may_manage
-    assert [act.label for act in own.acts] == ["Request nodes"]
+    assert [act.label for act in own.acts] == ["Request nodes", "Usage"]
     assert own.nodes.rows[0].acts == ()
 
 
@@ -125,7 +125,8 @@ def test_who_may_not_see_sessions_sees_levels_and_nodes(role):
 
 def test_nothing_can_be_changed_without_zookeeper():
     found = view(connected=False)
-    assert (found.acts, found.cards[0].acts, found.sessions[0].acts, found.nodes.rows[0].acts) == ((), (), (), ())
+    assert [act.label for act in found.acts] == ["Usage"]
+    assert (found.cards[0].acts, found.sessions[0].acts, found.nodes.rows[0].acts) == ((), (), ())
 
 
 def test_a_session_says_when_it_is_prepared_and_that_it_expires_soon():

@@ -96,9 +96,9 @@ class TenantUsage:
             "tenant": self.tenant,
             "pool": self.pool,
             "sessions": self.sessions,
-            "node_hours": round(self.node_hours, 2),
+            "node_hours": round(self.node_hours, 4),
             "most_nodes": self.most,
-            "held": [round(nodes, 2) for nodes in self.held],
+            "held": [round(nodes, 4) for nodes in self.held],
             "begun": len(self.waits),
             "median_wait": self.median_wait,
             "longest_wait": self.longest_wait,
@@ -174,9 +174,7 @@ def pool_usage(
     return PoolUsage(window, tuple(sorted(rows, key=lambda row: (-row.node_hours, row.tenant, row.pool))))
 
 
-def _tenant_usage(
-    tenant: str, pool: str, held: list[tuple[int, SessionUse]], window: UsageWindow
-) -> TenantUsage:
+def _tenant_usage(tenant: str, pool: str, held: list[tuple[int, SessionUse]], window: UsageWindow) -> TenantUsage:
     spans = [
         (nodes, max(use.reserved, window.begin), window.end if use.ended is None else min(use.ended, window.end))
         for nodes, use in held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
-from zkdeployment.pools.usage import (
+from zkdeployment.pools.usage.pool_usage import (
     SessionUse,
     UsageFilter,
     UsageWindow,
@@ -66,9 +66,17 @@ def test_a_filter_selects_tenants_and_pools(wanted: UsageFilter, rows: list[tupl
 
 @pytest.mark.parametrize(
     ("back", "step", "periods"),
-    [(DAY, HOUR, 25), (7 * DAY, 6 * HOUR, 29), (30 * DAY, DAY, 31), (90 * DAY, 3 * DAY, 31), (500 * DAY, 7 * DAY, 54)],
+    [
+        (DAY, HOUR, 25),
+        (7 * DAY, 6 * HOUR, 29),
+        (30 * DAY, DAY, 31),
+        (90 * DAY, 3 * DAY, 31),
+        (500 * DAY, 7 * DAY, 54),
+    ],
 )
-def test_a_window_has_at_most_60_periods_that_begin_with_a_whole_one(back: float, step: float, periods: int) -> None:
+def test_a_window_has_at_most_60_periods_that_begin_with_a_whole_one(
+    back: float, step: float, periods: int
+) -> None:
     now = 2000 * 7 * DAY + 1800.0
     window = usage_window(now - back, now)
     assert (window.step, len(window.periods)) == (step, periods)
@@ -111,9 +119,9 @@ def test_the_answer_for_programs_has_rounded_numbers_and_null_for_unknown_ones()
                 "tenant": "tenant 7",
                 "pool": "metal",
                 "sessions": 1,
-                "node_hours": 0.33,
+                "node_hours": 0.3333,
                 "most_nodes": 1,
-                "held": [0.33],
+                "held": [0.3333],
                 "begun": 0,
                 "median_wait": None,
                 "longest_wait": None,
