@@ -216,7 +216,7 @@ def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_t
     assert len(row["held"]) == 25
     assert sum(row["held"][-2:]) > 0
     assert pools.json("pool", "usage", "--tenant", "web")["usage"] == []
-    assert pools.run("pool", "usage", "--pool", "web").stdout.split()[-7:-4] == ["web", "1", "0.0"]
+    assert re.search(r"ci +web +1 +0\.0 +2 +\d+ s", pools.run("pool", "usage", "--pool", "web").stdout)
     assert "no tenant held a node since" in pools.run("pool", "usage", "--pool", "attic").stderr
     assert pools.acts() == [
         f"request session {number} for ci (2 of web)",

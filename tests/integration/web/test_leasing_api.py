@@ -276,11 +276,8 @@ def test_sessions_belong_to_their_tenants(
     assert [act["what"] for act in acts] == [f"retire session {first}", f"change the end of session {first}"]
 
 
-<<<<<<< HEAD
-def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: ZooKeeperPools):
-=======
 def test_a_tenant_sees_its_own_use_of_pools_and_an_admin_that_of_all(
-    ci: Client, admin: Client, store: PoolStore, clock: ManualClock
+    ci: Client, admin: Client, store: ZooKeeperPools, clock: ManualClock
 ):
     add_ready_nodes(store, 2)
     with contextualizing(store):
@@ -308,8 +305,7 @@ def test_a_tenant_sees_its_own_use_of_pools_and_an_admin_that_of_all(
     assert ci.status("GET", "/pool-usage?tennant=ci") == 400
 
 
-def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: PoolStore):
->>>>>>> 8c2b7d8f (Pools: show how many nodes each tenant held, and how long its requests waited)
+def test_nodes_are_listed_shown_and_added_by_admins(ci: Client, admin: Client, store: ZooKeeperPools):
     add_ready_nodes(store, 1)
     (node,) = ci.get("/nodes")["nodes"]
     assert node == {
