@@ -1,10 +1,12 @@
-"""Checks the structure of the program: the sizes of its parts, unique class names, and imports without circles."""
+"""Checks the structure of the program: sizes of its parts, unique class names, import circles, lone Protocols."""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,9 @@ CLASS = 320
 FUNCTION = 60
 
 SOURCE = Path(__file__).parent.parent / "src"
+TESTS = SOURCE.parent / "tests"
+
+_parse = cache(ast.parse)
 
 
 def oversized_parts(file: Path) -> Iterator[str]:
@@ -25,7 +30,7 @@ def oversized_parts(file: Path) -> Iterator[str]:
     text = file.read_text(encoding="utf-8")
     if (lines := len(text.splitlines())) > MODULE:
         yield f"{file}:1: {lines} lines; split it ({MODULE} are allowed)"
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(_parse(text)):
         match node:
             case ast.ClassDef():
                 limit = CLASS
@@ -52,7 +57,7 @@ def shared_class_names(files: Sequence[Path]) -> Iterator[str]:
     """Yield a problem for each public class name that two modules define."""
     places: dict[str, list[Path]] = defaultdict(list)
     for file in files:
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in _parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(file)
     for name, defined in places.items():
@@ -62,9 +67,7 @@ def shared_class_names(files: Sequence[Path]) -> Iterator[str]:
 
 def import_circle(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
     """Yield a problem if modules import each other, also if they do so in functions or for types only."""
-    modules = {
-        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): file for file in files
-    }
+    modules = _named_modules(files, source)
     graph = {name: set(_imported(file, modules)) - {name} for name, file in modules.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -73,8 +76,14 @@ def import_circle(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]
         yield f"{modules[circle[0]]}: modules import each other: {' -> '.join(circle)}; move what both need"
 
 
+def _named_modules(files: Sequence[Path], root: Path) -> dict[str, Path]:
+    return {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file for file in files
+    }
+
+
 def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(_parse(file.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name in modules)
@@ -87,11 +96,104 @@ def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
                         yield package
 
 
+def lone_protocols(files: Sequence[Path], tests: Path = TESTS) -> Iterator[str]:
+    """Yield a problem for each Protocol in ``files`` with at most one implementation and no fake.
+
+    A class implements a Protocol if it has its members, whose functions take the same arguments. A subclass of an
+    implementation is none of its own. A fake stands in a module that a suite in ``tests/contract`` imports.
+    """
+    sources = _classes(files)
+    by_name = {found.name: found for found in [*_classes(_contract_modules(tests)), *sources]}
+    for protocol in sources:
+        if "Protocol" not in protocol.bases:
+            continue
+        implementing = [found for found in by_name.values() if _implements(found, protocol, by_name)]
+        names = {found.name for found in implementing}
+        own = [found for found in implementing if names.isdisjoint(_ancestors(found, by_name))]
+        if len(own) < 2:
+            listed = ", ".join(found.name for found in own) or "no class"
+            yield (
+                f"{protocol.file}:{protocol.line}: {listed} implements the Protocol {protocol.name}, and no suite"
+                " in tests/contract has a fake of it; name the class in annotations"
+            )
+
+
+@dataclass(frozen=True)
+class _Class:
+    """A class; ``members`` are its attributes and functions with the names of their arguments."""
+
+    name: str
+    file: Path
+    line: int
+    bases: tuple[str, ...]
+    members: Mapping[str, frozenset[str]]
+
+
+def _classes(files: Sequence[Path]) -> list[_Class]:
+    return [
+        _Class(
+            node.name,
+            file,
+            node.lineno,
+            tuple(ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases),
+            dict(_members(node)),
+        )
+        for file in files
+        for node in _parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+def _members(node: ast.ClassDef) -> Iterator[tuple[str, frozenset[str]]]:
+    for part in node.body:
+        match part:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name, frozenset()
+            case ast.FunctionDef(name=name, args=every):
+                names = (each.arg.lstrip("_") for each in (*every.posonlyargs, *every.args, *every.kwonlyargs))
+                yield name, frozenset(names)
+                if name == "__init__":
+                    yield from ((each, frozenset()) for each in _assigned(part))
+
+
+def _assigned(function: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def _ancestors(found: _Class, by_name: Mapping[str, _Class]) -> Iterator[str]:
+    for base in found.bases:
+        yield base
+        if base in by_name and base != found.name:
+            yield from _ancestors(by_name[base], by_name)
+
+
+def _implements(found: _Class, protocol: _Class, by_name: Mapping[str, _Class]) -> bool:
+    family = [found, *(by_name[name] for name in _ancestors(found, by_name) if name in by_name)]
+    if any("Protocol" in member.bases for member in family):
+        return False
+    return all(
+        any(name in one.members and arguments - one.members[name] <= {"self"} for one in family)
+        for name, arguments in protocol.members.items()
+    )
+
+
+def _contract_modules(tests: Path) -> list[Path]:
+    """Return the suites in ``tests/contract`` with the modules of ``tests`` that they import, directly or not."""
+    modules = _named_modules(sorted(tests.rglob("*.py")), tests)
+    reached = [file for file in modules.values() if file.is_relative_to(tests / "contract")]
+    for file in reached:
+        reached += sorted({modules[name] for name in _imported(file, modules)}.difference(reached))
+    return reached
+
+
 def main() -> None:
     """Print all problems; exit with 1 if there are any."""
     files = sorted(SOURCE.rglob("*.py"))
     problems = [problem for file in files for problem in oversized_parts(file)]
     problems += [*crowded_folders(files), *shared_class_names(files), *import_circle(files)]
+    problems += lone_protocols(files)
     if problems:
         sys.exit("\n".join(problems))
 

@@ -1,5 +1,5 @@
-"""Ports: what daemons and commands need from ZooKeeper, the host, repositories and the supervisor.
+"""Ports: Protocols of what has several adapters, or one with a fake, and the adapters of a program in one value.
 
-Each Protocol is one dependency. Adapters implement the Protocols and raise only exceptions of ``errors``. The
-docstrings here are the contract; adapters do not repeat them.
+Adapters implement the Protocols and raise only exceptions of ``errors``. The docstrings of a Protocol are the
+contract; its adapters do not repeat them. What has one adapter is annotated with the class of that adapter.
 """
