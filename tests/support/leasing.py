@@ -57,8 +57,11 @@ data:
 """
 
 
-def add_ready_nodes(store: ZooKeeperPools, count: int, pool: str = "web") -> list[int]:
-    """Write nodes that are ready, and return their ids; node 7 has the address 192.0.2.7."""
+def add_ready_nodes(store: ZooKeeperPools, count: int, pool: str = "web", **provision: str | int) -> list[int]:
+    """Write nodes that are ready, and return their ids; node 7 has the address 192.0.2.7.
+
+    ``provision`` are the values that their provisioning returned.
+    """
     numbers = [*store.take_ids(count)]
     nodes = tuple(
         PoolNode(
@@ -70,6 +73,7 @@ def add_ready_nodes(store: ZooKeeperPools, count: int, pool: str = "web") -> lis
             hostname=f"node{number}.example.com",
             ipaddr=f"192.0.2.{number}",
             reusable=True,
+            data={"provision": provision} if provision else {},
         )
         for number in numbers
     )

@@ -78,7 +78,7 @@ NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
 IN_SESSION = frozenset({_CONTEXTUALIZING, _DEPLOYED})
 
 #: What deprovisioning removes from the data of a node that is used again.
-_PASSING_DATA = frozenset({"error", "nodes_spec", "provision", "unreachable"})
+PASSING_DATA = frozenset({"error", "nodes_spec", "provision", "unreachable"})
 
 #: Seconds after which a ready node that answers no probe has failed.
 _LONGEST_SILENCE = 900.0
@@ -146,7 +146,7 @@ class PoolNode:
         revoked = self.revoked and event not in {NodeEvent.RESERVED, NodeEvent.FORGIVEN}
         node = replace(self, state=state, changed=now, revoked=revoked, begun=False, **changes)
         if state in {_UNUSED, _DONE}:
-            kept = {key: value for key, value in node.data.items() if key not in _PASSING_DATA}
+            kept = {key: value for key, value in node.data.items() if key not in PASSING_DATA}
             data = kept if state is _UNUSED else node.data
             node = replace(node, pool=None, session=None, data=data, keys=())
         if state is _DONE:

@@ -90,7 +90,10 @@ def session_view_to_json(view: SessionOverview) -> dict[str, Value]:
         "created_at": session.created_at,
         "expires_at": session.expires_at,
         "retired_at": session.retired_at,
-        "requested": [{"pool": spec.pool, "quantity": spec.quantity} for spec in session.specs],
+        "requested": [
+            {"pool": spec.pool, "quantity": spec.quantity, "properties": [*map(str, spec.properties)]}
+            for spec in session.specs
+        ],
         "nodes": [_leased_to_json(node, view) for node in session.leased],
     }
 

@@ -13,11 +13,12 @@ from zkdeployment.json_bounds import readable
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeState, PoolNode
 from zkdeployment.pools.public_keys import ssh_keys_problem
+from zkdeployment.pools.requests.properties import read_properties
 from zkdeployment.pools.tenant_session import LATEST, LeasedNode, NodesSpec, TenantSession
 from zkdeployment.unknown_keys import unknown_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _TEXT = (str, NoneType)
 _TIME = (int, float)
@@ -33,7 +34,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(
         ("retired_at", "warned_expiry", "below_since", "requested_at", "begun_at"), (*_TIME, NoneType)
     ),
-    **dict.fromkeys(("specs", "nodes", "leased", "keys"), (list,)),
+    **dict.fromkeys(("specs", "nodes", "leased", "keys", "properties"), (list,)),
     **dict.fromkeys(("data", "values"), (dict,)),
     **dict.fromkeys(("session", "level"), (int, NoneType)),
     **dict.fromkeys(("reusable", "revoked", "begun"), (bool,)),
@@ -88,7 +89,7 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
     value = {
         "id": session.id,
         "tenant": session.tenant,
-        "specs": [{**spec.unknown, "pool": spec.pool, "quantity": spec.quantity} for spec in session.specs],
+        "specs": _specs_to_json(session.specs),
         "nodes": list(session.nodes),
         "created_at": session.created_at,
         "expires_at": session.expires_at,
@@ -114,13 +115,34 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
 
 
 def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> TenantSession:
-    """Return the session that ``session_to_json`` encoded; raises ``KeyError`` or ``TypeError``."""
-    specs = tuple(NodesSpec(**_known(NodesSpec, spec)) for spec in value["specs"])
+    """Return the session that ``session_to_json`` encoded; raises as ``node_from_json`` does."""
     leased = tuple(LeasedNode(**_known(LeasedNode, node)) for node in value["leased"])
     known = _known(TenantSession, value)
     return TenantSession(
-        **{**known, "specs": specs, "nodes": tuple(map(int, value["nodes"])), "leased": leased}, stamp=stamp
+        **{**known, "specs": _specs(value), "nodes": tuple(map(int, value["nodes"])), "leased": leased},
+        stamp=stamp,
     )
+
+
+def _specs_to_json(specs: Iterable[NodesSpec]) -> list[dict[str, Any]]:
+    return [
+        {
+            **spec.unknown,
+            "pool": spec.pool,
+            "quantity": spec.quantity,
+            **({"properties": [*map(str, spec.properties)]} if spec.properties else {}),
+        }
+        for spec in specs
+    ]
+
+
+def _specs(value: Mapping[str, Any]) -> tuple[NodesSpec, ...]:
+    return tuple(map(_spec, value["specs"]))
+
+
+def _spec(value: Any) -> NodesSpec:
+    known = _known(NodesSpec, value)
+    return NodesSpec(**{**known, "properties": read_properties(known.get("properties", ()))})
 
 
 def filling_to_json(record: FillingRecord) -> dict[str, Any]:

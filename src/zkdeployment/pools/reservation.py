@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.node import NodeEvent
+from zkdeployment.pools.requests.properties import meets, unknown_property, unmet_property
 from zkdeployment.pools.requests.quotas import quotas_of
 from zkdeployment.pools.snapshot import MOST_NODES
-from zkdeployment.pools.tenant_session import LeasedNode, TenantSession, effective_limits, wanted_nodes
+from zkdeployment.pools.tenant_session import (
+    LeasedNode,
+    NodesSpec,
+    TenantSession,
+    effective_limits,
+    wanted_nodes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.pools.values import PoolConfiguration
     from zkdeployment.model.user import User
     from zkdeployment.pools.node import PoolNode
-    from zkdeployment.pools.tenant_session import NodesSpec
+    from zkdeployment.pools.requests.properties import NodeProperty
 
 
 #: The most characters of keys in the nodes of a session, which are written together: ZooKeeper takes about 1 MB.
@@ -29,6 +37,8 @@ class RequestProblem(Enum):
 
     QUOTA = "quota exceeded"
     NO_POOL = "no such pool"
+    NO_PROPERTY = "no such property"
+    NO_MATCH = "no node has the property"
     TOO_FEW = "too few nodes"
     TOO_MANY = "too many nodes"
     NO_KEY = "no SSH key"
@@ -99,16 +109,17 @@ def reserve(
     if (problem := _size_problem(request, total)) is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {problem}")
     chosen: list[PoolNode] = []
-    for pool, quantity in wanted.items():
-        if pool not in configuration.pools:
+    for spec in _combined(request.specs):
+        if spec.pool not in configuration.pools:
             known = ", ".join(sorted(configuration.pools)) or "none"
-            return RequestRefusal(RequestProblem.NO_POOL, f"there is no pool {pool!a}; the pools are: {known}")
-        ready = _ready(nodes, pool, absent)
-        if len(ready) < quantity:
-            message = f"can't reserve nodes: {quantity} of {pool} requested, {len(ready)} ready; try again later"
-            return RequestRefusal(RequestProblem.TOO_FEW, message)
+            message = f"there is no pool {spec.pool!a}; the pools are: {known}"
+            return RequestRefusal(RequestProblem.NO_POOL, message)
+        taken = {node.id for node in chosen}
+        ready = [node for node in _ready(nodes, spec, absent) if node.id not in taken]
+        if len(ready) < spec.quantity:
+            return _shortage(spec, nodes, len(ready))
         start = offset % len(ready)
-        chosen += (ready[start:] + ready[:start])[:quantity]
+        chosen += (ready[start:] + ready[:start])[: spec.quantity]
     session = TenantSession(
         id=request.id,
         tenant=request.tenant.id,
@@ -137,9 +148,31 @@ def _size_problem(request: SessionRequest, total: int) -> str | None:
     return None
 
 
-def _ready(nodes: Iterable[PoolNode], pool: str, absent: Collection[str]) -> list[PoolNode]:
-    ready = (node for node in nodes if node.is_ready and node.pool == pool)
-    return sorted((node for node in ready if node.host not in absent), key=lambda node: (node.changed, node.id))
+def _combined(specs: Iterable[NodesSpec]) -> list[NodesSpec]:
+    """Return the parts of a request, each pool and demand once; parts with more properties choose first."""
+    wanted: Counter[tuple[str, tuple[NodeProperty, ...]]] = Counter()
+    for spec in specs:
+        wanted[spec.pool, spec.properties] += spec.quantity
+    combined = [NodesSpec(pool, quantity, properties) for (pool, properties), quantity in wanted.items()]
+    return sorted(combined, key=lambda spec: -len(spec.properties))
+
+
+def _shortage(spec: NodesSpec, nodes: Collection[PoolNode], ready: int) -> RequestRefusal:
+    """Return why a part of a request gets no nodes: a demand that no node of the pool meets, or too few nodes."""
+    unknown = unknown_property(spec.pool, spec.properties, nodes)
+    if unknown is not None:
+        return RequestRefusal(RequestProblem.NO_PROPERTY, unknown)
+    unmet = unmet_property(spec.pool, spec.properties, nodes)
+    if unmet is not None:
+        return RequestRefusal(RequestProblem.NO_MATCH, unmet)
+    message = f"can't reserve nodes: {spec} requested, {ready} ready; try again later"
+    return RequestRefusal(RequestProblem.TOO_FEW, message)
+
+
+def _ready(nodes: Iterable[PoolNode], spec: NodesSpec, absent: Collection[str]) -> list[PoolNode]:
+    ready = (node for node in nodes if node.is_ready and node.pool == spec.pool and node.host not in absent)
+    matching = (node for node in ready if meets(node, spec.properties))
+    return sorted(matching, key=lambda node: (node.changed, node.id))
 
 
 def _reserved(node: PoolNode, session: int, wanted: Mapping[str, int], now: float) -> PoolNode:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.model.user import TenantLimits, User
     from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.requests.properties import NodeProperty
 
 #: The latest end of a session: the last second that calendars can show, in the year 9999.
 LATEST = 253402300799.0
@@ -22,14 +23,16 @@ LATEST = 253402300799.0
 
 @dataclass(frozen=True, slots=True)
 class NodesSpec:
-    """A part of a request: a number of nodes of one pool."""
+    """A part of a request: a number of nodes of one pool that have all ``properties``."""
 
     pool: str
     quantity: int
+    properties: tuple[NodeProperty, ...] = ()
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.quantity} of {self.pool}"
+        demands = " and ".join(map(str, self.properties))
+        return f"{self.quantity} of {self.pool}" + (f" with {demands}" if demands else "")
 
 
 def wanted_nodes(specs: Iterable[NodesSpec]) -> Counter[str]:

@@ -114,6 +114,10 @@ def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
         (("session", "extend", "7", "--until", "soon"), "expected a time such as 2027-01-31T18:00, found 'soon'"),
         (("session", "extend", "7"), "expected --by DURATION or --until TIME"),
         (("session", "history", "--since", "soon"), "expected a duration such as 7d, or a date"),
+        (
+            ("session", "request", "web=1", "--tenant", "ci", "--property", "arch"),
+            "expected NAME=VALUE, NAME>=NUMBER or NAME<=NUMBER such as memory>=16, found 'arch'",
+        ),
         (("pool", "usage", "--since", "soon"), "expected a duration such as 7d, or a date"),
         (("node", "add", "n1"), "expected HOSTNAME and ADDRESS, or --host HOST"),
         (("node", "add", "n1", "here"), "expected an IP address, found 'here'"),
@@ -157,6 +161,24 @@ def test_a_session_gets_the_keys_in_files_in_place_of_those_of_its_tenant(pools,
     files[0].write_text(f'command="id" {key}')
     refused = pools.run("session", "request", "web=1", "--tenant", "ci", *options, status=2)
     assert f"--ssh-key: {files[0]}: expected one line" in refused.stderr
+
+
+def test_a_request_gets_only_nodes_with_its_properties(pools):
+    add_ready_nodes(pools.store, 1, arch="x86_64", memory=8)
+    (large,) = add_ready_nodes(pools.store, 1, arch="x86_64", memory=32)
+    request = ("session", "request", "web=1", "--tenant", "ci", "--property")
+    with contextualizing(pools.store):
+        session = pools.json(*request, "arch=x86_64", "--property", "memory>=16")
+    assert [node["id"] for node in session["nodes"]] == [large]
+    assert session["requested"] == [{"pool": "web", "quantity": 1, "properties": ["arch=x86_64", "memory>=16"]}]
+    assert pools.acts() == [f"request session {session['id']} for ci (1 of web with arch=x86_64 and memory>=16)"]
+    assert (
+        "no node of the pool web has memory>=64; found: 32, 8"
+        in pools.run(*request, "memory>=64", status=3).stderr
+    )
+    assert (
+        "no node of the pool web has the property 'colour'" in pools.run(*request, "colour=red", status=3).stderr
+    )
 
 
 def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_them(pools):

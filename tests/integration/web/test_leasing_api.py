@@ -276,6 +276,36 @@ def test_sessions_belong_to_their_tenants(
     assert [act["what"] for act in acts] == [f"retire session {first}", f"change the end of session {first}"]
 
 
+def test_a_session_has_only_nodes_with_the_properties_that_it_asks_for(ci: Client, store: ZooKeeperPools):
+    add_ready_nodes(store, 1, arch="x86_64", memory=8)
+    (large,) = add_ready_nodes(store, 1, arch="x86_64", memory=32)
+
+    def ask(*properties: str) -> Response:
+        spec = {"pool": "web", "quantity": 1, "properties": list(properties)}
+        return ci.call("POST", "/sessions", {"nodes_specs": [spec]})
+
+    with contextualizing(store):
+        session = ask("arch=x86_64", "memory>=16").json()["session"]
+    assert [node["id"] for node in session["nodes"]] == [large]
+    spec = {"quantity": 1, "pool": "web", "properties": ["arch=x86_64", "memory>=16"]}
+    assert session["data"] == {"nodes_specs": [spec]}
+    assert ci.get(f"/sessions/{session['id']}")["session"]["data"] == {"nodes_specs": [spec]}
+    unknown = ask("colour=red")
+    assert unknown.status_code == 400
+    assert (
+        "no node of the pool web has the property 'colour'; the properties are: arch" in unknown.json()["detail"]
+    )
+    unmet = ask("memory>=64")
+    assert unmet.status_code == 422
+    assert unmet.json()["detail"] == "no node of the pool web has memory>=64; found: 32, 8"
+    malformed = ask("memory>much")
+    assert malformed.status_code == 422
+    assert "expected NAME=VALUE" in malformed.json()["detail"]
+    spec = {"pool": "web", "quantity": 1, "properties": None}
+    with contextualizing(store):
+        assert ci.status("POST", "/sessions", {"nodes_specs": [spec]}) == 201
+
+
 def test_a_tenant_sees_its_own_use_of_pools_and_an_admin_that_of_all(
     ci: Client, admin: Client, store: ZooKeeperPools, clock: ManualClock
 ):

@@ -172,7 +172,7 @@ def test_a_session_has_the_name_of_its_tenant_and_the_nodes_that_it_still_has() 
                 "created_at": 50,
                 "expires_at": 100,
                 "retired_at": None,
-                "requested": [{"pool": "metal", "quantity": 1}],
+                "requested": [{"pool": "metal", "quantity": 1, "properties": []}],
                 "nodes": [
                     {
                         "id": 2,

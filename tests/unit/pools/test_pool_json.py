@@ -19,8 +19,10 @@ from zkdeployment.pools.pool_json import (
     session_from_json,
     session_to_json,
 )
+from zkdeployment.pools.requests.properties import read_properties
 from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
+PROPERTIES = st.sampled_from([(), read_properties(["arch=x86_64", "memory>=16"])])
 TIMES = st.floats(0, 1e10)
 NAMES = st.none() | st.text(max_size=5)
 
@@ -56,7 +58,9 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         TenantSession,
         id=st.integers(1, 99),
         tenant=st.integers(1, 9),
-        specs=st.lists(st.builds(NodesSpec, st.text(max_size=3), st.integers(1, 9)), max_size=2).map(tuple),
+        specs=st.lists(st.builds(NodesSpec, st.text(max_size=3), st.integers(1, 9), PROPERTIES), max_size=2).map(
+            tuple
+        ),
         nodes=st.lists(st.integers(1, 99), max_size=3).map(tuple),
         created_at=TIMES,
         expires_at=TIMES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from zkdeployment.cli.shared.options import output_option, zookeeper_options
 from zkdeployment.cli.shared.ssh_key_files import read_ssh_keys, ssh_key_option
 from zkdeployment.errors import NotFoundError, RefusedError, ZkdeploymentError
 from zkdeployment.fleet.ages import age
+from zkdeployment.pools.requests.properties import read_properties
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.wiring.leasing import open_pools
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.acts.pools.sessions import SessionDetails
     from zkdeployment.model.servers import Servers
+    from zkdeployment.pools.requests.properties import NodeProperty
 
 _SPEC = re.compile(r"(?P<pool>[^\s=]{1,255})=(?P<quantity>[1-9][0-9]{0,5})", re.ASCII)
 
@@ -49,9 +52,27 @@ def _read_spec(text: str) -> NodesSpec:
     return NodesSpec(match["pool"], int(match["quantity"]))
 
 
+def _read_properties(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[NodeProperty, ...]:
+    """Return the properties that all nodes of a request must have."""
+    try:
+        return read_properties(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command(name="request")
 @click.argument("specs", metavar="POOL=N...", nargs=-1, required=True, callback=_read_specs)
 @click.option("--tenant", metavar="NAME", required=True, help="The user of the service who gets the nodes.")
+@click.option(
+    "--property",
+    "properties",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_read_properties,
+    help="Only nodes with this property; or NAME>=NUMBER, NAME<=NUMBER. Repeat it for more properties.",
+)
 @ssh_key_option("A public key that the nodes admit instead of the keys of the tenant.")
 @reason_option(required=False)
 @output_option
@@ -61,11 +82,15 @@ def command(
     connection: Servers,
     specs: tuple[NodesSpec, ...],
     tenant: str,
+    properties: tuple[NodeProperty, ...],
     ssh_key_files: tuple[Path, ...],
     reason: str,
     output: str,
 ) -> None:
     """Lease nodes to a tenant: N nodes of each POOL, for the tenant's lifetime of sessions.
+
+    With --property, all these nodes have the properties: values that the provisioning of nodes returned, those in
+    their data, 'hostname', 'ipaddr' and 'host'.
 
     The command shows how the nodes are prepared, and ends with the ssh command of each node and the end of the
     session. If it is interrupted, the workers continue, and 'zkdeployment session list' shows the session. The
@@ -77,8 +102,10 @@ def command(
       zkdeployment session request metal-x86=2 --tenant ci
       zkdeployment session request metal-x86=1 fleet-web=2 --tenant ci -o json
       zkdeployment session request metal-x86=1 --tenant ci --ssh-key job-4711.pub
+      zkdeployment session request metal-x86=1 --tenant ci --property arch=x86_64 --property 'memory>=16'
     """
     ssh_key = read_ssh_keys(ssh_key_files)
+    specs = tuple(replace(spec, properties=properties) for spec in specs)
     with open_pools(connection) as adapters:
         user = find_tenant(adapters.users, tenant)
         with live_display(console_for(stderr=True), _changes, _render) as show:

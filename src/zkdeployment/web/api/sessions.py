@@ -33,6 +33,7 @@ SessionId = Annotated[int, Path(description="The id of a session.")]
 
 _STATUSES = {
     RequestProblem.QUOTA: 403,
+    RequestProblem.NO_PROPERTY: 400,
     RequestProblem.NOT_PREPARED: 503,
 }
 
@@ -61,8 +62,8 @@ async def create_session(
 ) -> NewSessionResult:
     """Request nodes, and answer when the session's keys are on all of them: those in `ssh_key`, else the tenant's.
 
-    403 above the quota, 422 if there are too few nodes, and 503 if the nodes could not be prepared: the same
-    request may then succeed with other nodes.
+    400 for a property that no node of the pool has, 403 above the quota, 422 if there are too few nodes, and 503
+    if the nodes could not be prepared: the same request may then succeed with other nodes.
     """
     work = partial(_create, adapters, user, order)
     return await run_sync(work, limiter=request.app.state.session_requests, abandon_on_cancel=True)

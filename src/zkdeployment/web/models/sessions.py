@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from zkdeployment.acts.pools.sessions import SessionDetails
 from zkdeployment.pools.node import PoolNode
+from zkdeployment.pools.requests.properties import MOST_PROPERTIES, read_properties
 from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec
 from zkdeployment.web.models.leasing import (
     Delta,
@@ -20,15 +21,28 @@ from zkdeployment.web.models.leasing import (
 from zkdeployment.web.models.tenants import PublicKeys, TenantBody
 
 
+def _written_properties(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(str, read_properties(given)))
+
+
+#: Properties that the nodes of a request must have, as they are written.
+Properties = Annotated[tuple[str, ...], AfterValidator(_written_properties)]
+
+
 class NodesSpecBody(LeasingBody):
     """A number of nodes of a pool."""
 
     quantity: int = Field(ge=1)
     pool: str
+    properties: Properties | None = Field(
+        None,
+        description="What the nodes must have: NAME=VALUE, NAME>=NUMBER or NAME<=NUMBER.",
+        max_length=MOST_PROPERTIES,
+    )
 
     def to_spec(self) -> NodesSpec:
         """Return the part of the request."""
-        return NodesSpec(self.pool, self.quantity)
+        return NodesSpec(self.pool, self.quantity, read_properties(self.properties or ()))
 
 
 class SessionOrder(LeasingBody):
@@ -127,7 +141,14 @@ class SessionBody(LeasingBody):
             else SessionNodeBody.after_session(leased, nodes.get(leased.id))
             for leased in session.leased
         ]
-        specs = [{"quantity": spec.quantity, "pool": spec.pool} for spec in session.specs]
+        specs = [
+            {
+                "quantity": spec.quantity,
+                "pool": spec.pool,
+                **({"properties": [*map(str, spec.properties)]} if spec.properties else {}),
+            }
+            for spec in session.specs
+        ]
         return cls(
             id=session.id,
             tenant=tenant,

@@ -11,6 +11,7 @@ from zkdeployment.errors import ForbiddenError, NotFoundError, RefusedError
 from zkdeployment.model.user import Right
 from zkdeployment.pools.node_changes import NewPoolNode, node_data, node_of_host, split_values
 from zkdeployment.pools.overview import find_pool, pool_overviews
+from zkdeployment.pools.requests.properties import read_properties
 from zkdeployment.pools.tenant_session import NodesSpec
 from zkdeployment.web import node_acts, pool_acts
 from zkdeployment.web.feed_progress import wait_for_reading
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.model.user import User
+    from zkdeployment.pools.requests.properties import NodeProperty
     from zkdeployment.ports.server import ServerAdapters
     from zkdeployment.web.session_requests import SessionRequests
     from zkdeployment.web.views.acts import ActForm
@@ -66,8 +68,9 @@ def _request(
     pools = pool_overviews(reading.configuration, reading.snapshot)
 
     def perform(_: str) -> str:
+        properties = _properties(values)
         specs = tuple(
-            NodesSpec(pool.name, quantity)
+            NodesSpec(pool.name, quantity, properties)
             for pool in pools
             if (quantity := _whole(values, f"{forms.QUANTITY}{pool.name}", "0", forms.MOST_NODES))
         )
@@ -78,6 +81,13 @@ def _request(
         return pools_page(session=str(number)) + "#sessions"
 
     return PreparedPoolAct(forms.request_form(reading, pools, user, values.get("pool", "")), perform)
+
+
+def _properties(values: Mapping[str, str]) -> tuple[NodeProperty, ...]:
+    try:
+        return read_properties(values.get(forms.PROPERTIES, "").split())
+    except ValueError as error:
+        raise RefusedError(f"cannot read the properties: {error}") from error
 
 
 def _act_on_session(name: str, values: Mapping[str, str], adapters: ServerAdapters, user: User) -> PreparedPoolAct:

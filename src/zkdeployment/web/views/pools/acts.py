@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 #: The beginning of the names of fields for the number of nodes of a pool.
 QUANTITY = "nodes-"
 
+#: The name of the field for the properties that the nodes must have.
+PROPERTIES = "properties"
+
+_PROPERTIES_HELP = (
+    "What all nodes must have, separated by spaces, such as arch=x86_64 memory>=16. Leave it empty for any nodes."
+)
+
 #: The most nodes of one pool that a form takes.
 MOST_NODES = 1000
 
@@ -33,6 +40,19 @@ MOST_HOURS = 1000
 def _most(pool: PoolOverview) -> str:
     quota = pool.pool.node_quota
     return "" if quota is None else f"; a tenant has at most {quota}"
+
+
+def _quantity(pool: PoolOverview, chosen: str) -> ActInput:
+    """Return the field for the number of nodes of a pool."""
+    return ActInput(
+        f"{QUANTITY}{pool.name}",
+        f"Nodes of {pool.name}",
+        f"{count_text(pool.ready, 'node')} ready{_most(pool)}",
+        "number",
+        "1" if pool.name == chosen else "0",
+        most=MOST_NODES,
+        required=True,
+    )
 
 
 def request_form(reading: PoolReading, pools: Sequence[PoolOverview], user: User, chosen: str) -> ActForm:
@@ -58,17 +78,9 @@ def request_form(reading: PoolReading, pools: Sequence[PoolOverview], user: User
             quota,
         ),
         button="Request",
-        inputs=tuple(
-            ActInput(
-                f"{QUANTITY}{pool.name}",
-                f"Nodes of {pool.name}",
-                f"{count_text(pool.ready, 'node')} ready{_most(pool)}",
-                "number",
-                "1" if pool.name == chosen else "0",
-                most=MOST_NODES,
-                required=True,
-            )
-            for pool in lending
+        inputs=(
+            *(_quantity(pool, chosen) for pool in lending),
+            ActInput(PROPERTIES, "Properties", _PROPERTIES_HELP, most=2000),
         ),
         asks_reason=False,
         reason_required=False,

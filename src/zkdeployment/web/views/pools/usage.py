@@ -302,7 +302,7 @@ def _wait_plot(rows: Sequence[TenantUsage], *, shows_tenants: bool) -> WaitPlot 
         description=f"Bars of the waiting times in {count_text(len(bars), 'row')} of the table below: the solid"
         " part is the median, the whole bar the longest wait. The table has all numbers.",
         height=_HEAD + len(bars) * _ROW,
-        lines=(PlotLine("0%", "0"), PlotLine("50%", age(top / 2)), PlotLine("100%", age(top))),
+        lines=(PlotLine("0%", "0"), PlotLine("100%", age(top))),
         bars=bars,
         more=more,
     )

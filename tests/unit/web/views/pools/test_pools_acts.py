@@ -21,7 +21,8 @@ def pools(read):
 def test_a_request_asks_for_a_number_of_nodes_of_each_pool_that_lends_some():
     read = reading(pools=(WEB, replace(WEB, name="attic", fill_level=None), replace(WEB, name="db")))
     form = request_form(read, pools(read), TENANT, "web")
-    assert [(field.name, field.value, field.explanation) for field in form.inputs] == [
+    assert form.inputs[-1].name == "properties"
+    assert [(field.name, field.value, field.explanation) for field in form.inputs[:-1]] == [
         ("nodes-db", "0", "0 nodes ready"),
         ("nodes-web", "1", "2 nodes ready"),
     ]

@@ -1,0 +1,200 @@
+"""Requests by properties: what is written, which nodes match, and what a refusal says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.model.user import Role, TenantLimits, User
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.requests.properties import (
+    NodeProperty,
+    meets,
+    node_properties,
+    read_properties,
+    read_property,
+)
+from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
+from zkdeployment.pools.tenant_session import NodesSpec
+
+TENANT = User(id=5, name="ci", role=Role.TENANT, created_at=0)
+POOLS = PoolConfiguration(
+    {name: NodePool(name, RoleMechanism("spare", "ci"), fill_level=3) for name in ("web", "db")},
+    TenantLimits(node_quota=9),
+)
+
+
+def node(number: int, state: NodeState = NodeState.READY, pool: str = "web", **provision: Any) -> PoolNode:
+    data = {"provision": provision, "rack": "r1"}
+    return PoolNode(
+        id=number, state=state, created_at=0, changed=number, pool=pool, hostname=f"n{number}", data=data
+    )
+
+
+SMALL = node(1, arch="x86_64", memory=8)
+LARGE = node(2, arch="x86_64", memory="32")
+ARM = node(3, arch="aarch64", memory=16.0)
+
+
+def chosen(
+    *specs: NodesSpec, nodes: tuple[PoolNode, ...] = (SMALL, LARGE, ARM)
+) -> tuple[int, ...] | RequestRefusal:
+    given = reserve(SessionRequest(11, TENANT, specs, 0), POOLS, nodes, 10)
+    return given.session.nodes if isinstance(given, Reservation) else given
+
+
+def spec(quantity: int, *properties: str, pool: str = "web") -> NodesSpec:
+    return NodesSpec(pool, quantity, read_properties(properties))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("arch=x86_64", NodeProperty("arch", "=", "x86_64")),
+        ("memory>=16", NodeProperty("memory", ">=", "16")),
+        ("load<=-0.5", NodeProperty("load", "<=", "-0.5")),
+        ("note=a=b c", NodeProperty("note", "=", "a=b c")),
+    ],
+)
+def test_a_property_is_a_name_a_relation_and_a_value(text: str, wanted: NodeProperty) -> None:
+    assert read_property(text) == wanted
+    assert str(wanted) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arch", "expected NAME=VALUE"),
+        ("=x", "expected NAME=VALUE"),
+        ("arch=", "expected NAME=VALUE"),
+        ("arch=x\n", "expected NAME=VALUE"),
+        ("a b=c", "expected NAME=VALUE"),
+        ("memory>16", "expected NAME=VALUE"),
+        ("memory>=much", "expected a number after >= in 'memory>=much', found 'much'"),
+        ("memory<=1e9", "expected a number after <="),
+        ("arch=" + "x" * 201, "expected NAME=VALUE"),
+    ],
+)
+def test_other_texts_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_property(text)
+
+
+def test_a_part_of_a_request_has_at_most_20_properties() -> None:
+    assert len(read_properties(["a=1"] * 20)) == 20
+    with pytest.raises(ValueError, match="at most 20 properties, found 21"):
+        read_properties(["a=1"] * 21)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "accepted"),
+    [
+        ("a=x", "x", True),
+        ("a=x", "X", False),
+        ("a=16", 16, True),
+        ("a=16", 16.0, True),
+        ("a=16.0", 16, True),
+        ("a=16", "16", True),
+        ("a=16", "16.0", False),
+        ("a=true", True, True),
+        ("a=1", True, False),
+        ("a>=16", 16, True),
+        ("a>=16", "32", True),
+        ("a>=16", 15.5, False),
+        ("a<=16", 16, True),
+        ("a<=16", 17, False),
+        ("a>=0", "many", False),
+        ("a>=0", True, False),
+    ],
+)
+def test_a_value_meets_an_equality_or_a_bound(text: str, found: str | float, accepted: bool) -> None:
+    assert read_property(text).accepts(found) is accepted
+
+
+def test_the_properties_of_a_node_are_its_names_its_data_and_over_them_the_result_of_provisioning() -> None:
+    data = {
+        "rack": "r1",
+        "arch": "old",
+        "disks": [1],
+        "error": "x",
+        "nodes_spec": {"pool": "web"},
+        "provision": {"arch": "x86_64", "tags": ["a"], "none": None},
+    }
+    found = PoolNode(
+        id=1,
+        state=NodeState.READY,
+        created_at=0,
+        changed=0,
+        hostname="n1",
+        ipaddr="192.0.2.1",
+        host="h1",
+        data=data,
+    )
+    assert node_properties(found) == {
+        "hostname": "n1",
+        "ipaddr": "192.0.2.1",
+        "host": "h1",
+        "rack": "r1",
+        "arch": "x86_64",
+    }
+    assert meets(found, read_properties(["rack=r1", "arch=x86_64"]))
+    assert not meets(found, read_properties(["rack=r1", "disks=1"]))
+
+
+def test_only_nodes_that_match_are_reserved_and_the_session_keeps_the_demand() -> None:
+    assert chosen(spec(1)) == (1,)
+    assert chosen(spec(1, "memory>=16", "arch=x86_64")) == (2,)
+    assert chosen(spec(2, "arch=x86_64")) == (1, 2)
+    given = reserve(SessionRequest(11, TENANT, (spec(1, "arch=aarch64"),), 0), POOLS, (SMALL, ARM), 10)
+    assert isinstance(given, Reservation)
+    assert [str(part) for part in given.session.specs] == ["1 of web with arch=aarch64"]
+    assert given.nodes[0].data["nodes_spec"] == {"pool": "web", "quantity": 1}
+
+
+def test_parts_of_a_request_with_more_properties_choose_first() -> None:
+    assert chosen(spec(1), spec(1, "memory<=8")) == (1, 2)
+    assert chosen(spec(2, "arch=x86_64"), spec(1, "arch=aarch64")) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem", "message"),
+    [
+        (
+            spec(1, "colour=red"),
+            RequestProblem.NO_PROPERTY,
+            "no node of the pool web has the property 'colour'; the properties are: arch, hostname, memory, rack",
+        ),
+        (
+            spec(1, "memory>=64"),
+            RequestProblem.NO_MATCH,
+            "no node of the pool web has memory>=64; found: 16.0, 32, 8",
+        ),
+        (
+            spec(2, "arch=aarch64"),
+            RequestProblem.TOO_FEW,
+            "can't reserve nodes: 2 of web with arch=aarch64 requested, 1 ready; try again later",
+        ),
+        (
+            spec(1, "arch=aarch64", "memory<=8"),
+            RequestProblem.TOO_FEW,
+            "can't reserve nodes: 1 of web with arch=aarch64 and memory<=8 requested, 0 ready; try again later",
+        ),
+    ],
+)
+def test_a_refusal_says_what_no_node_has(wanted: NodesSpec, problem: RequestProblem, message: str) -> None:
+    refused = chosen(wanted)
+    assert isinstance(refused, RequestRefusal)
+    assert (refused.problem, refused.message) == (problem, message)
+
+
+def test_nodes_that_are_lent_have_properties_and_nodes_that_are_made_have_none_yet() -> None:
+    lent = node(4, NodeState.DEPLOYED, arch="s390x")
+    refused = chosen(spec(1, "arch=s390x"), nodes=(SMALL, lent))
+    assert isinstance(refused, RequestRefusal)
+    assert refused.problem is RequestProblem.TOO_FEW
+    made = PoolNode(id=5, state=NodeState.PROVISIONING, created_at=0, changed=0, pool="web")
+    refused = chosen(spec(1, "arch=s390x"), nodes=(made,))
+    assert isinstance(refused, RequestRefusal)
+    assert refused.problem is RequestProblem.TOO_FEW
