@@ -136,7 +136,7 @@ class AwaitedServiceError(ZkdeploymentError):
 
 
 class ShutdownError(ZkdeploymentError):
-    """This process was asked to end: the current operation was abandoned and no other was started."""
+    """A signal asked this process to end: the current operation was abandoned and no other was started."""
 
     exit_code = 0
 
@@ -152,7 +152,7 @@ class ProgramError(ZkdeploymentError):
 
 
 class AbandonedError(ProgramError):
-    """This process ended a program because the work must not continue here: another process may begin it again."""
+    """The process ended a program because the work must not continue here: another process may begin it again."""
 
 
 class ScriptError(ProgramError):
@@ -212,7 +212,7 @@ def without_passwords(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return ``text`` also without values that look secret: ``password=…``, ``--token …``, ``"secret": …``."""
+    """Return ``text`` also without apparent secrets: ``password=…``, ``--token …``, ``"secret": …``."""
     return _SECRET.sub(r"\1***", without_passwords(text))
 
 

@@ -236,7 +236,7 @@ class Checks:
         return None if str(revision) in self.imported else self._world.repository.commits.get(str(revision))
 
     def _is_left(self, path: str, commit: Commit, sequence: int | None) -> bool:
-        """Whether a service was published, and then its file was removed: it stays as it is until it is pruned."""
+        """Whether a service was published and its file was removed: the service stays until it is pruned."""
         top = "/" + path.split("/")[1]
         if top in self.pruned:
             return top not in commit.tops and sequence is not None and sequence < self.pruned[top]

@@ -357,7 +357,7 @@ class Machine:
 
     @property
     def recorded_version(self) -> object:
-        """The version in the agent's file; ``None`` if there is none."""
+        """The version in the agent's file; ``None`` if it does not exist."""
         import json  # noqa: PLC0415
 
         content = self.disk.files.get("host_version")

@@ -109,7 +109,7 @@ class SimulatedQueue:
         self._filled.set()
 
     def get(self, block: bool = True, timeout: float | None = None) -> object:
-        """Return the next item; raise ``queue.Empty`` if there is none in time."""
+        """Return the next item; raise ``queue.Empty`` if it does not exist in time."""
         if not self._items and block and timeout != 0:
             self._filled.clear()
             self._filled.wait(timeout)
@@ -118,7 +118,7 @@ class SimulatedQueue:
         return self._items.popleft()
 
     def get_nowait(self) -> object:
-        """Return the next item; raise ``queue.Empty`` if there is none."""
+        """Return the next item; raise ``queue.Empty`` if it does not exist."""
         return self.get(block=False)
 
 

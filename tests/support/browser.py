@@ -49,7 +49,7 @@ _COLOR_RULES = ("color-contrast", "link-in-text-block")
 
 
 def find_chromium() -> str:
-    """Return the path of the distribution's Chromium; fail the test if there is none."""
+    """Return the path of the distribution's Chromium; fail the test if it does not exist."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.fail("expected chromium or chromium-browser on the PATH, and found neither; run scripts/test")

@@ -156,7 +156,7 @@ class MonitoredFleet:
         }
 
     def rollout(self, revision):
-        """Return the newest rollout of a revision; ``None`` if there is none."""
+        """Return the newest rollout of a revision; ``None`` if it does not exist."""
         done = self.box.zkdeployment("history", "show", revision, "-o", "json")
         rollouts = json.loads(done.stdout)["rollouts"] if done.returncode == 0 else []
         return rollouts[-1] if rollouts else None

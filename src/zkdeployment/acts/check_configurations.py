@@ -60,7 +60,7 @@ def change_check(
     *,
     permit: Permission = _anywhere,
 ) -> CommitOutcome:
-    """Give a configuration other values; raises ``NotFoundError`` if there is none of this name."""
+    """Give a configuration other values; raises ``NotFoundError`` if no configuration has this name."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         permit(find_check(branch.files, name).value.path)

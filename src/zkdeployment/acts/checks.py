@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBasis:
-    """What is published, as far as a check needs it.
+    """The published state with which a change of checks is judged.
 
     ``known`` are records of intents, whose approvals were accepted. ``left`` are the services that left the
     governance of their intents, ``deployed`` the published targets. ``files`` reads the published files.

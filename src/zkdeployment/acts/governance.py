@@ -97,7 +97,7 @@ def _subject(left: LeftService) -> tuple[str, ...]:
 
 
 def _is_same(former: ServiceRelease, release: ServiceRelease) -> bool:
-    """Whether a release says the same as a former one, whoever made it, and whatever the reason."""
+    """Whether a release equals a former one, apart from its author and its reason."""
     is_same_content = former.approval.content == release.approval.content
     is_as_signed = (former.approval.signature is None) is (release.approval.signature is None)
     is_as_signed &= len(former.approval.also) == len(release.approval.also)
@@ -109,7 +109,7 @@ def _named(order: ReleaseOrder) -> Iterator[LeftService]:
     for path in dict.fromkeys(order.paths):
         found = [one for one in order.left if one.path == path]
         if not found:
-            known = listing(sorted({one.path for one in order.left}), _NAMED) if order.left else "there are none"
+            known = listing(sorted({one.path for one in order.left}), _NAMED) if order.left else "found none"
             raise NotFoundError(
                 f"{path} is not among the services that left the governance of an intent: expected one of them"
                 f" ({known})"

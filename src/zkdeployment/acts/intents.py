@@ -198,7 +198,7 @@ def adopt_intent(
     sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
-    """Take over services as they are deployed: approve the content at the tip, and instantiate it, in one commit.
+    """Take over deployed services unchanged: approve the content at the tip, and instantiate it, in one commit.
 
     Services that the tip changes, or that are not deployed, are refused. ``new`` is the intent if the branch has
     no document of it yet. ``content`` is the digest of the content that the author has seen. Raises
@@ -335,7 +335,7 @@ def create_intent(
 def replace_intent(
     commits: TreeCommits, order: IntentOrder, intent: Intent, *, dry_run: bool = False
 ) -> CommitOutcome:
-    """Change the description of an intent; its state and its approval stay as they are."""
+    """Change the description of an intent; its state and its approval stay unchanged."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         placed = _find(commits, branch, order)

@@ -35,7 +35,7 @@ def add_quarantine(
 def remove_quarantine(
     commits: TreeCommits, quarantine: Quarantine, author: Author, *, dry_run: bool = False
 ) -> CommitOutcome:
-    """End the quarantine of a version; raises ``RefusedError`` if there is none."""
+    """End the quarantine of a version; raises ``RefusedError`` if it does not exist."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         changed = without_quarantine(branch.files, quarantine.name, quarantine.version)

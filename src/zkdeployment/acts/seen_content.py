@@ -14,5 +14,5 @@ def require_seen(subject: str, found: str, *seen: str | None) -> None:
     if named and found not in named:
         raise RefusedError(
             f"the content of {subject} changed after it was shown: expected {' or '.join(named)}, found {found};"
-            " look at it again, then approve it"
+            " review it again, then approve it"
         )

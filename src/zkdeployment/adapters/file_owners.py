@@ -1,7 +1,7 @@
 """Decides whether other users may change a file: by its owner, its mode and the directories on the way to it.
 
-An agent runs as root. It may believe and run only what no other user can write. An agent of another user, as in
-tests, trusts that user, too.
+An agent runs as root. The agent may believe and run only what no other user can write. An agent of another user,
+as in tests, trusts that user, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_ours(file: Path, limit: int) -> bytes | None:
 
 
 def foreign_part(path: Path, root: Path) -> Path | None:
-    """Return the first part of ``path`` below ``root`` that other users may change; ``None`` if there is none.
+    """Return the first part of ``path`` below ``root`` that other users may change; ``None`` without such a part.
 
     Parts are the file, the directories on the way, and those of symbolic links on the way. Raises ``OSError`` for
     a missing part.

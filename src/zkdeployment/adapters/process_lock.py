@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check_owner(directory: Path) -> None:
     """Raise ``RefusedError`` if a directory, or its nearest existing parent, belongs to another user.
 
-    That user could not replace files that this process creates there.
+    The user of this process could not replace files that this process creates there.
     """
     # A directory below an inaccessible one is invisible; then the inaccessible one counts.
     existing = next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))

@@ -45,7 +45,8 @@ class _ListedKey:
     def name(self) -> str | None:
         """A name by which signatures of the key are verified; ``None`` if ssh-keygen has to find the name.
 
-        It has to for certificates, which name their owners, and if there are only patterns.
+        ssh-keygen finds the names of certificates, which name their owners, and of keys for which the file has
+        only patterns.
         """
         names = () if _AUTHORITY.search(self.key) else self.names
         return next((name for name in names if not _PATTERN.search(name)), None)
@@ -103,7 +104,7 @@ def has_key(file: Path, namespace: str) -> bool:
 
 
 class PublisherKeysFile:
-    """A file in the format of ``ssh-keygen``'s allowed signers. It is read for each verification.
+    """A file in the format of ``ssh-keygen``'s allowed signers, which is read for each verification.
 
     The last statement that was valid is remembered with the content of the file, and not verified again.
     ``namespace`` is that of the signatures, and ``refusal`` the message about a statement that no key signed.

@@ -94,7 +94,7 @@ def verify_text_by(name: str | None, keys: bytes, namespace: str, text: str, sig
 
 @dataclass(frozen=True, slots=True)
 class _Principals:
-    """The names for which the key of a signature is listed, or the ``reason`` why there are none."""
+    """The names for which the key of a signature is listed, or the ``reason`` why the key is not listed."""
 
     names: Sequence[str]
     reason: str = "no name matches its key"

@@ -51,7 +51,7 @@ class CheckedHost:
 
 @dataclass(frozen=True, slots=True)
 class CheckBasis:
-    """What the check instances of a publication follow from.
+    """The basis from which the check instances of a publication follow.
 
     ``configurations`` are the configurations by name. ``targets`` are the published targets, without withheld
     services. ``properties`` are the properties of each service node, with links resolved. ``hosts`` are all known
@@ -82,7 +82,7 @@ class CheckScope:
 
 
 def changed_scope(before: CheckBasis, after: CheckBasis) -> CheckScope:
-    """Return the scope of the change from one basis to another; all instances beyond it stay as they are."""
+    """Return the scope of the change from one basis to another; all instances beyond it stay unchanged."""
     kept = [*before.configurations.values(), *after.configurations.values()]
     named = frozenset(name for configuration in kept for name in named_properties(configuration))
     return CheckScope(

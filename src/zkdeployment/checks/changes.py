@@ -26,7 +26,7 @@ class CheckChange:
     state: str | None
 
     def to_json(self) -> dict[str, Value]:
-        """Return the change without the instance, as it is stored and sent."""
+        """Return the change without the instance, in its stored and sent form."""
         return {
             "check": self.check,
             "path": self.path,

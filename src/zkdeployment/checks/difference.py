@@ -30,10 +30,10 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class CheckDifference:
-    """What happens to check instances, by host, path and number.
+    """The changes of check instances, by host, path and number.
 
     A changed instance is undeployed and deployed again; both its values are listed, the present one first.
-    ``errors`` are those of instances that stay as they are, or are not made.
+    ``errors`` are those of instances that stay unchanged, or are not made.
     """
 
     added: tuple[WantedInstance, ...] = ()
@@ -55,7 +55,7 @@ class CheckDifference:
             counts = [f"{counts[name]} {kind}" for kind, counts in kinds.items() if counts[name]]
             yield f"check {name}: instances: {', '.join(counts)}"
         for error in self.errors:
-            yield f"check instances of {error.path} stay as they are ({error.instances}): {error.message}"
+            yield f"check instances of {error.path} stay unchanged ({error.instances}): {error.message}"
 
     def to_json(self) -> dict[str, Value]:
         """Return the difference as ``checks diff -o json`` prints it."""
@@ -96,7 +96,7 @@ def planned_difference(
 ) -> CheckDifference:
     """Return what the publication of a reviewed tree does to check instances.
 
-    ``keeps_documents``: the files are a part of the tree and say nothing about documents.
+    ``keeps_documents``: the files are a part of the tree and do not show the documents.
     """
     hosts = checked_hosts(basis.hosts, basis.known)
     published = {found.name: found for found in basis.documents.of(CHECK).values()}

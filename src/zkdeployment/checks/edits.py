@@ -52,7 +52,7 @@ def check_content(name: str, data: object) -> dict[str, Any]:
 def with_new_checks(
     files: Sequence[SourceFile], contents: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> dict[str, bytes | None]:
-    """Return the files of new documents, given by kind and name; none for documents that exist as they are given.
+    """Return the files of new documents, given by kind and name; none for documents that exist with this content.
 
     Raises ``RefusedError`` if another document has one of the names.
     """
@@ -91,7 +91,7 @@ def without_check(files: Sequence[SourceFile], name: str) -> dict[str, bytes | N
 
 
 def find_check(files: Sequence[SourceFile], name: str) -> DocumentEntry:
-    """Return the document of a configuration; raises ``NotFoundError`` if there is none."""
+    """Return the document of a configuration; raises ``NotFoundError`` if it does not exist."""
     entry = read_documents(document_files(files)).entries.get((CHECK.name, (name,)))
     if entry is None:
         raise NotFoundError(

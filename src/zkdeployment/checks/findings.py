@@ -1,4 +1,4 @@
-"""What checks say about a host or a service now, the worst first."""
+"""The present findings of checks about a host or a service, the worst first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.monitoring_system import CheckResult, SystemContact
     from zkdeployment.model.tree import Value
 
-#: The states in which nothing of an instance is deployed any more: its last result says nothing.
+#: The states in which nothing of an instance is deployed any more: its last result does not count.
 _GONE = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
 
 #: The words for findings, the worst first.
@@ -76,7 +76,7 @@ def known_results(
     """Return the results of instances, all by identifier; those of a silent monitoring system are unknown.
 
     An instance that is not deployed any more has no result, and a result of another configuration than the current
-    one does not count. ``contacts`` are by monitoring system.
+    one does not count. ``contacts`` are keyed by monitoring system.
     """
     systems = {found.system for found in instances.values()}
     silent = {system for system in systems if is_stale(contacts.get(system), now)}

@@ -1,4 +1,4 @@
-"""The health of hosts after a deployment: what the checks of their deployments say."""
+"""The health of hosts after a deployment: the results of the checks of their deployments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def host_health(
     """Return the health of hosts.
 
     ``wanted`` are the keys of the checks that the publication wants on these hosts. ``instances`` and ``results``
-    are by identifier. ``since`` is the time of each host's deployment, by id.
+    are keyed by identifier. ``since`` is the time of each host's deployment, by id.
     """
     unhealthy: dict[str, str] = {}
     unchecked: dict[str, str] = {}
@@ -55,7 +55,7 @@ def host_health(
 
 
 def _obstacle(instance: CheckInstance | None, result: CheckResult | None, since: float) -> str | None:
-    """Return why the result of a check says nothing about the deployment; ``None`` if it does."""
+    """Return why the result of a check does not count for the deployment; ``None`` if it counts."""
     newest = None if instance is None else instance.newest
     if newest is None:
         return "was not computed yet"

@@ -75,7 +75,7 @@ DEPLOYED = frozenset({CheckState.ACTIVE, CheckState.DEPROVISION_FAILED})
 
 @dataclass(frozen=True, slots=True)
 class InstanceKey:
-    """What a check instance checks: equal keys are the same instance.
+    """The identity of a check instance: equal keys name the same instance.
 
     ``check`` is the name of the check configuration, ``host`` the identifier of a host, and ``attributes`` the
     values that were chosen of properties with several values, sorted by the names of the properties.
@@ -144,12 +144,12 @@ class CheckInstance:
 
     @property
     def current_configuration(self) -> InstanceConfiguration | None:
-        """The configuration that the monitoring system gets; ``None`` if there is none."""
+        """The configuration that the monitoring system gets; ``None`` if it does not exist."""
         return None if self.current is None else self.configuration(self.current)
 
     @property
     def newest(self) -> InstanceConfiguration | None:
-        """The newest configuration that does not await its deletion; ``None`` if there is none."""
+        """The newest configuration that does not await its deletion; ``None`` if it does not exist."""
         return next((found for found in reversed(self.configurations) if is_kept(found)), None)
 
     @property
@@ -159,7 +159,7 @@ class CheckInstance:
         return "" if configuration is None else configuration.system
 
     def configuration(self, version: int) -> InstanceConfiguration | None:
-        """Return the configuration with a version; ``None`` if there is none."""
+        """Return the configuration with a version; ``None`` if it does not exist."""
         for found in self.configurations:  # called so often that a generator would be felt
             if found.version == version:
                 return found

@@ -32,8 +32,8 @@ class CheckResult:
     """The last result of a check instance.
 
     ``since`` is when the check came into its state, ``reported`` when the monitoring system reported the result,
-    and ``checked`` when the check ran, if the system says so. Times are in seconds since the epoch. ``config_id``
-    is the configuration that ran, if the system says so.
+    and ``checked`` when the check ran, if the system reports it. Times are in seconds since the epoch.
+    ``config_id`` is the configuration that ran, if the system reports it.
     """
 
     state: ResultState
@@ -53,7 +53,7 @@ class CheckResult:
         return ran > deployed and self.reported > activated
 
     def to_json(self) -> dict[str, Value]:
-        """Return the result as it is stored and printed."""
+        """Return the stored and printed form of the result."""
         return {
             "state": self.state.value,
             "output": self.output,
@@ -83,7 +83,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class SystemContact:
-    """The last contacts of a monitoring system, in seconds since the epoch; ``None``: there was none.
+    """The last contacts of a monitoring system, in seconds since the epoch; ``None``: no such contact.
 
     ``fetched`` is when it last listed or fetched instances, ``reported`` when it last sent results, which is also
     a sign of life when no result has changed.
@@ -100,7 +100,7 @@ class SystemContact:
         )
 
     def to_json(self) -> dict[str, Value]:
-        """Return the contact as it is stored and printed."""
+        """Return the stored and printed form of the contact."""
         return {"fetched": self.fetched, "reported": self.reported}
 
     @classmethod
@@ -118,5 +118,5 @@ STALE_AFTER = 300.0
 
 
 def is_stale(contact: SystemContact | None, now: float) -> bool:
-    """Return whether a monitoring system has reported nothing for so long that its results say nothing."""
+    """Return whether a monitoring system has reported nothing for so long that its results do not count."""
     return contact is None or contact.reported is None or now - contact.reported > STALE_AFTER

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WantedConfiguration:
-    """What a publication wants an instance to be: its details, its monitoring system, and the publication."""
+    """The wanted configuration of an instance: its details, its monitoring system, and the publication."""
 
     details: CheckDetails
     system: str = ""

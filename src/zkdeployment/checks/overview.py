@@ -62,7 +62,7 @@ def read_state(text: str | None) -> CheckState | None:
 
 
 def read_instance_id(text: str) -> str:
-    """Return an identifier as it is stored; raises ``ConfigurationError`` unless it is a UUID."""
+    """Return the stored form of an identifier; raises ``ConfigurationError`` unless it is a UUID."""
     with contextlib.suppress(ValueError):
         found = str(uuid.UUID(text))
         if found == text.lower():

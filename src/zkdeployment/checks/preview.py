@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreviewBasis:
-    """What new configurations are applied to: a tree, its targets without those that are withheld, and hosts.
+    """The basis of a preview: a tree, its targets without those that are withheld, and hosts.
 
     ``systems`` are the names of the monitoring systems that exist, ``checks`` those of the configurations, and
     ``duties`` the on-call duties.

@@ -37,7 +37,7 @@ class CheckReading:
 
 @dataclass(frozen=True, slots=True)
 class SystemRecord:
-    """What is recorded of a monitoring system; ``results`` are by instance."""
+    """The records of a monitoring system; ``results`` are keyed by instance."""
 
     callback: str | None = None
     contact: SystemContact = field(default_factory=SystemContact)

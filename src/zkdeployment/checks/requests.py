@@ -1,4 +1,4 @@
-"""What monitoring systems and operators ask for: fetch, answer, lists and retry."""
+"""The requests of monitoring systems and operators: fetch, answer, lists and retry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeploymentTask(Enum):
-    """What a monitoring system is to do with the details that it fetched."""
+    """The operation for which a monitoring system uses the details that it fetched."""
 
     ROLLOUT = "rollout"
     DEPROVISION = "deprovision"  # another version follows
@@ -24,7 +24,7 @@ class DeploymentTask(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FetchedDeployment:
-    """What a monitoring system gets when it fetches an instance."""
+    """The answer to a monitoring system that fetches an instance."""
 
     configuration: InstanceConfiguration
     task: DeploymentTask
@@ -77,7 +77,7 @@ def answer(
 ) -> CheckInstance | CheckRefusal:
     """Return an instance after the answer of its monitoring system, or why the answer is refused.
 
-    ``config_id`` is the configuration that the answer is about, if the monitoring system said so: a late answer
+    ``config_id`` is the configuration that the answer is about, if the monitoring system named it: a late answer
     does not count for the successor. ``reason`` is kept.
     """
     current = instance.current_configuration

@@ -26,7 +26,7 @@ _OK, _NOT_FOUND, _CONFLICT = "ok", "not found", "conflict"
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStep:
-    """An event, what it was answered with, and the instance afterwards (``None``: there is none yet)."""
+    """An event, what it was answered with, and the instance afterwards (``None``: it does not exist yet)."""
 
     event: str
     instance: CheckInstance | None

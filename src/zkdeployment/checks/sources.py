@@ -1,4 +1,4 @@
-"""What check instances are computed from, at one moment."""
+"""A snapshot of the sources from which check instances are computed."""
 
 from __future__ import annotations
 

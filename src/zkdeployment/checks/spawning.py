@@ -45,7 +45,7 @@ class WantedInstance:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The reasons for which there are no details: no instance is made, and an existing one stays as it is."""
+        """The reasons for which there are no details: no instance is made, and an existing one stays unchanged."""
         return self.check.faults
 
     def details(self) -> CheckDetails:
@@ -63,7 +63,7 @@ def deciding_instance(wanted: Mapping[str, WantedInstance], key: InstanceKey) ->
     """Return which of the wanted instances, by identifier, decides about an existing one; ``None`` if none does.
 
     A check with too many combinations of attributes wants one instance without any, which has that fault: the
-    instances that exist stay as they are.
+    instances that exist stay unchanged.
     """
     found = wanted.get(key.id)
     if found is not None or not key.attributes:

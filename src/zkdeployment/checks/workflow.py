@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CheckEvent(Enum):
-    """What happens to a configuration; each value is the cause in the manual's words."""
+    """An event of a configuration; each value is the cause in the manual's words."""
 
     COMPUTE = "computation: its details are known"
     DISCARD = "discarded: equal to the newest, replaced, or its instance is deleted"
@@ -39,7 +39,7 @@ class CheckEvent(Enum):
 
 
 class CheckEffect(Enum):
-    """What an event does besides the new state."""
+    """An effect of an event besides the new state."""
 
     BECOME_CURRENT = "it becomes the current configuration of its instance"
     SET_FLAG = "update_available is set"
@@ -48,17 +48,17 @@ class CheckEffect(Enum):
 
 
 class CheckGuard(Enum):
-    """What an event requires."""
+    """A condition of an event."""
 
     DELETED = "the instance is deleted"
     FLAGGED = "update_available is set"
-    PREDECESSOR_GONE = "the configuration before it is deprovisioned, or there is none"
+    PREDECESSOR_GONE = "the configuration before it is deprovisioned or does not exist"
     HAS_SUCCESSOR = "a blocked configuration waits for it"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckStep:
-    """What an event does: the new state (``None``: the configuration is discarded), effects and requirements."""
+    """The result of an event: the state (``None``: the configuration is discarded), effects, conditions."""
 
     state: CheckState | None
     effects: frozenset[CheckEffect] = frozenset()

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     "--allowed-signers",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --approvers: the keys that sign commits. Nobody approves what the same person signed.",
+    help="With --approvers: the keys that sign commits. The signer of a content cannot approve it.",
 )
 @click.option(
     "--approval-rules",
@@ -177,7 +177,7 @@ def _check_options(
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What to check: with ``repositories``, the packages, too. ``strict``: warnings are errors.
+    """The rules of a check: with ``repositories``, the packages, too. ``strict``: warnings are errors.
 
     Services at and below the ``governed`` paths need an intent.
     """
@@ -262,7 +262,7 @@ def _files_before(commit: str, rules: _Rules, files: Sequence[SourceFile]) -> Se
 
     The tree is read only if documents govern it before or after the change, or for packages.
 
-    There are none if there is no such commit.
+    The result is empty if the commit does not exist.
     """
     documents = read_documents_of(commit)
     is_judged = has_intents(documents) or (

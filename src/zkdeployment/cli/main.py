@@ -67,9 +67,9 @@ def check() -> NoReturn:
 def _run(argv: list[str]) -> int:
     """Run a verb and return its exit code.
 
-    An agent without options, as the systemd unit starts it, runs on every host for months. It starts without click
-    and the verbs, which would take a megabyte of its memory. Unlike a verb, it collects garbage while it imports:
-    otherwise what is garbage then would stay.
+    An agent without options, as the systemd unit starts it, runs on every host for months. The agent starts
+    without click and the verbs, which would take a megabyte of its memory. Unlike a verb, it collects garbage
+    while it imports: otherwise what is garbage then would stay.
 
     A host's Nagios check runs every minute. With plain numbers as limits, as in the shipped command, it starts
     without click and the table of verbs, too: importing them would take a tenth of its processor time.

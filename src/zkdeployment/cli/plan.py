@@ -144,7 +144,7 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
 def _checked(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> Prediction:
     """Return the prediction with the findings about packages, if there are repositories.
 
-    A person at a terminal learns that there are none; comments on merge requests need not repeat it.
+    A person at a terminal is told if there are no repositories; comments on merge requests need not repeat it.
     """
     repositories = chosen_repositories(given, _config())
     if repositories:

@@ -85,5 +85,5 @@ def command(
 
 
 def _script_properties(environment: Mapping[str, str]) -> dict[str, Value]:
-    """Return what the environment of a deploy script says about the instance."""
+    """Return the instance that the environment of a deploy script describes."""
     return {name: value for name, variable in _SCRIPT_VARIABLES.items() if (value := environment.get(variable))}

@@ -1,4 +1,4 @@
-"""The section ``[pools]``: how often the worker of host pools looks, and how it reaches nodes."""
+"""The section ``[pools]``: how often the worker checks the host pools, and how it reaches nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]*")
 class PoolsSettings:
     """The settings of the worker of host pools.
 
-    It looks at the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
+    The worker checks the pools every ``interval`` seconds. ``ssh_key`` is the private key that nodes admit,
     ``ssh_config`` a configuration of ssh, and ``authorized_keys`` the file on nodes that gets the keys of tenants.
     Leases are signed with the SSH key ``lease_key``.
     """

@@ -26,8 +26,8 @@ class SyncSettings:
     writes its metrics to the file ``metrics``. Acts that are commits are pushed to ``push_url`` (default:
     ``url``) with the SSH key ``push_key``, and signed with ``signing_key``. Publications are signed with the
     SSH key ``publish_key``. The file ``approvers`` lists the keys that may approve intents; without this file,
-    approvals need no signature; ``approval_rules`` says who of them has to approve what. Services at and below
-    the ``governed_paths`` need an intent. Hosts install packages from the ``repositories``; without any, the
+    approvals need no signature; ``approval_rules`` states which approvers each content needs. Services at and
+    below the ``governed_paths`` need an intent. Hosts install packages from the ``repositories``; without any, the
     packages of a publication are not checked.
     """
 
@@ -59,7 +59,7 @@ def read_sync(section: Section) -> SyncSettings | None:
     governed_paths = tuple((section.checked("governed-paths", paths_problem) or "").split())
     approval_rules = section.path("approval-rules")
     if approval_rules is not None and section.text("approvers") is None:
-        section.report("approval-rules", "expected approvers beside it, found none: nobody verifies approvals")
+        section.report("approval-rules", "expected approvers beside it, found none: no approvals are verified")
     metrics = section.metrics_file()
     history = int(section.checked("history", _count_problem) or 500)
     if url is None or tree_directory is None:

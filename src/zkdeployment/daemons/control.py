@@ -29,7 +29,7 @@ class Control:
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def wake(self) -> None:
-        """End the current call of ``wait``, or the next one if there is none."""
+        """End the current call of ``wait``, or else the next one."""
         self._wakes.put(None)
 
     def stop(self) -> None:

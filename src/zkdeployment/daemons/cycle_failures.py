@@ -57,7 +57,7 @@ class CycleFailures:
         self._logged = message
         if kind.error is Exception:
             self._record(message)
-        elif not isinstance(error, UnreachableError):  # which says nothing about the cycle
+        elif not isinstance(error, UnreachableError):  # without ZooKeeper, the outcome of the cycle is unknown
             self._record("")
         return kind
 

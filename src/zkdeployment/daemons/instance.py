@@ -57,7 +57,7 @@ class Instance:
         return self._status
 
     def end(self, number: int) -> None:
-        """Handle a signal that ends the process: forward it to the program, or stop waiting if there is none."""
+        """Handle a signal that ends the process: forward it to the program, or stop waiting without a program."""
         if self._child is None:
             self._ended = True
             self._wake.set()

@@ -8,7 +8,7 @@ double, the later the farther back they are in the queue.
 
 from __future__ import annotations
 
-#: Seconds between two looks at what watches have noted, and between two reads of a host that reads in each turn.
+#: Seconds between two checks of the notes of watches, and between two reads of a host that reads in each turn.
 TURN = 2.0
 
 _MAX_TURNS = 30  # between two checks of other locks

@@ -27,7 +27,7 @@ class Watermark:
 
     @property
     def known(self) -> Published:
-        """The last publication known; sequence 0 if there is none."""
+        """The last publication known; sequence 0 before the first one."""
         if self._known is None:
             self._known = Published() if self._memory is None else self._memory.read_published()
         return self._known
@@ -42,7 +42,7 @@ class Watermark:
         if self.known.sequence < self._minimum and published.sequence < self._minimum:
             raise StalePublicationError(
                 f"the publication is too old: expected sequence {self._minimum} (minimum-sequence) or a later one,"
-                f" found {_label(published)}; somebody may have put an old publication back, or minimum-sequence"
+                f" found {_label(published)}; an old publication may have been put back, or minimum-sequence"
                 " is wrong: correct it, or publish again with 'zkdeployment sync --force' or"
                 " 'zkdeployment resume --latest'"
             )

@@ -25,8 +25,8 @@ DEFAULT_NAME = "deployment-strategy"
 class DocumentEntry:
     """One valid document: its kind, its subject, its value, and its place.
 
-    ``content`` is the document with typed values, as it is published. ``position`` is the number of the document
-    in its ``file``, from 0.
+    ``content`` is the document with typed values, in its published form. ``position`` is the number of the
+    document in its ``file``, from 0.
     """
 
     kind: DocumentKind[Any]
@@ -63,7 +63,7 @@ class Documents:
 
     @property
     def contents(self) -> dict[tuple[str, Subject], dict[str, Any]]:
-        """The documents as they are published, by the name of their kind and their subject."""
+        """The published form of the documents, by the name of their kind and their subject."""
         return {key: entry.content for key, entry in self.entries.items()}
 
     @property

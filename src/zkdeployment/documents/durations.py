@@ -24,7 +24,7 @@ _WRITTEN = re.compile(DURATION_PATTERN, re.ASCII)
 def duration_seconds(text: str) -> float | None:
     """Return the seconds of a duration that a person wrote, ``90d`` or ``1h30m``.
 
-    ``None`` if it is none, or 0, or longer than 100 years.
+    ``None`` for 0, for invalid texts and for durations longer than 100 years.
     """
     match = _WRITTEN.fullmatch(text)
     if match is None:
@@ -35,7 +35,7 @@ def duration_seconds(text: str) -> float | None:
 
 
 def signed_duration(text: str) -> float | None:
-    """Return the seconds of a duration with a sign, ``+1h30m`` or ``-20m``; ``None`` if it is none, or 0."""
+    """Return the seconds of a duration with a sign, ``+1h30m`` or ``-20m``; ``None`` for 0 and invalid texts."""
     sign, rest = text.strip()[:1], text.strip()[1:]
     seconds = None if sign not in {"+", "-"} or rest.startswith("+") else duration_seconds(rest)
     return -seconds if seconds is not None and sign == "-" else seconds

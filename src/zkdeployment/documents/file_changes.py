@@ -30,6 +30,6 @@ def without_document(files: Sequence[SourceFile], entry: DocumentEntry) -> dict[
 
 
 def text_of(files: Sequence[SourceFile], name: str) -> str:
-    """Return the text of a file, empty if there is none."""
+    """Return the text of a file, empty if the file does not exist."""
     content = next((file.content for file in files if file.name == name), b"")
     return content.decode("utf-8-sig")

@@ -47,7 +47,7 @@ def typed_values(value: object, schema: Mapping[str, Any]) -> object:
 
 
 def read_scalar(text: str, kind: str) -> float | bool | None:
-    """Return the value of a JSON type that a text represents; raises ``NoValueError`` if there is none."""
+    """Return the value of a JSON type that a text represents; raises ``NoValueError`` if no such value exists."""
     return _READERS[kind](text)
 
 

@@ -51,7 +51,7 @@ _Finding = tuple[Health, str]
 
 @dataclass(frozen=True, slots=True)
 class MonitoredFleet:
-    """What the monitor reads of the fleet.
+    """The part of the fleet's state that the monitor reads.
 
     ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a problem. ``checks`` are
     the monitoring systems to which checks are rolled out, ``pools`` the host pools.

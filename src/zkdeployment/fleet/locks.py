@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Release:
     """A planned release of a lock: remove ``node``, which belongs to ``owner``.
 
-    ``objection`` is a reason against the release, ``None`` if there is none.
+    ``objection`` is a reason against the release, ``None`` without one.
     """
 
     lock: Lock
@@ -105,7 +105,7 @@ def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
 def is_orphaned(lock: Lock, registered: set[str]) -> bool:
     """Return whether the holder is absent and the lock stays held until that host is back.
 
-    This concerns the locks of roles, and locks of services that are kept for a host.
+    Such records exist for the locks of roles, and locks of services that are kept for a host.
     """
     stays = lock.kind is LockKind.ROLE or lock.is_kept
     return stays and lock.holder is not None and lock.holder.host_id not in registered

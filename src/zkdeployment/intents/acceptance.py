@@ -1,4 +1,4 @@
-"""What a syncer accepted with its publications: approvals, and services that left the governance of their intents.
+"""Records of a syncer's publications: accepted approvals, and services that left the governance of their intents.
 
 ZooKeeper holds both as well, but whoever can write to ZooKeeper can change them there. The syncer records them on
 its own machine, and a signed publication has the digest of the left services for the other syncers.
@@ -36,7 +36,7 @@ class AcceptedInstance:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What a syncer accepted with the publication ``sequence`` of ``revision``.
+    """The approvals and left services that a syncer accepted with the publication ``sequence`` of ``revision``.
 
     ``instances`` are the last instances of groups, also of groups that are gone, by the text of the subject.
     ``left`` are the services that had left the governance of their intents; ``None`` if an older version recorded
@@ -52,7 +52,7 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRecord:
-    """What a syncer accepted with its ``last`` publication; ``None`` if there was none.
+    """The record of what a syncer accepted: with its ``last`` publication (``None`` before the first one).
 
     ``coming`` belongs to a publication that may not be written yet; ``None`` if that is known.
     """
@@ -61,7 +61,7 @@ class AcceptanceRecord:
     coming: Acceptance | None = None
 
     def settled(self, published: Published) -> Acceptance | None:
-        """Return what was accepted with the last publication, by what ZooKeeper says of the publications.
+        """Return what was accepted with the last publication, judged by the records of publications in ZooKeeper.
 
         An approval of a publication that was never written has to be valid when the next publication is written.
         """
@@ -72,7 +72,7 @@ class AcceptanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StandingGovernance:
-    """What governs until the next publication: the intents of ``revision``, and the services that left intents."""
+    """The present governance: the intents of ``revision``, and the services that left intents."""
 
     revision: Revision | None = None
     left: tuple[LeftService, ...] = ()
@@ -84,7 +84,7 @@ def recorded_governance(
     """Return what governs by a syncer's ``own`` record; ``None`` if another syncer has published since.
 
     ``signed`` is the signed publication that stands, with sequence 0 if it is not known; ``None`` if publications
-    are not signed. Then only ZooKeeper says whether another syncer has published.
+    are not signed. Then only ZooKeeper shows whether another syncer has published.
     """
     if own is None or own.left is None:
         return None

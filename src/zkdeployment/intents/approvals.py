@@ -1,8 +1,8 @@
 """Approvals that need a signature: what is signed, and which signatures count.
 
-A signature covers the subject, the digest of the content, the state and the number of the instance. It counts if
-one of the approvers made it who is not the signer of the content: two people look at what is deployed. It counts
-for one instance: a revert does not make an earlier approval valid again.
+A signature covers the subject, the digest of the content, the state and the number of the instance. A signature
+counts if one of the approvers made it who is not the signer of the content: two people review what is deployed.
+The signature counts for one instance: a revert does not make an earlier approval valid again.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def counted_approvals(snapshot: IntentSnapshot, rules: Sequence[ApprovalRule] | 
     """Return how many approvals the content of a group has by its document; signatures are not verified.
 
     Empty without rules (``None``), and for clusters, which need no approval. Approvals of another content or of
-    a terminated instance do not count. Those of the running instance do not expire.
+    a terminated instance do not count. Approvals of the running instance do not expire.
     """
     intent = snapshot.intent
     if rules is None or not isinstance(intent, DeploymentIntentGroup):
@@ -129,7 +129,7 @@ def name_objection(approval: Approval, approver: KeyOwner) -> str | None:
 def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> str | None:
     """Return why a signed approval does not count for another instance than its own; ``None`` if it counts.
 
-    ``instance`` is the last instance of the group; ``None`` if there was none, or if it is not known.
+    ``instance`` is the last instance of the group; ``None`` if the group had none, or if it is not known.
     """
     number = 0 if instance is None else instance.number
     if instance is not None and instance.is_running and approval.instance == number:
@@ -170,7 +170,7 @@ def with_objections(
     """Return the intents with the objections to their approvals.
 
     ``objection`` is called only for approvals of the present content that were not accepted before. ``instances``
-    are the last instances, as far as they are known. ``expiry`` is asked about approvals of other instances than
+    are the last known instances. ``expiry`` is asked about approvals of other instances than
     the running one.
     """
     found = {}
@@ -188,9 +188,9 @@ def with_objections(
 
 
 def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable[[IntentSnapshot], bool]:
-    """Return whether the records of publications say that an approval was accepted.
+    """Return whether the records of publications show that an approval was accepted.
 
-    Everybody who can write to ZooKeeper can write these records, so deployments must not depend on them.
+    Every client that can write to ZooKeeper can write these records, so deployments must not depend on them.
     """
 
     def is_accepted(snapshot: IntentSnapshot) -> bool:
@@ -257,7 +257,7 @@ def accepted_instances(
 def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[IntentSnapshot], bool]) -> str | None:
     """Return why a group that stays deployed must not be, where approvals need a signature; ``None`` if it may.
 
-    That it was deployed before is known from ZooKeeper alone, unless the syncer accepted it.
+    Only ZooKeeper shows that the group was deployed before, unless the syncer accepted it.
     """
     intent = snapshot.intent
     is_governed = isinstance(intent, DeploymentIntentGroup) and snapshot.state.is_active

@@ -98,7 +98,7 @@ def with_new_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, by
 
 
 def with_removed_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
-    """Return the file that brings back the document of an intent as it was published; nothing if it is there."""
+    """Return the file that brings back the published document of an intent; nothing if it is there."""
     is_there = _entry(review(files).documents, intent.subject) is not None
     return {} if is_there else _with_document(files, intent)
 
@@ -141,7 +141,7 @@ def without_intent(placed: PlacedIntent) -> dict[str, bytes | None]:
 
 
 def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Intent | None) -> str | None:
-    """Return which earlier act is in the branch and not published; ``None`` if there is none.
+    """Return which earlier act is in the branch and not published; ``None`` without one.
 
     Acts change states and approvals. A subject without a document counts as Created.
     """

@@ -25,7 +25,7 @@ _LONGEST = 300
 
 
 class InstanceEventKind(Enum):
-    """What happened to an instance."""
+    """The kind of an event of an instance."""
 
     INSTANTIATED = "instantiated"
     UPDATED = "updated"
@@ -34,7 +34,7 @@ class InstanceEventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceEvent:
-    """What a publication did to an instance.
+    """The effect of a publication on an instance.
 
     ``sequence``, ``time`` and ``revision`` are those of the publication, ``by`` is the author and ``reason`` the
     first line of the message of its commit. ``content`` is the digest of the content. ``approved_by`` approved
@@ -94,7 +94,7 @@ class InstanceChange:
 
 
 def approved_event(instance: int, events: Iterable[InstanceEvent]) -> InstanceEvent:
-    """Return the event with the last approved content of an instance; raises ``RefusedError`` if there is none."""
+    """Return the event with the last approved content of an instance; raises ``RefusedError`` without one."""
     begun = [event for event in events if event.kind is not InstanceEventKind.TERMINATED]
     if not begun:
         raise RefusedError(

@@ -51,7 +51,7 @@ class IntentInstance:
     ``id`` is the sequence of the publication that began it, ``changed`` of the one that changed it last.
     ``instantiated`` and ``terminated`` are seconds since the epoch, ``by`` is the author. ``target`` is the only
     target of a cluster's instance. ``final`` is the status of its resources after its end, once it is recorded.
-    ``events`` say who began, changed and ended it, and who approved that.
+    ``events`` tell who began, changed and ended it, and who approved that.
     """
 
     id: int
@@ -73,7 +73,7 @@ class IntentInstance:
 
 @dataclass(frozen=True, slots=True)
 class IntentRecord:
-    """What publications recorded about an intent: its document, its state, and its instances, oldest first.
+    """The records of publications about an intent: its document, its state, and its instances, oldest first.
 
     ``content`` is the published content. ``approved`` is the content that the approval in the document covers, if
     it was ever published. ``stamp`` is the version of the record, which changes with each write; ``None``

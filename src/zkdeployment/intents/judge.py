@@ -51,8 +51,8 @@ def judge_change(
     """Judge the change from the intents of one revision to those of another.
 
     ``old`` is ``None`` for a fleet that has never published an intent: the new ones are taken as they stand.
-    ``terminating`` are the subjects of whose last instance hosts still have deployments. ``approved`` are contents
-    that were approved before, as far as they are known: refusals name what has changed since.
+    ``terminating`` are the subjects of whose last instance hosts still have deployments. ``approved`` are the
+    known contents that were approved before: refusals name what has changed since.
     """
     refusals: list[IntentRefusal] = []
     effects: dict[IntentSubject, frozenset[IntentEffect]] = {}

@@ -1,7 +1,6 @@
 """The life cycle of intents: the acts, and the table of what each of them does in each state.
 
-Verbs and the HTTP API derive each act from ``perform``. What a whole change may do is decided in ``judge``, which
-uses the same table.
+Verbs and the HTTP API derive each act from ``perform``. ``judge`` decides about whole changes with the same table.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SHOWN_PATHS = 20
 
 
 class IntentAct(Enum):
-    """What people do with an intent; each value is the act in the manual's words."""
+    """An act of a person on an intent; each value is the act in the manual's words."""
 
     APPROVE = "approve"
     INSTANTIATE = "instantiate"
@@ -37,7 +36,7 @@ class IntentAct(Enum):
 
 
 class IntentEffect(Enum):
-    """What an act does besides the new state."""
+    """An effect of an act besides the new state."""
 
     WRITE_APPROVAL = "the approval of the content is written into the document"
     BEGIN_INSTANCE = "the governed services are deployed, as a new instance"
@@ -46,7 +45,7 @@ class IntentEffect(Enum):
 
 
 class IntentGuard(Enum):
-    """What else an act requires."""
+    """A further condition of an act."""
 
     APPROVED_CONTENT = "the content is the approved one"
     TERMINATION_COMPLETE = "no host has a deployment of the last instance any more"
@@ -54,7 +53,7 @@ class IntentGuard(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LifeCycleStep:
-    """What an act does: the new state (``None``: the intent is gone), effects, and what the act requires."""
+    """The result of an act: the new state (``None``: the intent is gone), effects, and what the act requires."""
 
     state: IntentState | None
     effects: frozenset[IntentEffect] = frozenset()
@@ -78,7 +77,8 @@ _TERMINATE = LifeCycleStep(_TERMINATED, frozenset({IntentEffect.END_INSTANCE}))
 _REMOVE = LifeCycleStep(None, guard=IntentGuard.TERMINATION_COMPLETE)
 
 #: What each act does in each state, or why it is refused. Groups are never Applied, clusters neither Approved nor
-#: Instantiated. A group whose document says Approved, but whose content differs from the approved one, is Created.
+#: Instantiated. A group whose document has the state Approved, but whose content differs from the approved one, is
+#: Created.
 LIFE_CYCLE: Mapping[tuple[IntentState, IntentAct], LifeCycleStep | RefusalReason] = {
     (_CREATED, IntentAct.APPROVE): _APPROVE,
     (_APPROVED, IntentAct.APPROVE): LifeCycleStep(_APPROVED),
@@ -191,7 +191,7 @@ def perform(
         kind, instead = ("clusters", "apply it") if is_cluster else ("groups", "approve and instantiate it")
         reason = f"there is no act '{act.value}' for {kind}; {instead}"
     else:
-        # A group whose document says Approved is Created if its content differs.
+        # A group whose document has the state Approved is Created if its content differs.
         is_changed = state is not intent.state and act is IntentAct.INSTANTIATE
         reason = _not_approved(snapshot) if is_changed else step
     is_beginning = act is IntentAct.INSTANTIATE and not state.is_active

@@ -34,7 +34,7 @@ class IntentOverview:
 
     @property
     def snapshot(self) -> IntentSnapshot:
-        """The intent at the tip, else as it was published."""
+        """The intent at the tip, else the published one."""
         if self.tip is not None:
             return self.tip
         if self.record is None:
@@ -106,7 +106,7 @@ def intent_overviews(
 
 
 def find_overview(overviews: Iterable[IntentOverview], subject: IntentSubject) -> IntentOverview:
-    """Return the intent of a subject; raises ``NotFoundError`` if there is none."""
+    """Return the intent of a subject; raises ``NotFoundError`` if it does not exist."""
     for overview in overviews:
         if overview.intent.subject == subject:
             return overview

@@ -57,8 +57,8 @@ class InstanceProgress:
 def instance_progress(rows: Iterable[ResourceRow], *, is_active: bool) -> InstanceProgress:
     """Return the progress of an instance that is to be deployed (``is_active``) or undeployed.
 
-    Resources of absent hosts are waited for, those of hosts that were never seen are not. What exists only in
-    reality does not count.
+    Resources of absent hosts are waited for, those of hosts that were never seen are not. Resources that exist
+    only in reality do not count.
     """
     wanted = RsyncStatus.APPLIED if is_active else RsyncStatus.TERMINATED
     # An update in place also undeploys what is not wanted any more.

@@ -1,4 +1,4 @@
-"""What a publication changes of the intents: the judgement, and the records that the publication writes."""
+"""The changes of intents by a publication: the judgement, and the records that the publication writes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def awaiting_reports(
 
 
 def final_status(instance: IntentInstance, reports: FleetReports) -> tuple[Mapping[str, Any], ...]:
-    """Return the status of all resources of an instance as it is recorded."""
+    """Return the status of all resources of an instance, in its recorded form."""
     return tuple(map(row_to_json, instance_resources(instance, reports, with_details=True)))
 
 
@@ -147,7 +147,7 @@ def with_final_status(record: IntentRecord, reports: FleetReports) -> IntentReco
 
 
 def approved_contents(records: Iterable[IntentRecord]) -> dict[IntentSubject, IntentContent]:
-    """Return the contents that the published approvals cover, as far as they are known."""
+    """Return the contents that the published approvals cover, if they are known."""
     return {record.intent.subject: record.approved for record in records if record.approved is not None}
 
 

@@ -1,4 +1,4 @@
-"""What hosts and services report, as the status of intents needs it: one snapshot of the fleet."""
+"""The reports of hosts and services, as the status of intents needs it: one snapshot of the fleet."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ReportedHost:
 
 @dataclass(frozen=True, slots=True)
 class ServiceProvider:
-    """A running instance that registered itself below a service: its path, and what it says about its host."""
+    """A running instance that registered itself below a service: its path, and the host that it names."""
 
     path: str
     service: str
@@ -85,7 +85,7 @@ class ReportedHosts:
         return self._by_target.get(target, ())
 
     def host_of(self, provider: ServiceProvider) -> ReportedHost | None:
-        """Return the host of a provider, by what it says or by its address; ``None`` if neither is known."""
+        """Return the host of a provider, by its record or by its address; ``None`` if neither is known."""
         if provider.host is not None:
             return self.by_id.get(provider.host)
         return self._by_address.get(provider.address)
@@ -93,7 +93,7 @@ class ReportedHosts:
 
 @dataclass(frozen=True, slots=True)
 class FleetReports:
-    """What is known about the fleet: hosts, providers of services, and the clusters of Cluster documents."""
+    """The known state of the fleet: hosts, providers of services, and the clusters of Cluster documents."""
 
     hosts: ReportedHosts
     providers: tuple[ServiceProvider, ...] = ()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RsyncStatus(Enum):
-    """What was done with a resource."""
+    """The last action on a resource."""
 
     PENDING = "Pending"
     APPLIED = "Applied"
@@ -29,7 +29,7 @@ class ClusterStatus(Enum):
 
 
 class ResourceFacts(NamedTuple):
-    """What is known about a resource.
+    """The known facts about a resource.
 
     ``is_recorded`` is whether its host recorded it as wanted at or after the last change of the instance.
     ``has_marker`` is ``None`` if the host never published an inventory. ``was_host_seen`` is whether the fleet

@@ -45,7 +45,7 @@ class ResourceDetails(NamedTuple):
 class ResourceRow(NamedTuple):
     """One resource.
 
-    ``rsync`` is ``None`` for a resource that nobody wants and that exists only in reality. ``was_host_seen`` is
+    ``rsync`` is ``None`` for a resource that is not wanted and that exists only in reality. ``was_host_seen`` is
     ``False`` if no known host has the name that the tree names.
     """
 
@@ -289,7 +289,7 @@ def _reported(
 def _concerns_another(
     failure: DeploymentFailure | None, deployment: Deployment, assignment: Assignment | None
 ) -> bool:
-    """Whether a failure is that of other deployments; ``assignment`` is ``None`` for one that nobody wants."""
+    """Whether a failure is that of other deployments; ``assignment`` is ``None`` for one that is not wanted."""
     if failure is None or (failure.path is None and not failure.packages):
         return False
     if assignment is None:

@@ -74,8 +74,8 @@ def governance_problems(
     """Yield the problems of a change by which services leave governance, or come under an intent.
 
     ``left`` are the services that left governance earlier, ``deployed`` the published targets. Without these, a
-    service that no document before the change governs counts as deployed, unless the new document says that it was
-    terminated.
+    service that no document before the change governs counts as deployed, unless the new document has the state
+    Terminated.
     """
     if reviewed.errors or not (read_intents(reviewed.documents) or has_intents(before)):
         return

@@ -32,7 +32,7 @@ class StatusOutput(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StatusQuery:
-    """What a status shows. Values of one filter are alternatives, different filters combine.
+    """The part of a status that is shown. Values of one filter are alternatives, different filters combine.
 
     ``resources`` are names of resources, paths of nodes, and patterns of either, as ``_selects`` takes them.
     ``instance`` is the id of an instance; ``lists_instances`` asks for the list of instances instead.

@@ -27,7 +27,7 @@ class Act:
         return f"{self.what} by {self.by}: {self.reason or 'no reason given'}"
 
     def to_json(self) -> dict[str, Value]:
-        """Return the act as it is stored in ZooKeeper and printed by ``-o json``."""
+        """Return the form of the act that is stored in ZooKeeper and printed by ``-o json``."""
         return {"by": self.by, "what": self.what, "reason": self.reason, "time": self.time}
 
     @classmethod

@@ -2,7 +2,7 @@
 
 The forms are ``git://REPO#VERSION`` and ``git:REPO#VERSION``, and ``svn://…``, ``svn+ssh://…`` and ``svn:URL``
 with an optional ``#REVISION``. REPO is anything that git can clone: a URL, ``USER@HOST:PATH``, or an absolute
-path; any other text is read as the rest of a ``git://`` URL. This module parses and validates versions, because
+path; any other text is read as the rest of a ``git://`` URL. Versions are parsed and validated here, because
 they become arguments of programs that run as root. ``adapters/checkouts`` runs these programs.
 """
 

@@ -68,7 +68,7 @@ def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = N
         case ClusterEvent.RESUME if revision is None or importing is not None:
             raise RefusedError(
                 "no revision is wholly published (a publication was interrupted, the live tree was changed by"
-                " hand, or there was none); publish one with 'zkdeployment resume --latest' or"
+                " hand, or nothing was published yet); publish one with 'zkdeployment resume --latest' or"
                 " 'zkdeployment sync --force'"
             )
         case ClusterEvent.BEGIN:

@@ -62,10 +62,10 @@ class CommitSummary:
 class BranchSnapshot:
     """The branch at its tip: the tree files and documents in the top directory.
 
-    ``unusable`` are the names of entries that look like tree files and are none, such as symbolic links.
-    ``past_files`` are the files of the revision that the act goes back to, if it goes back, and ``newer`` are the
-    commits since that revision, newest first. ``newer_files`` are the files of each of these that can be trusted,
-    if the act asked for them; they are read when they are iterated.
+    ``unusable`` are the names of entries that resemble tree files without being such, for example as symbolic
+    links. ``past_files`` are the files of the revision that the act goes back to, if it goes back, and ``newer``
+    are the commits since that revision, newest first. ``newer_files`` are the files of each of these that can be
+    trusted, if the act asked for them; they are read when they are iterated.
     """
 
     tip: str

@@ -113,8 +113,8 @@ class Assignment:
 class DesiredState:
     """The assignments of a host, sorted by path, and the controller of its role.
 
-    A controller is an assignment of the node ``/roles/ROLE``. It has no deployments: the scripts of its package
-    run before and after the deployments of the other assignments.
+    A controller is an assignment of the node ``/roles/ROLE``. The value has no deployments: the scripts of its
+    package run before and after the deployments of the other assignments.
     """
 
     assignments: tuple[Assignment, ...] = ()
@@ -150,7 +150,7 @@ class DeploymentFailure:
         return self.path == deployment.path and self.number in {None, deployment.number}
 
     def properties(self) -> dict[str, Value]:
-        """Return the failure as it is stored in ZooKeeper and on the host."""
+        """Return the form of the failure that is stored in ZooKeeper and on the host."""
         return {
             "sequence": self.sequence,
             "step": self.step,

@@ -37,7 +37,7 @@ class HostResult:
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     def to_json(self) -> dict[str, Value]:
-        """Return the result as it is stored in ZooKeeper and printed by ``-o json``."""
+        """Return the form of the result that is stored in ZooKeeper and printed by ``-o json``."""
         return {
             "id": self.host_id,
             "name": self.host_name,

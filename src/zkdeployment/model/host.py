@@ -109,9 +109,9 @@ class Leased:
 class Host:
     """A host as its node under ``/hosts`` describes it.
 
-    ``version`` is the revision that is completely deployed. It is ``None`` before the first deployment, and from
-    the first change of a deployment until that deployment is complete; ``former`` is then the version before it.
-    ``sequence`` is that of the publication with which the host reached ``version``, 0 if there is none; ``None``
+    ``version`` is the revision that is completely deployed. The value is ``None`` before the first deployment, and
+    from the first change of a deployment until that deployment is complete; ``former`` is then the version before
+    it. ``sequence`` is that of the publication with which the host reached ``version``, 0 without one; ``None``
     means that an old agent does not report it. ``completed`` is the sequence of the last publication that the host
     deployed completely; unlike ``sequence`` it stays during the next deployment. ``failed`` is the failure that
     ``error`` is about. ``since`` is the time of the node's last change, in seconds since the epoch; it is not one

@@ -137,7 +137,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """A host, as it last published itself under ``/zkdeployment/inventory``. This record outlives its session.
+    """A host, as it last published itself under ``/zkdeployment/inventory``. The record outlives its session.
 
     ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
     written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.

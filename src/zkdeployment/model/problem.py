@@ -15,7 +15,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem and its place, as far as it is known: file, line and column (from 1), and node path."""
+    """One problem and the known parts of its place: file, line and column (from 1), and node path."""
 
     message: str
     file: str | None = None

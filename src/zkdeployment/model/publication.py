@@ -69,7 +69,7 @@ class Published:
 
 @dataclass(frozen=True)
 class DeploymentBasis:
-    """The publication that a host deploys, as it was read before the host's plan was made.
+    """The publication that a host deploys, from a read before the host's plan was made.
 
     ``sequence`` is the sequence of the publication, 0 if the revision was set by hand. ``stamp`` is the stamp of
     the last publication, which may be another one.

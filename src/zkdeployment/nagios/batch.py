@@ -47,7 +47,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class BridgeBatch:
-    """Changes to checks that stay as they are: to the first of ``bases`` that Nagios accepts.
+    """Changes to checks that stay unchanged: to the first of ``bases`` that Nagios accepts.
 
     The first base are the present checks. ``removal_allowed`` is whether many of them may be removed that the
     service did not ask to remove.

@@ -28,7 +28,7 @@ class DeployedInstances:
         return self.active | self.retained
 
     def outdated(self, configurations: Mapping[str, str]) -> Collection[str]:
-        """Return the active instances that have other configurations than these, which are by instance."""
+        """Return the active instances that have other configurations than these, which are keyed by instance."""
         return frozenset(
             instance
             for instance, found in configurations.items()

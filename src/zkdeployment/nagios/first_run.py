@@ -18,7 +18,8 @@ _FAILED = re.compile(r"\((?:Return code of 12[67] is out of bounds|Service check
 def first_run_problem(check: NagiosCheck, result: NagiosResult) -> str | None:
     """Return why the first run of a check's plugin is a failed rollout; ``None`` if the plugin ran.
 
-    Exit codes 126 and 127 stand for a program that cannot be executed. What a plugin found does not matter here.
+    Exit codes 126 and 127 stand for a program that cannot be executed. The findings of the plugin do not matter
+    here.
     """
     found = _FAILED.match(result.output)
     if found is None or result.state == "ok":

@@ -1,4 +1,4 @@
-"""What the bridge reports: results of checks to the service, and downtimes to Nagios."""
+"""The reports of the bridge: results of checks to the service, and downtimes to Nagios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bridge asks the service and answers it, for many instances with one request."""
+"""Requests of the bridge to the service, and its answers, for many instances at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_REASON = 1000
 class FetchedDetails:
     """The details of instances, each with its task; ``failed`` are reasons for which others were not fetched.
 
-    Instances that are in neither have nothing to deploy. Both are by instance.
+    Instances that are in neither have nothing to deploy. Both are keyed by instance.
     """
 
     details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -47,8 +47,8 @@ class NagiosResult:
 class NagiosStatus:
     """The status that Nagios has written at the time ``created``.
 
-    ``results`` are by check instance; checks that have not run yet are missing. ``downtimes`` are the ends of
-    downtimes by host name.
+    ``results`` are keyed by check instance; checks that have not run yet are missing. ``downtimes`` are the ends
+    of downtimes by host name.
     """
 
     created: float = 0.0

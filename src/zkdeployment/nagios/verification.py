@@ -1,4 +1,4 @@
-"""What Nagios prints when it verifies its configuration."""
+"""The output of Nagios when it verifies its configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the live nodes that a change concerns are still as they were published."""
+"""Whether the live nodes that a change concerns still have their published content."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class HostForecast:
 
     @property
     def unchanged(self) -> str:
-        """The deployments that are not run again, as a sentence; empty if there are none."""
+        """The deployments that are not run again, as a sentence; empty if none exist."""
         return unchanged_sentence(self.plan, _NAMED)
 
     @property
@@ -89,7 +89,7 @@ class Forecast:
     """The changes of the tree and the plans of hosts; ``revision`` is ``None`` for files without a revision.
 
     ``partial``: only selected hosts are included. ``strategy`` is the change of the strategy, ``documents`` that
-    of the documents, ``order`` the order of the rollout; without a strategy there is none.
+    of the documents, ``order`` the order of the rollout; without a strategy it is ``None``.
     """
 
     revision: Revision | None

@@ -50,7 +50,7 @@ def rewind_refusal(tip: Revision, before: Revision, *, descends: bool) -> str | 
 
 def request_refusal(request: PublicationRequest, published_state: PublishedState, now: float) -> str | None:
     """Return why an operator's request is no longer served, else ``None``; ``now`` is ZooKeeper's time."""
-    again = "look at 'zkdeployment status', then ask again"
+    again = "check 'zkdeployment status', then ask again"
     if request.is_expired(now):
         return (
             f"the request of {request.by} expired: expected to be served within {request.age_limit:g} s, but it is"

@@ -1,4 +1,4 @@
-"""What hosts were last ordered to deploy while the live tree may be another one.
+"""The last targets that hosts were ordered to deploy, while the live tree may be another one.
 
 The live tree is another one after a publication or an import that was interrupted, and after an import by hand.
 """

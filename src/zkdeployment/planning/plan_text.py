@@ -30,13 +30,13 @@ def sentence(step: Step) -> str:
 
 
 def unchanged_sentence(plan: Plan, most: int | None = None) -> str:
-    """Return one line with the deployments that are not run again, at most ``most``; empty if there are none."""
+    """Return one line with the deployments that are not run again, at most ``most``; empty if none exist."""
     names = listing(list(map(str, plan.unchanged)), most)
     return f"unchanged, not run again: {names}" if names else ""
 
 
 def action(step: Step, controller: Assignment | None) -> str:
-    """Return the script a step runs, the lock it acquires and the files it removes; empty if there are none."""
+    """Return the script a step runs, the lock it acquires and the files it removes; empty if none exist."""
     files = removed_files(step)
     removal = f"removes {', '.join(files)}" if files else ""
     return "; ".join(filter(None, (_call(step, controller), removal)))

@@ -62,9 +62,10 @@ def plan(
     renewed. The plan changes only packages that are wanted, registered as managed, or own the deploy script under
     their name. The agent's own package may be wanted, but is never removed.
 
-    ``controller`` is the role controller. It is brought up to date first, and its scripts bracket all steps but
-    the undeployments. If no deployment changes, its scripts run only if the last ``starting-deployments`` on this
-    host, perhaps of a former controller, was not followed by a successful ``ending-deployments``.
+    ``controller`` is the role controller. The controller is brought up to date first, and its scripts bracket all
+    steps but the undeployments. If no deployment changes, its scripts run only if the last
+    ``starting-deployments`` on this host, perhaps of a former controller, was not followed by a successful
+    ``ending-deployments``.
 
     ``identity`` is that of the host: scripts get it, so that another id, name or role is a change. Without it,
     identities are not compared.

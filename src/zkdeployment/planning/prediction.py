@@ -99,13 +99,13 @@ def predict(
     """Return what hosts would do if a reviewed tree without errors were published.
 
     ``title`` names the tree in messages if it has no ``revision``. ``selected`` are hosts by id or name; without
-    any, all hosts are predicted. ``keeps_strategy``: the files say nothing about documents, so the
+    any, all hosts are predicted. ``keeps_strategy``: the files do not contain the documents, so the
     published intents stay. Raises ``TreeError``, and ``NotFoundError`` for a selected host that does not exist.
     """
     published, cluster, live, last = basis.published, basis.cluster, basis.live, basis.ordered_text
     baseline = basis.baseline
     baseline = replace(baseline, completed=ordered_targets(published, cluster, baseline.targets, reviewed, last))
-    if keeps_strategy:  # nothing is said about the top-level nodes of other files
+    if keeps_strategy:  # the top-level nodes of other files are unknown
         published = replace(published, managed=frozenset(), begun=frozenset())
     snapshot = PublicationSnapshot(
         cluster,

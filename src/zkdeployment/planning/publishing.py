@@ -79,7 +79,7 @@ class Baseline:
 
     @property
     def former(self) -> FormerGovernance:
-        """What the intents governed before the publication."""
+        """The governance of the intents before the publication."""
         tree = self.live.tree if self.text is None else self.text
         return FormerGovernance(self.governance, tree, self.targets, self.withheld)
 
@@ -243,8 +243,8 @@ def draft(
     Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
     cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
     publication created are deleted unless a file has them; with ``prune`` so are all managed nodes.
-    ``keeps_governance``: the files say nothing about intents, and the published ones govern. If the publication is
-    to be signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
+    ``keeps_governance``: the files do not contain the intents, and the published ones govern. If the publication
+    is to be signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live
@@ -413,7 +413,7 @@ def _orphan_warnings(foreign: Collection[str], targets: Targets, orphaned: Colle
     assigned = (assignment for assignments in targets.values() for assignment in assignments) if foreign else ()
     deploying = {top_path(assignment.path) for assignment in assigned} & {*foreign}
     for top in sorted({*orphaned, *deploying}):
-        message = f"{top} is in no file{' any more' if top in orphaned else ''} and stays as it is"
+        message = f"{top} is in no file{' any more' if top in orphaned else ''} and stays unchanged"
         if top in deploying:
             message += ", with all it deploys; to end that, put it into one, empty"
         if top in orphaned:

@@ -50,7 +50,7 @@ def new_quarantine(quarantine: Quarantine) -> dict[str, bytes | None]:
 
 
 def without_quarantine(files: Sequence[SourceFile], name: str, version: str) -> dict[str, bytes | None]:
-    """Return the file that changes when a quarantine ends; raises ``RefusedError`` if there is none."""
+    """Return the file that changes when a quarantine ends; raises ``RefusedError`` without one."""
     entry = read_documents(document_files(files)).entries.get((QUARANTINE.name, (name, version)))
     if entry is None:
         raise RefusedError(

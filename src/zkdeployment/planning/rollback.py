@@ -28,7 +28,7 @@ _STRATEGY = re.compile(
     rb"""(?mi)^\s*(?:-{3}\s*)?\{?\s*["']?schema["']?\s*:\s*["']?(shipyard|deployment[-_]?(strategy|configuration))/"""
 )
 
-#: Text between documents that is none itself: blank lines, comments and the line that begins a document.
+#: Text between documents that is not a document: blank lines, comments and the line that begins a document.
 _BLANK = re.compile(rb"(?:\s|#[^\n]*|---|\.\.\.)*")
 
 #: The commits that a commit message lists.
@@ -65,7 +65,7 @@ def restored_files(branch: BranchSnapshot) -> dict[str, bytes | None]:
 def with_strategies_of(past: bytes, present: bytes) -> bytes:
     """Return the text of a YAML file with the strategies of ``past`` and the other documents of ``present``.
 
-    Text without any document is empty. The file stays as it is if its strategies are the same.
+    Text without any document is empty. The file stays unchanged if its strategies are the same.
     """
     if _cores(_strategies(past)) == _cores(_strategies(present)):
         return present

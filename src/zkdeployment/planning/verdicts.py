@@ -40,7 +40,7 @@ def judge(snapshot: PublicationSnapshot, tip: Revision, *, force: bool = False) 
 
     An interrupted publication is finished whatever versions the hosts have: they wait for it. A held cluster gets
     the tip, which ends the hold; a hold that an operator recorded lasts until there is a new tip. A version that
-    was set by hand is published as soon as it is the tip; an import by hand ends no rollout.
+    was set by hand is published once the tip has it; an import by hand ends no rollout.
     """
     cluster, published = snapshot.cluster, snapshot.published.revision
     if force or cluster is None:

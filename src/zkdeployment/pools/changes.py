@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SessionStep(Enum):
-    """What happened to a session; the values are the words of events."""
+    """The kinds of changes of a session; the values are the words of events."""
 
     REQUESTED = "requested"  # nodes are reserved, and get the tenant's key
     BEGUN = "begun"  # the tenant has the nodes
@@ -29,7 +29,7 @@ class SessionStep(Enum):
     EXTENDED = "extended"
     SHORTENED = "shortened"
     EXPIRING = "expiring"  # the tenant is warned: the session expires soon
-    RETIRED = "retired"  # somebody ended the session
+    RETIRED = "retired"  # a user or an operator ended the session
     EXPIRED = "expired"
 
 

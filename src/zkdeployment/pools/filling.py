@@ -21,7 +21,7 @@ _DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class FillPlan:
-    """What fills a pool: unused nodes that it takes, as provisioning, and the number of new ones."""
+    """The change that fills a pool: unused nodes that it takes, as provisioning, and the number of new ones."""
 
     taken: tuple[PoolNode, ...] = ()
     new: int = 0
@@ -57,7 +57,7 @@ def plan_filling(
 
 
 def at_time(configuration: PoolConfiguration, now: float) -> PoolConfiguration:
-    """Return a configuration in which each pool has the level that its schedule says for now."""
+    """Return a configuration in which each pool has the level that its schedule gives for now."""
     pools = {
         name: replace(
             pool,

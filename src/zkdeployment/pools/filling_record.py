@@ -1,4 +1,4 @@
-"""What is recorded about the filling of a pool: the failures in a row, and how the pool was last described."""
+"""The record about the filling of a pool: the failures in a row, and how the pool was last described."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FillingRecord:
     filled: they serve to deprovision nodes when the pool is no longer in the document, or has another mechanism
     there. ``below_since`` is when a worker first found that the pool is below its level; ``None`` while it is not.
     ``level`` is the level in force of a pool whose level depends on the time. ``stamp`` is the version of the
-    record as it was read, ``None`` for a new one; ``unknown`` are the keys of the record that this version does
+    record when it was read, ``None`` for a new one; ``unknown`` are the keys of the record that this version does
     not know.
     """
 

@@ -32,7 +32,7 @@ class NodeState(Enum):
 
 
 class NodeEvent(Enum):
-    """What happens to a node."""
+    """An event of a node."""
 
     CHOSEN = "a pool below its level takes the node"
     PROVISIONED = "the node is provisioned"
@@ -94,7 +94,7 @@ class PoolNode:
     ``keys`` are the public keys of tenants that were added to the node and are to be removed from it.
     ``begun`` is whether a worker has begun to provision the node: a machine may exist then.
     ``data`` is what Duffy's API shows: the result of provisioning, the request that the node was chosen for, and
-    the error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node as it
+    the error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node when it
     was read, which changes with each write; ``None`` for a new one. ``unknown`` are the keys of the record that
     this version does not know.
     """
@@ -139,7 +139,7 @@ class PoolNode:
         return self.was_lent and not self.revoked
 
     def after(self, event: NodeEvent, now: float, **changes: Any) -> PoolNode:
-        """Return the node after an event; raises ``NodeTransitionError`` if there is none."""
+        """Return the node after an event; raises ``NodeTransitionError`` if the state does not allow the event."""
         state = NODE_TRANSITIONS.get((self.state, event))
         if state is None:
             raise NodeTransitionError(f"node {self.id} is {self.state.value}; that excludes: {event.value}")
@@ -165,7 +165,7 @@ def fail(node: PoolNode, detail: str, now: float) -> PoolNode:
 def probed(node: PoolNode, reason: str, now: float, *, may_fail: bool) -> PoolNode:
     """Return a ready node after a probe; ``reason`` is why it did not answer, or empty if it did.
 
-    A node that does not answer is not lent. It has failed after 15 minutes if ``may_fail``.
+    A node that does not answer is not lent. The node has failed after 15 minutes if ``may_fail``.
     """
     known = node.data.get("unreachable")
     if not reason:

@@ -128,7 +128,7 @@ def added(new: NewPoolNode, number: int, nodes: Iterable[PoolNode], now: float) 
 
 
 def drained(node: PoolNode, now: float) -> PoolNode:
-    """Return a node that is to leave the pools: at once if nobody uses it, else after its session.
+    """Return a node that is to leave the pools: at once if no session uses it, else after its session.
 
     Raises ``RefusedError`` for nodes that a worker is about to change, and for those that failed or are done.
     """

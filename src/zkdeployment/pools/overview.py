@@ -102,7 +102,7 @@ class PoolOverview:
 
     @property
     def failed(self) -> int:
-        """The number of failed nodes, which an operator has to look after."""
+        """The number of failed nodes, which an operator has to repair."""
         return self.states.get(NodeState.FAILED, 0)
 
 
@@ -125,7 +125,7 @@ class PoolsStatus:
 
     @property
     def is_without_worker(self) -> bool:
-        """Whether there are pools with a level, and nobody fills them."""
+        """Whether there are pools with a level, and no worker fills them."""
         return not self.workers and any(pool.level is not None for pool in self.pools)
 
 
@@ -246,7 +246,8 @@ def _below_since(
 ) -> float | None:
     """Return when a pool fell below its level, as a worker recorded it.
 
-    Without a record of that, the pool had its level when a worker last looked: the last change of a node counts.
+    Without a record of that, the pool had its level when a worker last checked it: the last change of a node
+    counts.
     """
     if record is not None and record.below_since is not None:
         return record.below_since

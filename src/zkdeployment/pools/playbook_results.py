@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MechanismOutcome:
-    """What a mechanism made of nodes.
+    """The effect of a mechanism on nodes.
 
     ``nodes`` are the nodes afterwards, ``deleted`` the ids of those that do not exist any more, because they could
     not be provisioned, and ``problems`` sentences on what was wrong.

@@ -1,6 +1,6 @@
 """Nodes and sessions in the form in which they are stored.
 
-Processes of a newer version may run beside this one: unknown keys are kept, and written again as they were read.
+Processes of a newer version may run beside this one: unknown keys are kept, and written again unchanged.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now: float) -> PoolChange:
     """Return the change after nodes were provisioned or deprovisioned.
 
-    Nodes that this process has not claimed any more, or that are in another state now, stay as they are.
+    Nodes that this process has not claimed any more, or that are in another state now, stay unchanged.
     """
     held = _held(task, read)
     nodes = tuple(_carried_over(node, held[node.id]) for node in outcome.nodes if node.id in held)

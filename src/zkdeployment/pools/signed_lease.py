@@ -25,7 +25,7 @@ _AHEAD = 86_400
 
 @dataclass(frozen=True, slots=True)
 class SignedLease:
-    """A lease as its node holds it, not checked; ``signature`` is empty if there is none."""
+    """A lease as its node holds it, not checked; ``signature`` is empty without one."""
 
     lease: Lease
     signature: str = ""
@@ -73,7 +73,7 @@ def next_signed_number(verified: int, now: float) -> int:
     if verified > now + _AHEAD:
         raise TreeError(
             f"the lease is not signed: expected a number near the time {now:.0f}, found {verified}; correct the"
-            " clock of the worker, or change lease-key if somebody else has it"
+            " clock of the worker, or change lease-key if another person has it"
         )
     return max(verified + 1, int(now))
 

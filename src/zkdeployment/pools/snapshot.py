@@ -54,7 +54,7 @@ class PoolSnapshot:
 class PoolChange:
     """Changes that are written in one transaction.
 
-    ``nodes`` and ``sessions`` are written as they are; new ones have no stamp. ``deleted`` and ``dropped`` are
+    ``nodes`` and ``sessions`` are written unchanged; new ones have no stamp. ``deleted`` and ``dropped`` are
     removed without a trace: nodes that could not be made, and sessions that did not begin. ``claimed`` are the ids
     of nodes that this process begins to work on, ``released`` those that it has finished. ``filling`` are the new
     records of pools, by name: two processes never fill a pool at the same time, because both write its record.

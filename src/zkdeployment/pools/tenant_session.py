@@ -45,7 +45,7 @@ def wanted_nodes(specs: Iterable[NodesSpec]) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class LeasedNode:
-    """A node as it was when a session reserved it; the node itself may get another name later."""
+    """The state of a node when a session reserved it; the node itself may get another name later."""
 
     id: int
     pool: str
@@ -58,15 +58,14 @@ class LeasedNode:
 class TenantSession:
     """The nodes that a tenant has leased by one request.
 
-    ``tenant`` is the id of the user. ``leased`` records the nodes as they were at the beginning. Times are in
+    ``tenant`` is the id of the user. ``leased`` records the nodes at the beginning. Times are in
     seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_at`` is when the
     tenant asked for the nodes, and ``begun_at`` when all nodes had its key; ``None``: not recorded, or not yet.
-    ``requested_by`` and ``retired_by`` are users of the service or operators (``USER@HOST``); nobody retired a
-    session that expired.
-    ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are the public keys that the
-    nodes admit instead of the tenant's, one in each line; ``None``: the tenant's. ``stamp`` is the version of the
-    session as it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does
-    not know.
+    ``requested_by`` and ``retired_by`` are users of the service or operators (``USER@HOST``); ``retired_by`` is
+    ``None`` after an expiry. ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are
+    the public keys that the nodes admit instead of the tenant's, one in each line; ``None``: the tenant's.
+    ``stamp`` is the version of the session when it was read, ``None`` for a new one. ``unknown`` are the keys of
+    the record that this version does not know.
     """
 
     id: int
@@ -126,7 +125,7 @@ def new_expiry(
 ) -> float:
     """Return when a session ends after a change: at ``until``, or ``delta`` seconds later than before.
 
-    No session ends before it was created. It ends at the longest lifetime after its creation at the latest, unless
+    No session ends before it was created. The latest end is the longest lifetime after the creation, unless
     an admin changes it.
     """
     wanted = max(session.expires_at + delta if until is None else until, session.created_at)
@@ -138,8 +137,8 @@ def retire(
 ) -> tuple[TenantSession, tuple[PoolNode, ...]]:
     """Return a session after its end, without its keys, and its nodes, which are to be deprovisioned.
 
-    ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays as it is,
-    because it has failed.
+    ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays
+    unchanged, because it has failed.
     """
     released = tuple(
         node.after(NodeEvent.RELEASED, now)

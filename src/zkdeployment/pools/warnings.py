@@ -21,7 +21,7 @@ def warning_time(session: TenantSession) -> float:
 
 
 def due_warnings(sessions: Iterable[TenantSession], now: float) -> tuple[TenantSession, ...]:
-    """Return the sessions whose tenants are to be warned now, as they are after the warning."""
+    """Return the sessions whose tenants are to be warned now, in their state after the warning."""
     return tuple(
         replace(session, warned_expiry=session.expires_at)
         for session in sessions

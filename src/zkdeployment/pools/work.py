@@ -1,4 +1,4 @@
-"""What a worker does next, decided from one observation: changes that it writes at once, and tasks on nodes.
+"""The next work of a worker, decided from one observation: changes that it writes at once, and tasks on nodes.
 
 The states of nodes are the queue of tasks: whatever a dead worker left is found like new work. Claims, which end
 with their worker, keep two workers from the same task.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolSources:
-    """What pools depend on: their configuration, the tenants by id, and the hosts that are registered, by id.
+    """The sources of pools: their configuration, the tenants by id, and the hosts that are registered, by id.
 
     ``hosts`` are empty unless a pool has the mechanism ``role``.
     """
@@ -69,7 +69,7 @@ class PoolObservation:
 
 
 class TaskKind(Enum):
-    """What is done with nodes outside ZooKeeper.
+    """The work on nodes outside ZooKeeper.
 
     To revoke is to remove the keys of tenants. Machines that playbooks make are deprovisioned after that, when
     there is room for another playbook.
@@ -142,7 +142,7 @@ def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
-    """Yield the tasks on nodes that nobody has claimed; ``busy`` are nodes that this worker still works on."""
+    """Yield the tasks on nodes without a claim; ``busy`` are nodes that this worker still works on."""
     read = observation.snapshot
     free = [
         node

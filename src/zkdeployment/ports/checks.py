@@ -54,7 +54,7 @@ _NAMED = 5
 
 
 class CheckSources(Protocol):
-    """What check instances are computed from. Only one thread may call the method."""
+    """The sources from which check instances are computed. Only one thread may call the method."""
 
     def read(self, awaited: Collection[str] = ()) -> CheckSnapshot:
         """Return the present sources: the same value for as long as nothing has changed, and then without a read.
@@ -137,7 +137,7 @@ class CheckAdapters:
         return selected(self.instances.scan(), wanted)
 
     def findings(self, hosts: Collection[str], now: float, path: str | None = None) -> tuple[CheckFinding, ...]:
-        """Return what the published checks of these hosts (by id) say, the worst first.
+        """Return the findings of the published checks of these hosts (by id), the worst first.
 
         With ``path`` only those of one service. The number of reads grows with the number of the hosts' checks.
         """

@@ -30,7 +30,7 @@ CommitCheck: TypeAlias = (
 class CommitOrder:
     """An act that is to become a commit.
 
-    ``compute`` returns the change for the branch as it is; it is called again when others pushed in the meantime,
+    ``compute`` returns the change for the present branch; it is called again when others pushed in the meantime,
     and may raise ``RefusedError``. ``back_to`` names the revision whose files the act restores: a commit id, whole
     or shortened. Such an act may leave a tip that is damaged, or not signed as it has to be. ``once`` is a trailer
     (key and value) of ``compute``'s message: if a commit since ``back_to`` has it, that commit is the outcome.
@@ -56,7 +56,7 @@ class TreeCommits(Protocol):
     def approvals(self) -> GitApprovals | None:
         """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
 
-        It is for ``compute`` of an order: the tip does not change meanwhile.
+        The verifier is for ``compute`` of an order: the tip does not change meanwhile.
         """
 
     def author(self, user: str) -> Author:

@@ -30,9 +30,9 @@ class PoolMechanism(Protocol):
         """Return the values that unused nodes must have for a pool; ``None`` if its nodes are made anew."""
 
     def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
-        """Make nodes; return them as ready, or as they are after a failure of their own.
+        """Make nodes; return them as ready, or in their state after a failure of their own.
 
-        It is called again for the same nodes when a worker died in the meantime.
+        The method is called again for the same nodes when a worker died in the meantime.
         """
 
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:

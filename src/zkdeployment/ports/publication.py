@@ -25,7 +25,7 @@ class PublicationSigner(Protocol):
     def start(self, text: str) -> Callable[[], str]:
         """Begin to sign a text; return a function that waits for the signature and returns it.
 
-        That function raises ``ConfigurationError`` if the key cannot be used any more.
+        The returned function raises ``ConfigurationError`` if the key cannot be used any more.
         """
 
     def made(self, statement: SignedStatement) -> bool:

@@ -1,4 +1,4 @@
-"""What a filter does next: decides the change of its list from the list and the registered instances.
+"""Decides the next change of its list from the list and the registered instances.
 
 A change is one transaction, so that the list never holds two versions. The version in service is recorded in the
 list itself; a filter that starts, or takes over, continues with it.

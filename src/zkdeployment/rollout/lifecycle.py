@@ -26,7 +26,7 @@ def start(
 ) -> RolloutState:
     """Return the first state of a rollout; hosts that already have the revision count as successful.
 
-    Those of them that proved themselves with the revision in the rollout ``before`` are not watched again.
+    Hosts that proved themselves with the revision in the rollout ``before`` are not watched again.
     """
     had = observation.current & observation.present.keys()
     proven = before.proven if before is not None and before.revision == revision else frozenset[str]()

@@ -1,4 +1,4 @@
-"""What an agent knows of a rollout: the phases, the grant of its host, and the reports that it writes.
+"""An agent's knowledge of a rollout: the phases, the grant of its host, and the reports that it writes.
 
 Agents import this module and ``outline`` only. Everything else here is for coordinators.
 """

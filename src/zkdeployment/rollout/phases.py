@@ -1,6 +1,6 @@
 """The active phase of a group: which hosts enter it, what they report, and when it ends.
 
-The variable ``active`` is always the ``ActivePhase`` of the state, as it is before or during the decision.
+The variable ``active`` is always the ``ActivePhase`` of the state, before or during the decision.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _LONGEST_ERROR = 200
 def advance(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
     """Return the state after the reports of hosts: the phase gets its verdict, or further hosts enter it.
 
-    The active phase is the same object if nothing changed. There is none any more if the phase got its verdict, or
-    if the group's required hosts left before any host entered the phase.
+    The active phase is the same object if nothing changed. The result has no active phase if the phase got its
+    verdict, or if the group's required hosts left before any host entered the phase.
     """
     group = state.rollout.strategy.group(active.task.group)
     active = _update_hosts(state, _record_reports(state, active, observation), observation)

@@ -1,7 +1,7 @@
 """The next state of a rollout, and the grants that follow from it.
 
 All functions are pure: a coordinator that is killed at any point leaves nothing that its successor does not see.
-This module coordinates the parts: operators' acts, halts, absences, membership, the groups and the late joiners.
+The parts are coordinated here: operators' acts, halts, absences, membership, the groups and the late joiners.
 """
 
 from __future__ import annotations

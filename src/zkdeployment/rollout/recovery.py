@@ -1,4 +1,4 @@
-"""The recovery after a failed rollout: the coordinator rolls back, if the strategy says so.
+"""The recovery after a failed rollout: the coordinator rolls back, if the strategy demands it.
 
 ``RECOVERY_TRANSITIONS`` is the whole state machine. Each stage is recorded with the rollout, so that a succeeding
 coordinator continues where another one was killed.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryEvent(Enum):
-    """What changes the stage of a recovery."""
+    """An event that changes the stage of a recovery."""
 
     CRITICAL_GROUP_FAILED = "a critical group failed"
     COMMITTED = "the rollback was committed"

@@ -102,8 +102,8 @@ class RolloutState:
 
     ``waiting`` is the reason why nothing new begins, or empty. ``halted_since`` is the begin of a
     halt by a pause or by the cluster version. ``coordinated_at`` is when a coordinator last ran a cycle, to half a
-    minute, while hosts may run a phase. ``errors`` are by failed host. ``absent`` are unfinished hosts that are
-    not registered, with the begin of their absence (0: the host does not block the rollout).
+    minute, while hosts may run a phase. ``errors`` are keyed by failed host. ``absent`` are unfinished hosts that
+    are not registered, with the begin of their absence (0: the host does not block the rollout).
 
     ``late_joiners`` are the hosts that entered a phase after their groups got their verdicts, with that phase;
     ``late_since`` is when. ``proven`` are the hosts that stayed well with this revision for a bake time.
@@ -153,9 +153,9 @@ class RolloutObservation:
     ``current`` those of them that have the revision. ``outdated`` are the hosts that the rollout counts as
     successful but that do not have the revision. ``failing`` are the hosts that have to prove themselves but show
     an error or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` is when
-    they left, if that was observed. ``reports`` are by phase and host. ``unhealthy`` are the hosts with a check
-    that is not OK, ``unchecked`` those with a check that has no result since the deployment, both with the reason.
-    They are observed only when a group's checks are to be judged. Times are in seconds since the epoch.
+    they left, if that was observed. ``reports`` are keyed by phase and host. ``unhealthy`` are the hosts with a
+    check that is not OK, ``unchecked`` those with a check that has no result since the deployment, both with the
+    reason. They are observed only when a group's checks are to be judged. Times are in seconds since the epoch.
     """
 
     now: float

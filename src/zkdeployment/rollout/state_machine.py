@@ -107,8 +107,8 @@ class Task:
 class Rollout:
     """The progress of a strategy over its hosts.
 
-    ``members`` and ``progress`` are by group, ``hosts`` by host name. ``order`` are the groups that were begun, in
-    the order in which they began.
+    ``members`` and ``progress`` are keyed by group, ``hosts`` by host name. ``order`` are the groups that were
+    begun, in the order in which they began.
     """
 
     strategy: Strategy

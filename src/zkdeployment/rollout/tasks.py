@@ -87,7 +87,7 @@ def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[s
 
 
 def failed_ancestor(rollout: Rollout, name: str) -> str | None:
-    """Return a failed group on which the named group depends, at any depth; ``None`` if there is none."""
+    """Return a failed group on which the named group depends, at any depth; ``None`` without one."""
     parents = {group.name: group.depends_on for group in rollout.strategy.groups}
     seen: set[str] = set()
     waiting = [*parents[name]]

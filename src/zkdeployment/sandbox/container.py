@@ -1,7 +1,7 @@
 """ZooKeeper in a container, for machines with Docker and without an installed ZooKeeper.
 
 The container shares the machine's network and the server's directory, and its first process is a process of this
-machine. It is therefore found, reached and ended like a server without a container.
+machine. The process is therefore found, reached and ended like a server without a container.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class SandboxDaemon:
 def plain_environment(owner: Path) -> dict[str, str]:
     """Return this process's environment without references to other fleets, and with a mark of ``owner``.
 
-    This installation of the program is the first on its ``PATH``.
+    The present installation of the program is the first on its ``PATH``.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ZKDEPLOYMENT_", "ZC_ZK_"))}
     programs = str(Path(sys.executable).parent)

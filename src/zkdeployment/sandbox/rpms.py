@@ -1,6 +1,6 @@
 """A signed RPM repository in one directory, and the build of its packages.
 
-It uses the operators' own tools: gpg, rpmbuild, rpmsign and createrepo_c. A host uses the repository with
+The build uses the operators' own tools: gpg, rpmbuild, rpmsign and createrepo_c. A host uses the repository with
 ``repositories = DIRECTORY/definitions``.
 """
 
@@ -194,7 +194,7 @@ def _gpg_home() -> Iterator[Mapping[str, str]]:
 
 
 def _gpg() -> str:
-    """Return the path of gpg, because rpm looks for it under a wrong name on some systems."""
+    """Return the path of gpg, because rpm searches for it under a wrong name on some systems."""
     return shutil.which("gpg") or "gpg"
 
 

@@ -120,7 +120,7 @@ def find_installation(
     if problem is None:
         return ZooKeeperInstallation(None, (), f"container image {IMAGE}")
     raise ProgramError(
-        f"no ZooKeeper found: ZOOKEEPER_HOME is not set, there is none at {', '.join(places)}, and no container: "
+        f"no ZooKeeper found: ZOOKEEPER_HOME is not set, found none at {', '.join(places)}, and no container: "
         f"{problem}; install it (Debian, Ubuntu: apt-get install zookeeper) or unpack a release and set"
         " ZOOKEEPER_HOME to its directory"
     )

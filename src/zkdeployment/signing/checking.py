@@ -1,4 +1,4 @@
-"""Checks that buckets and targets, as they were read, are exactly those of a statement with a valid signature."""
+"""Checks that the buckets and targets that were read are exactly those of a statement with a valid signature."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class Statement:
     ``since`` is the sequence of the last publication that changed something for hosts (see ``Published``).
     ``strategy`` is the digest of the strategy, ``None`` without one. ``buckets`` maps the names of buckets to
     their digests; a bucket that is not named is empty. ``left`` is the digest of the services that left the
-    governance of their intents; hosts do not read them, but the next publication depends on them. It is ``None``
-    in statements of older versions.
+    governance of their intents; hosts do not read them, but the next publication depends on them. The value is
+    ``None`` in statements of older versions.
     """
 
     sequence: int

@@ -97,7 +97,7 @@ def desired_tree(
 ) -> Tree:
     """Return the tree that the live tree has to become.
 
-    Top-level nodes of ``.zk`` files become equal to the files. Those that only ``.zkx`` files name are layered
+    Top-level nodes of ``.zk`` files become equal to the files. Nodes that only ``.zkx`` files name are layered
     over the live nodes. All other top-level nodes stay, except for the ``pruned`` ones. ``pinned`` nodes (with
     ephemeral nodes below them) cannot be deleted: they keep their properties unless a layer names them. Reserved
     top-level nodes are omitted.

@@ -23,7 +23,7 @@ MAX_HOPS = 64
 #: The limit of characters of a path, also after following links.
 MAX_PATH = 4096
 
-#: Returns a node's properties as they are written, or ``None`` if there is no such node.
+#: Returns the written form of a node's properties, or ``None`` if there is no such node.
 Lookup: TypeAlias = "Callable[[str], Properties | None]"
 
 
@@ -70,7 +70,7 @@ def property_source(lookup: Lookup, path: str, name: str) -> tuple[str, str, Val
 def resolved_properties(lookup: Lookup, path: str) -> dict[str, Value]:
     """Return a node's properties with each property link replaced by the value of its target.
 
-    Symbolic links stay as they are. Raises ``LinkError``.
+    Symbolic links stay unchanged. Raises ``LinkError``.
     """
     node, properties = _find(lookup, path)
     resolved: dict[str, Value] = {}

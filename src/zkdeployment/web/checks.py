@@ -34,7 +34,7 @@ _RESULTS = {"success": True, "failed": False}
 
 @dataclass(frozen=True, slots=True)
 class ManyFetched:
-    """What was fetched of many instances, why others have nothing to deploy, and what failed; all by id."""
+    """The answers for many instances by id: details, reasons for having nothing to deploy, and failures."""
 
     deployments: Mapping[str, Mapping[str, Value]]
     missing: Mapping[str, str]
@@ -208,7 +208,8 @@ def list_deployed(adapters: ServerAdapters, system: str) -> Mapping[str, Instanc
 def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, CheckResult]) -> Collection[str]:
     """Record results; return the instances whose results do not count.
 
-    Those are instances of other systems, unknown ones, and those whose result names another configuration.
+    These results concern instances of other systems, unknown ones, and instances whose result names another
+    configuration.
     """
     reported = {read_instance_id(instance): result for instance, result in results.items()}
     found = adapters.checks.find([*reported])

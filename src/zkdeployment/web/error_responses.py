@@ -80,7 +80,7 @@ ERRORS: dict[int | str, dict[str, object]] = {
     404: {"model": ErrorDetail, "description": "The named thing does not exist."},
     409: {"model": ErrorDetail, "description": "The present state of the fleet does not permit this."},
     422: {"model": ErrorDetail, "description": "A value is not valid."},
-    429: {"model": ErrorDetail, "description": "Too many failed logins; Retry-After says when to try again."},
+    429: {"model": ErrorDetail, "description": "Too many failed logins; Retry-After is the waiting time."},
     503: {
         "model": ErrorDetail,
         "description": "ZooKeeper does not answer, or the service is busy; see Retry-After.",

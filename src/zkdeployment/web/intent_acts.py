@@ -58,7 +58,7 @@ def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[A
 
 
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
-    """Return the whole record of a published intent; raises ``NotFoundError`` if there is none."""
+    """Return the whole record of a published intent; raises ``NotFoundError`` if it does not exist."""
     record = adapters.feed.intent(subject)
     if record is None:
         raise NotFoundError(f"there is no published intent {subject_text(subject)}")
@@ -120,7 +120,7 @@ def adopt(
     intent: Intent | None = None,
     content: str | None = None,
 ) -> CommitOutcome:
-    """Put deployed services under an intent as they are; ``intent`` is the new one if there is no document.
+    """Put deployed services under an intent, unchanged; ``intent`` is the new one if there is no document.
 
     ``content`` is the digest of the content that the user has seen.
     """
@@ -159,7 +159,7 @@ def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) ->
 
 
 def replace_document(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
-    """Change the description of an intent; its state and its approval stay as they are."""
+    """Change the description of an intent; its state and its approval stay unchanged."""
     return replace_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
 
 

@@ -77,7 +77,7 @@ class RevisionPlanner:
             return _prediction(adapters, review(files), None, title)
 
     def intent_overview(self, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
-        """Return an intent as it is published and, if the service has a repository, at the tip of the branch.
+        """Return the published form of an intent and, if the service has a repository, the form at the tip.
 
         Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
         """

@@ -95,7 +95,7 @@ def order_session(
     tenant: int | None,
     ssh_key: str | None = None,
 ) -> SessionDetails | RequestRefusal:
-    """Request a session, of another tenant if an admin says so; blocks until the session begins or is refused.
+    """Request a session, of another tenant if an admin requests it; blocks until the session begins or is refused.
 
     ``ssh_key`` are the public keys for this session; ``None``: those of the tenant.
     """

@@ -1,4 +1,4 @@
-"""Requests for sessions from pages: nobody has to wait on a page until the nodes are prepared."""
+"""Requests for sessions from pages: no tenant has to wait on a page until the nodes are prepared."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _REMEMBERED = 500
 class SessionRequests:
     """The requests that began here.
 
-    What did not begin is remembered with the reason, to be shown to the tenant. All methods may be called from any
-    thread.
+    A request without success is remembered with the reason, to be shown to the tenant. All methods may be called
+    from any thread.
     """
 
     def __init__(self) -> None:

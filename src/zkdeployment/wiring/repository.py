@@ -44,7 +44,7 @@ def read_documents_of(commit: str) -> Sequence[SourceFile]:
 
 
 def read_push(lines: TextIO) -> Sequence[Pushed] | None:
-    """Return the branches of a push, as git passes them to a pre-receive hook; ``None`` if there are none."""
+    """Return the branches of a push, as git passes them to a pre-receive hook; ``None`` without any."""
     from zkdeployment.adapters.git.hooks import read_pushed  # noqa: PLC0415
 
     return read_pushed(lines)

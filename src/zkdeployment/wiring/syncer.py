@@ -128,7 +128,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
 
 
 def notify_syncers(servers: Servers, by: str) -> SyncerReport | None:
-    """Wake the syncers that follow the branch; return the last report of one, ``None`` if there is none.
+    """Wake the syncers that follow the branch; return the last report of one, ``None`` without one.
 
     Raises ``UnreachableError``.
     """

@@ -165,7 +165,8 @@ def test_on_call_duties_are_created_shown_and_part_of_the_details(site: Site) ->
     duty = "schema: zkdeployment/OnCall/v1\nmetadata: {name: shop-team}\n"
     duty += "data: {object: /shop, contacts: [{name: ann, email: ann@example.com}]}\n"
     assert (
-        site.run("on-call").stderr == "nobody is on call: the templates of monitoring systems name the contacts\n"
+        site.run("on-call").stderr
+        == "no on-call duty applies: the templates of monitoring systems name the contacts\n"
     )
     assert site.run("create", site.file(f"{SYSTEM}---\n{duty}")).returncode == 0
     assert "on-call-shop-team.yaml" in site.branch.files()

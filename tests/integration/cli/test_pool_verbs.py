@@ -92,7 +92,7 @@ def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
     assert "no pools are published; add a document" in site.run("pool", "list").stderr
     for argv in (("pool", "show", "web"), ("pool", "fill", "web"), ("node", "list", "--pool", "web")):
         assert "there is no pool 'web'; the pools are: none" in site.run(*argv, status=3).stderr
-    assert "there is no tenant 'ci'; there is none; 'zkdeployment user add" in (
+    assert "there is no tenant 'ci'; no user is a tenant; 'zkdeployment user add" in (
         site.run("session", "request", "web=1", "--tenant", "ci", status=3).stderr
     )
     assert "there is no active session" in site.run("session", "list").stderr

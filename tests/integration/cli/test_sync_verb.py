@@ -107,7 +107,7 @@ def test_a_deployed_node_without_a_file_causes_a_warning(sync, publishing: Publi
     publishing.push(TREE)
     sync()
     revision = publishing.push("/other\n")
-    assert "warning: /who is in no file any more and stays as it is" in sync("--dry-run")[2]
+    assert "warning: /who is in no file any more and stays unchanged" in sync("--dry-run")[2]
     code, out, err = sync()
     assert (code, out) == (0, f"published {revision} (nodes: 1 added; targets: 0 changed)\n")
     assert '"event": "tree-warning"' in err

@@ -1,4 +1,4 @@
-"""``zkdeployment verify`` on a fleet that is as it was signed, and under an attacker who owns ZooKeeper."""
+"""``zkdeployment verify`` on a fleet as signed, and under an attacker who owns ZooKeeper."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_fleet_that_is_as_it_was_signed(publishing: Publishing, publishers: Pa
     assert signer.startswith("signed by publisher@example.com (SHA256:")
     assert revision == f"revision {publishing.version}, sequence {sequence}"
     assert compared == "compared: 3 targets, 3 services"
-    assert result.stderr == "everything is as it was signed\n"
+    assert result.stderr == "everything matches the signed publication\n"
     publishing.put("/hosts", {"version": None})
     assert differences(publishing, publishers) == {}
 

@@ -282,7 +282,7 @@ class TestPruning:
         with capture_logs() as logs:
             follower.sync()
         assert [entry["problem"] for entry in logs if entry["event"] == "tree-warning"] == [
-            "warning: /x is in no file any more and stays as it is; 'zkdeployment sync --prune' removes it"
+            "warning: /x is in no file any more and stays unchanged; 'zkdeployment sync --prune' removes it"
         ]
         assert publishing.get("/x/y") == {}
         assert follower.sync(prune=True) == ["all"]

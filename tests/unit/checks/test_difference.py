@@ -62,7 +62,7 @@ def test_instances_with_faults_stay_and_are_named():
     missing = "{property.port} has no value: the service has no property port"
     without_port = check_difference(BASIS, replace(BASIS, properties={}))
     assert not without_port
-    assert [*without_port.describe()] == [f"check instances of /shop/web stay as they are (1): {missing}"]
+    assert [*without_port.describe()] == [f"check instances of /shop/web stay unchanged (1): {missing}"]
     listed = replace(TCP, constraints=CheckConstraints(attributes=("port",)))
     before = replace(BASIS, configurations={"tcp": listed}, properties={"/shop/web": {"port": [80, 81]}})
     overfull = check_difference(before, replace(before, properties={"/shop/web": {"port": [*range(1001)]}}))

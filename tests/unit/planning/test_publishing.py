@@ -166,7 +166,7 @@ def test_a_top_level_node_that_deploys_and_has_no_file_any_more_is_warned_of():
     made = drafted("/new\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
     assert made.change.delete == frozenset()
     assert [problem.path for problem in made.warnings] == ["/who"]
-    assert "/who is in no file and stays as it is" in str(made.warnings[0])
+    assert "/who is in no file and stays unchanged" in str(made.warnings[0])
     emptied = drafted("/who\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
     assert emptied.warnings == ()
     assert emptied.affected == ("h1",)
@@ -184,7 +184,7 @@ class TestOrphanedTopLevelNodes:
         made = drafted("/new\n", self.live, managed=("/who", "/data"))
         assert made.change.delete == frozenset()
         data, who = map(str, made.warnings)
-        stays = "is in no file any more and stays as it is"
+        stays = "is in no file any more and stays unchanged"
         ending = ", with all it deploys; to end that, put it into one, empty"
         assert data == f"warning: /data {stays}; 'zkdeployment sync --prune' removes it"
         assert who == f"warning: /who {stays}{ending}; 'zkdeployment sync --prune' removes it"

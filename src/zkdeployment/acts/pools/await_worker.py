@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 #: Seconds within which a worker has to prepare the nodes of a request, or to work on them.
 ANSWERING = 75.0
 
-#: Seconds after which nobody waits for a worker any longer, even if it works on the nodes.
+#: Seconds after which a request no longer waits for a worker, even if the worker works on the nodes.
 LONGEST = 300.0
 
 #: Attempts to end a reservation while others change it.
 _ATTEMPTS = 20
 
-#: The shortest and the longest time in seconds between two looks at a request in which nothing has changed, and
+#: The shortest and the longest time in seconds between two reads of a request in which nothing has changed, and
 #: their share of the time so far.
 _LOOKS = (0.05, 1.0)
 _SHARE = 0.1
@@ -35,7 +35,7 @@ _SHARE = 0.1
 def await_worker(
     reserved: TenantSession, adapters: PoolAdapters, progress: Callable[[], object]
 ) -> TenantSession | RequestRefusal:
-    """Return the session when its nodes are prepared, or why there is none.
+    """Return the session when its nodes are prepared, or the reason why it did not begin.
 
     ``progress`` is called at once, and again at least once a second. Raises ``WaitTimeoutError`` if a worker works
     on the nodes for too long.
@@ -94,7 +94,7 @@ def _abandon(session: TenantSession, adapters: PoolAdapters) -> str:
 def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:
     """Whether the nodes of a session are prepared; they all change in one transaction.
 
-    A node that is no longer the session's says nothing: the session has ended since it was read.
+    A node that the session no longer has does not count: the session has ended since it was read.
     """
     first = adapters.store.node(session.nodes[0])
     return first is not None and first.session == session.id and first.state is NodeState.DEPLOYED

@@ -1,4 +1,4 @@
-"""Pools as they are now, and the act of an operator who wants a pool to be filled at once."""
+"""The present state of pools, and the act of an operator who wants a pool to be filled at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Seconds within which a worker begins to fill a pool, if one runs and there are nodes for the pool.
 BEGINNING = 10.0
 
-#: The longest time in seconds between two looks at a pool.
+#: The longest time in seconds between two reads of a pool.
 _LOOK = 1.0
 
 #: Attempts to change the record of a pool while workers change it.
@@ -28,7 +28,7 @@ _ATTEMPTS = 20
 
 
 def read_pools(adapters: PoolAdapters) -> tuple[PoolSnapshot, tuple[PoolOverview, ...]]:
-    """Return the nodes and sessions as they are now, and the published pools by name."""
+    """Return the present nodes and sessions, and the published pools by name."""
     configuration, read = adapters.store.configuration(), adapters.store.read()
     return read, pool_overviews(configuration, read)
 
@@ -44,7 +44,7 @@ def fill_pool(
     """Forget the failures of a pool, so that a worker fills it now; return the pool when no more can be done.
 
     The pool has its level then, or its shortage has the reason why it is not filled. ``progress`` is called with
-    the pool as it is at least every second. Raises ``NotFoundError``, ``RefusedError`` for a pool without a level,
+    the present pool at least every second. Raises ``NotFoundError``, ``RefusedError`` for a pool without a level,
     and ``WaitTimeoutError`` if nodes are still being made after ``timeout`` seconds.
     """
     if find_pool(name, read_pools(adapters)[1]).level is None:

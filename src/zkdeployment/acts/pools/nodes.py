@@ -1,6 +1,6 @@
 """Acts of operators on the nodes of pools, as verbs and the service carry them out alike.
 
-What an act makes of a node is decided in ``pools.node_changes``. Each act is recorded.
+``pools.node_changes`` decides how an act changes a node. Each act is recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ATTEMPTS = 20
 
 
 def find_node(number: int, adapters: PoolAdapters) -> PoolNode:
-    """Return a node, which may be done; raises ``NotFoundError`` if there is none."""
+    """Return a node, which may be done; raises ``NotFoundError`` if it does not exist."""
     node = adapters.store.node(number)
     if node is None:
         raise NotFoundError(f"there is no node {number}; 'zkdeployment node list' shows all nodes")

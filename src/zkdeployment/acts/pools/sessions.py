@@ -46,7 +46,7 @@ class SessionActor:
 
 @dataclass(frozen=True, slots=True)
 class SessionDetails:
-    """A session, and its nodes as they are now."""
+    """A session, and the present state of its nodes."""
 
     session: TenantSession
     nodes: tuple[PoolNode, ...]
@@ -55,7 +55,7 @@ class SessionDetails:
 def find_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
     """Return a session with its nodes, whether or not it has ended.
 
-    Raises ``NotFoundError`` if there is none, and ``ForbiddenError`` if it is another tenant's.
+    Raises ``NotFoundError`` if it does not exist, and ``ForbiddenError`` if it is another tenant's.
     """
     session = adapters.store.session(number)
     if session is None:
@@ -82,7 +82,7 @@ def request_session(
     ssh_key: str | None = None,
     progress: Callable[[SessionDetails], object] = lambda _: None,
 ) -> SessionDetails | RequestRefusal:
-    """Return the session of a tenant when a worker has prepared its nodes, or why there is none.
+    """Return the session of a tenant when a worker has prepared its nodes, or the reason why it did not begin.
 
     If nodes fail, the request is tried again with other ready nodes. ``ssh_key`` are valid public keys, one in
     each line, that the nodes admit instead of the tenant's.
@@ -102,7 +102,7 @@ def request_session(
             break
         outcome = _request_once(request, adapters, progress)
         if isinstance(outcome, RequestRefusal) and not outcome.others_may_do:
-            break  # the failure says more than that there are no other nodes
+            break  # the failure is more specific than a lack of other nodes
         failed = outcome
     return failed
 
@@ -173,7 +173,7 @@ def _unfit(request: SessionRequest) -> RequestRefusal | None:
         return _tenant_retired(tenant)
     if tenant.ssh_key is None and request.ssh_key is None:
         message = (
-            f"the tenant {tenant} has no SSH key, so that nobody could log in to the nodes; an admin sets one with"
+            f"the tenant {tenant} has no SSH key, so that it cannot log in to the nodes; an admin sets one with"
             f" PUT /api/v1/tenants/{tenant.id}, or the request brings one"
         )
         return RequestRefusal(RequestProblem.NO_KEY, message)
@@ -206,7 +206,7 @@ def _change(
         find_active_session(number, adapters, actor)
         read = adapters.store.read()
         if number not in read.sessions:
-            continue  # it has just ended: the next look finds that
+            continue  # it has just ended: the next read finds that
         try:
             adapters.store.commit(change(read.sessions[number], read), read)
         except ConflictError:

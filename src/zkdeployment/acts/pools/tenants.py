@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def retire_tenant(user: User, users: ZooKeeperUsers, adapters: PoolAdapters, act: Act) -> User:
     """End all sessions of a user, retire it permanently, and return it.
 
-    The sessions end first: if this process dies, the user is still there, and can be retired again. Those that
+    The sessions end first: if this process dies, the user is still there, and can be retired again. Sessions that
     began in the meantime end afterwards; later requests find the user retired. Raises ``RefusedError`` if the user
     is retired already.
     """

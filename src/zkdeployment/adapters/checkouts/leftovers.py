@@ -1,6 +1,6 @@
-"""What a new state of a checkout keeps of the old directory: files that a build left, and files of other users.
+"""Carries files over into a new state of a checkout: files that a build left, and files of other users.
 
-The build runs as root. It sees only files that no other user may change; all others are moved into the new
+The build runs as root. The build sees only files that no other user may change; all others are moved into the new
 directory after the build, and are never opened. Repositories of version control are not kept: their configuration
 names programs.
 """

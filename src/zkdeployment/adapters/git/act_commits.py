@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 #: Attempts to commit an act while others push to the branch.
 ATTEMPTS = 5
 
-#: The newest commits of the branch among which the last one with a valid signature is looked for.
+#: The newest commits of the branch that are searched for the last one with a valid signature.
 _SEARCHED = 200
 
-#: Seconds for which a fetched tip is recent enough to look for a commit.
+#: Seconds for which a fetched tip is recent enough to search for a commit.
 _RECENT = 5.0
 
 #: Seconds that a thread waits for the tip that another thread fetches.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.planning.review import Review
 
-#: The most commits in which the one that brought a content is looked for.
+#: The most commits that are searched for the one that brought a content.
 _SEARCHED = 1000
 
 

@@ -53,7 +53,7 @@ _REMOTE = "remote:"
 
 
 def push(git: Git, commit: str, branch: str) -> PushAnswer:
-    """Push a commit to a branch of ``origin``; a branch that others changed stays as it is."""
+    """Push a commit to a branch of ``origin``; a branch that others changed stays unchanged."""
     options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no")
     try:
         answer = git.run("push", *options, "--end-of-options", "origin", f"{commit}:refs/heads/{branch}")

@@ -238,7 +238,7 @@ class GitSource:
         return False
 
     def _remote_tip(self) -> str:
-        """Return the branch's tip at the remote; raises ``SourceError`` with the reason if there is none."""
+        """Return the branch's tip at the remote; raises ``SourceError`` with the reason if it does not exist."""
         git = Git(
             timeout=self.timeout,
             settings={"remote.origin.url": _absolute(self.url)},

@@ -73,7 +73,7 @@ class AuthorizedKeys:
     def _directory(self, *, make: bool) -> Iterator[Path | None]:
         """Yield a path of the file's directory that no symbolic link can redirect; ``None`` without a directory.
 
-        With ``make``, the directory is made if it is missing, belongs to this user, and nobody else may use it.
+        With ``make``, the directory is made if it is missing, belongs to this user, and no other user may use it.
         """
         with contextlib.ExitStack() as stack:
             try:

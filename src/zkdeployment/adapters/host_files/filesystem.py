@@ -196,7 +196,7 @@ class Filesystem:
         self._run.clear_version(former)
 
     def read_lease(self) -> LeaseRecord | None:
-        """Return the last lease that this host began to follow; ``None`` if there is none, or unknown."""
+        """Return the last lease that this host began to follow; ``None`` if it does not exist, or is unknown."""
         return self._run.read_lease()
 
     def write_lease(self, record: LeaseRecord) -> None:

@@ -1,6 +1,6 @@
 """Facts about this host that tenants change when they leave something: accounts, files, listeners and units.
 
-Each fact is a line of text. Facts that differ between two looks at an unchanged host are left out.
+Each fact is a line of text. Facts that differ between two readings of an unchanged host are left out.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _table(file: Path) -> Iterator[list[str]]:
 
 
 def _changed_files(root: Path) -> Iterator[str]:
-    """Yield the files of packages that are not as they were installed, as rpm prints them."""
+    """Yield the files of packages that changed after the installation, as rpm prints them."""
     argv = ["rpm", "--root", str(root), "--verify", "--all", "--nodeps", "--noscripts"]
     for line in _output(argv, _VERIFY_LIMIT, fails=True).splitlines():
         yield f"file {' '.join(line.split())}"

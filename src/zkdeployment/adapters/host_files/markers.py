@@ -1,12 +1,12 @@
 """Markers: the files in ``/etc/APPLICATION`` that record the deployments of a host.
 
-This agent writes JSON to ``A:B.N.deployed`` for instance N of ``/A/B``. Older tools wrote ``A,B.N.deployed``,
+The agent writes JSON to ``A:B.N.deployed`` for instance N of ``/A/B``. Older tools wrote ``A,B.N.deployed``,
 often empty, and ``A,B.N.script`` with the path of the deploy script. Other programs may use such names, too: a
 file is a marker only if its content or the host's software proves it.
 
 Only files that no other user can change are read: a service's user may own the directory of the application.
 
-This module reads and encodes markers. Their files belong into ``marker_files``.
+The functions here read and encode markers. The files of markers belong into ``marker_files``.
 """
 
 from __future__ import annotations

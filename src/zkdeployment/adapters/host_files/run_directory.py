@@ -108,7 +108,7 @@ class RunDirectory:
         return self._identity.read()
 
     def read_version(self, identity: Identity) -> Revision | None:
-        """Return the revision that the host has fully deployed as ``identity``; ``None`` if there is none."""
+        """Return the revision that the host has fully deployed as ``identity``; ``None`` if it does not exist."""
         if self.read_identity() not in {None, identity}:
             return None
         return self._version.read(self._status_line())

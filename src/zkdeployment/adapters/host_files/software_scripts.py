@@ -34,7 +34,7 @@ class SoftwareScripts:
         self._reported: set[str] = set()
 
     def deploy_script(self, package: str) -> str | None:
-        """Return the path of a package's deploy script; ``None`` if there is none."""
+        """Return the path of a package's deploy script; ``None`` if it does not exist."""
         script = self._find(package, *_DEPLOY_SCRIPTS)
         return str(script) if script is not None and self._is_usable(package, script) else None
 
@@ -83,7 +83,7 @@ class SoftwareScripts:
         return False
 
     def _executable(self, package: str, script: Path, kind: str) -> str:
-        """Return the path of a script that only root may change; raises ``ScriptError`` if there is none."""
+        """Return the path of a script that only root may change; raises ``ScriptError`` if it does not exist."""
         with converting_errors("restore", script):
             if foreign_part(script, self._root) is not None:
                 self._take_back(package, script)
@@ -94,7 +94,7 @@ class SoftwareScripts:
         return str(script)
 
     def _take_back(self, package: str, script: Path) -> None:
-        """Make root the owner of a checkout's script with the directories on the way, as it was committed."""
+        """Restore the committed content of a checkout's script; root then owns the script and its directories."""
         original = self._original(package, script)
         if not original.is_file():
             return

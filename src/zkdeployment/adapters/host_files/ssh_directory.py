@@ -49,7 +49,7 @@ class SshDirectory:
             durable.replace(self.record, json.dumps(content).encode(), mode=0o600)
 
     def restore(self) -> None:
-        """Make the directory as it was recorded, and remove the record; does nothing without a record."""
+        """Restore the recorded state of the directory, and remove the record; does nothing without a record."""
         with self._errors():
             text = durable.read(self.record, _LARGEST_RECORD)
         if text is None:
@@ -80,7 +80,7 @@ class SshDirectory:
 
     @contextlib.contextmanager
     def _home(self) -> Iterator[int | None]:
-        """Yield a descriptor of root's home directory; ``None`` if there is none."""
+        """Yield a descriptor of root's home directory; ``None`` if it does not exist."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             descriptor = os.open(self.root / "root", flags)

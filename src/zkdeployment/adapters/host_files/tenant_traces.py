@@ -1,4 +1,4 @@
-"""What tenants leave on this host: its files are in the agent's run directory."""
+"""The traces that tenants leave on this host; they are recorded in files in the agent's run directory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HostTraces:
         self._ssh.keep()
 
     def restore_access(self) -> None:
-        """Make ``.ssh`` of root as it was recorded, and forget the record; does nothing without a record."""
+        """Restore the recorded state of root's ``.ssh``, and forget the record; does nothing without a record."""
         self._ssh.restore()
 
     def facts(self) -> frozenset[str]:

@@ -30,7 +30,8 @@ class VersionFile:
     deployment until the deployment is complete. ``former_version`` is the JSON of the previous revision, for
     operators. Older agents wrote no ``former_version``, and kept ``host_version`` while they changed the host.
     ``sequences`` is a JSON object: the sequence of the publication with which the host reached its revision, by
-    revision. It also has the revision before, so that it is right before and after ``host_version`` is replaced.
+    revision. The object also has the previous revision, so that it is correct before and after ``host_version`` is
+    replaced.
     """
 
     def __init__(self, directory: Path) -> None:

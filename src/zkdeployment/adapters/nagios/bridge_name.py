@@ -13,7 +13,7 @@ _LONGEST = 200
 def bridge_name(objects: Path) -> str:
     """Return a name that a bridge keeps when it starts again, and that no bridge of another machine has.
 
-    It names the machine, the directory of objects, and the boot, which tells copies of a machine apart.
+    The name contains the machine, the directory of objects, and the boot, which tells copies of a machine apart.
     """
     try:
         boot = _BOOT_ID.read_text(encoding="ascii")

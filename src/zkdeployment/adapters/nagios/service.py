@@ -140,10 +140,8 @@ def _detail(data: bytes) -> str:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
-        return "it does not say why"
-    return (
-        printable(str(body.get("detail")))[:_LONGEST_DETAIL] if isinstance(body, dict) else "it does not say why"
-    )
+        return "it gives no reason"
+    return printable(str(body.get("detail")))[:_LONGEST_DETAIL] if isinstance(body, dict) else "it gives no reason"
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

@@ -1,6 +1,6 @@
 """Runs dnf 4 for a root directory, with the arguments and the environment that all calls have in common.
 
-What dnf is asked to do belongs into the callers, explanations of its messages into ``failures``.
+The callers decide what dnf does. Explanations of its messages belong into ``failures``.
 """
 
 from __future__ import annotations

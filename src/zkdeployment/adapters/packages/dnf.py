@@ -17,7 +17,7 @@ replays the transaction file.
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
 have changed some packages and not others.
 
-This module holds the package manager and its commit. The calls of dnf belong into ``command``, the explanations of
+The package manager and its commit are here. The calls of dnf belong into ``command``, the explanations of
 its messages into ``failures``.
 """
 

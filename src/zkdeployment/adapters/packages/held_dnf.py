@@ -1,7 +1,8 @@
 """A dnf that tested a transaction and waits for the order to make it, so that one change starts dnf once.
 
-The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock. It is a short cut: a
-transaction for which no dnf waits any more is replayed by another dnf (``replay``), which takes longer.
+The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock. The waiting dnf is a
+short cut: a transaction for which no dnf waits any more is replayed by another dnf (``replay``), which takes
+longer.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class _Waiting:
 
     @property
     def output(self) -> str:
-        """What dnf printed."""
+        """The output of dnf."""
         return _output(self.directory).read_text(encoding="utf-8", errors="replace")
 
 

@@ -3,8 +3,8 @@
 The arguments are ``PLACE DESCRIPTOR``. ``PLACE`` is the directory of the run, with the file ``job.json``; the
 result is written to ``outcome.json``. The worker writes into a pipe, whose end for reading is ``DESCRIPTOR``, for
 how many seconds the playbook may still run. When these are over, and when the worker closes the pipe or dies, the
-playbook is killed. This program ends only after all programs of a playbook that was killed or has failed: programs
-that the playbook leaves behind become children of this program.
+playbook is killed. The guard ends only after all programs of a playbook that was killed or has failed: programs
+that the playbook leaves behind become children of the guard.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SUBREAPER = 36
 #: The names of the module that sets facts.
 _SET_FACT = frozenset({"set_fact", "ansible.builtin.set_fact", "ansible.legacy.set_fact"})
 
-#: Seconds between two attempts to kill programs, and between two looks at the time.
+#: Seconds between two attempts to kill programs, and between two reads of the clock.
 _AGAIN = 0.05
 _LOOK = 0.25
 

@@ -32,7 +32,7 @@ _KEY_LIMIT = 60.0
 #: Seconds for which a host that changes its role may be absent: it may be starting again.
 _ABSENCE_LIMIT = 300.0
 
-#: The most seconds between two looks at hosts; changes of hosts cause a look at once.
+#: The most seconds between two reads of the hosts; changes of hosts cause a read at once.
 _LOOK = 1.0
 
 

@@ -1,7 +1,7 @@
 """Places for requests to slow servers, so that these requests never take the threads of all others.
 
-All requests share the threads of the service. Those that may wait for a git server, an OpenID provider or a syncer
-have a limited number of places; without a free one, they fail at once.
+All requests share the threads of the service. Requests that may wait for a git server, an OpenID provider or a
+syncer have a limited number of places; without a free one, they fail at once.
 """
 
 from __future__ import annotations

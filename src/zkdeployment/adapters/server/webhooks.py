@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Seconds.
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
 
-#: Answers that say that this very event cannot be accepted. All others may change, such as 404 during an upgrade.
+#: Answers that mean that this very event cannot be accepted. All others may change, such as 404 during an upgrade.
 _REFUSALS = frozenset({400, 413, 415, 422})
 
 

@@ -38,7 +38,7 @@ class FailureRecord:
     def write(self, message: str) -> None:
         """Record that cycles fail, with the message; an empty one removes the record.
 
-        What fails here is logged: the next cycle writes again.
+        Errors of ZooKeeper are logged: the next cycle writes again.
         """
         if not message and not self._is_written:
             return

@@ -37,7 +37,7 @@ class Rival:
 
 
 def read_claim(session: Session, identity: Identity) -> Node | None:
-    """Return the claim of a host's name; ``None`` if nobody has claimed it."""
+    """Return the claim of a host's name; ``None`` if no host has claimed it."""
     return session.get(paths.host_name_path(identity.name))
 
 
@@ -75,7 +75,7 @@ def releasing(session: Session, identity: Identity) -> list[Operation]:
 def older_rival(session: Session, identity: Identity, *, all_hosts: bool) -> Rival | None:
     """Return an older registration that shares a name or an id with this registered host, if there is one.
 
-    This check comes after the registration: of two hosts that register at the same time, the later one sees the
+    The check comes after the registration: of two hosts that register at the same time, the later one sees the
     earlier one. Hosts whose agents claim no names are examined only with ``all_hosts``, one by one. Raises
     ``ConflictError`` if this host's node does not exist.
     """

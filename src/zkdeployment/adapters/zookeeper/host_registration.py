@@ -134,7 +134,7 @@ class HostRegistration:
             self._kept_in = session_id
 
     def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
-        """Return the operations that update the host's node as it was read; none unless this session owns it."""
+        """Return the operations that update the host's node, as read; none unless this session owns it."""
         if node is None or node.owner != self._session.id:
             return []
         self._written = None
@@ -159,7 +159,7 @@ class HostRegistration:
         return True
 
     def _replaceable_node(self, path: str, host: Host, deadline: float) -> Node | None:
-        """Return the existing node, which may be replaced, or ``None`` if there is none.
+        """Return the existing node, which may be replaced, or ``None`` if it does not exist.
 
         Raises ``DuplicateError`` if another host's session still owns the node at the deadline.
         """
@@ -179,7 +179,7 @@ class HostRegistration:
                 )
 
     def _claim_of_nobody(self, identity: Identity, deadline: float) -> Node | None:
-        """Return the claim of the host's name, which may be replaced, or ``None`` if there is none.
+        """Return the claim of the host's name, which may be replaced, or ``None`` if it does not exist.
 
         Raises ``DuplicateError`` if another registered host has claimed the name until the deadline.
         """

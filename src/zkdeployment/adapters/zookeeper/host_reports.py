@@ -1,4 +1,4 @@
-"""What hosts and services report, for the status of intents, read with a limited number of requests."""
+"""The reports of hosts and services, for the status of intents, read with a limited number of requests."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def replace_inventory(session: Session, known: KnownHost) -> None:
 
 
 def _encode_limited(known: KnownHost) -> tuple[KnownHost, bytes]:
-    """Return the inventory as it is written, and its data; one that is too large is unknown."""
+    """Return the inventory in its written form, and its data; one that is too large is unknown."""
     data = encode(known)
     if len(data) <= NODE_LIMIT:
         return known, data

@@ -23,7 +23,7 @@ _ATTEMPTS = 50
 
 
 def read_entries(session: Session, sequence: int, services: Collection[str]) -> dict[str, OrderEntry]:
-    """Return the entries of these services in a publication, by path; services that nobody awaits have none.
+    """Return the entries of these services in a publication, by path; services that no host awaits have none.
 
     Raises ``ConflictError`` if a later publication changed something for hosts, so that entries may be missing.
     """
@@ -42,7 +42,7 @@ def check_current(published: Published, sequence: int) -> None:
 
 
 def join(session: Session, sequence: int, service: str, host_id: str) -> None:
-    """Add a host to those that are expected to deploy a service, unless nobody waits for the service any more."""
+    """Add a host to those that are expected to deploy a service, unless no host waits for the service any more."""
     path = paths.awaited_path(sequence, service)
     for _ in range(_ATTEMPTS):
         node = session.get(path)

@@ -1,1 +1,1 @@
-"""What the service knows of monitoring systems beyond their instances."""
+"""The state of monitoring systems beyond their instances."""

@@ -34,7 +34,7 @@ class DroppedResult:
     seen: float
 
     def to_json(self) -> dict[str, Value]:
-        """Return the record as it is stored."""
+        """Return the stored form of the record."""
         return {"config_id": self.config_id, "since": self.since, "seen": self.seen}
 
     @classmethod

@@ -33,7 +33,7 @@ class SystemLease:
         return datetime.fromtimestamp(self.until, UTC).isoformat(sep=" ", timespec="seconds")
 
     def to_json(self) -> dict[str, Value]:
-        """Return the lease as it is stored."""
+        """Return the stored form of the lease."""
         return {"holder": self.holder, "until": self.until}
 
     @classmethod

@@ -73,7 +73,7 @@ def _print(difference: CheckDifference) -> None:
 
 
 def _rows(difference: CheckDifference) -> Iterator[tuple[Text | str, ...]]:
-    """Yield a row for each instance; a changed one has two, as it is and as it would be."""
+    """Yield a row for each instance; a changed one has two, its present and its new value."""
     for found in difference.added:
         yield _cells("+", "green", found)
     for before, after in difference.changed:

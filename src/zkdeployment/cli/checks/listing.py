@@ -57,7 +57,7 @@ def list_checks(connection: Servers, output: str) -> None:
 def show(connection: Servers, name: str, output: str) -> None:
     """Show a published check configuration, how many instances are in which state, and its errors.
 
-    An error is the reason for which instances have no details, or cannot be written: these stay as they are, and
+    An error is the reason for which instances have no details, or cannot be written: these stay unchanged, and
     new ones are not made.
     The exit code is 3 if no check NAME is published.
 

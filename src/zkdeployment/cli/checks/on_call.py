@@ -51,7 +51,7 @@ def on_call(*, connection: Servers, path: str | None, output: str) -> None:
         table = ResponsiveTable(("DUTY", "OBJECT", "CONTACT", "EMAIL", "PHONE"), _rows(shown), whole=("OBJECT",))
         console_for(stderr=False).print(table, soft_wrap=True)
     else:
-        echo("nobody is on call: the templates of monitoring systems name the contacts", err=True)
+        echo("no on-call duty applies: the templates of monitoring systems name the contacts", err=True)
 
 
 def _rows(duties: Iterable[OnCall]) -> Iterator[tuple[Text | str, ...]]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def drift(connection: Servers, output: str) -> None:
     """Show checks that monitoring systems run in other configurations than the deployed ones.
 
-    Such results are dropped. What was not reported for an hour is left out.
+    Such results are dropped. Differences that were not reported for an hour are left out.
 
     \b
     Example:

@@ -1,7 +1,7 @@
 """The Nagios check of a host, or of the fleet: reads what it judges, and prints the result in the form of Nagios.
 
-The state and the message are decided in ``fleet.health`` and ``fleet.fleet_health``. This module works without
-click, which a host's check, run every two minutes, does not need. Options belong to ``monitor``.
+The state and the message are decided in ``fleet.health`` and ``fleet.fleet_health``. The functions here work
+without click, which a host's check, run every two minutes, does not need. Options belong to ``monitor``.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ _COLOURS = {
 def command(connection: Servers, path: str, output: str) -> None:
     """Show the services at and below PATH: version wanted, hosts, and version and state of each deployment.
 
-    Without PATH, all services are shown. A line says which services are not deployed because of the state of their
-    intents. The state of a deployment is known from the inventory that its host
-    reports. The exit code is 0 if all deployments are as wanted, else 4; 3 if there is no service at PATH.
+    Without PATH, all services are shown. A line names the services that are not deployed because of the state of
+    their intents. The state of a deployment is known from the inventory that its host reports. The exit code is 0
+    if all deployments are as wanted, else 4; 3 if there is no service at PATH.
 
     \b
     Example:

@@ -35,7 +35,7 @@ def command(context: click.Context, connection: Servers, publishers: Path | None
 
     Checked are the signature, the cluster version, the sequence, the strategy, every bucket and every target, and
     the resolved properties of every service in the live tree. Each difference is listed. Nothing is changed. The
-    exit code is 0 if there is none, else 1.
+    exit code is 0 without a difference, else 1.
 
     \b
     Example:
@@ -71,7 +71,7 @@ def _print(verification: Verification) -> None:
     for deviation in verification.deviations:
         echo(str(deviation))
     count = len(verification.deviations)
-    echo("everything is as it was signed" if not count else f"differences: {count}", err=True)
+    echo("everything matches the signed publication" if not count else f"differences: {count}", err=True)
 
 
 def _to_json(verification: Verification) -> dict[str, object]:

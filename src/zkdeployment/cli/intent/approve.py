@@ -83,15 +83,15 @@ def command(
     """Approve the content of a group: its apps, its profile and the governed nodes, with all links resolved.
 
     At a terminal, the command first shows what changed since the last approval and what hosts would do after the
-    instantiation, and asks. The approval is written into the group's document. It ends when the content changes.
-    Nothing is deployed before the group is instantiated. The command prints the id of the commit when the
+    instantiation, and asks. The approval is written into the group's document. The approval ends when the content
+    changes. Nothing is deployed before the group is instantiated. The command prints the id of the commit when the
     repository has accepted it. Repeated with the same content, it changes nothing. The exit code is 3 if the state
     does not allow the act, or if an earlier act on the group is not published yet.
 
     Where approvers are configured, an approval counts only with the signature of one of them, who did not also
     sign the commit that brought the content. --key is the file of the approver's private key, which has no
     passphrase, or of the public key whose private key ssh-agent holds. Where several people have to approve, each
-    of them runs the command; it says whose approvals are missing.
+    of them runs the command; it names the people whose approvals are missing.
 
     With --work-tree, the content of the tree in a directory is approved before it is pushed. So the new content of
     an instantiated group with update: approve gets its approval in the same push. The command prints the name of

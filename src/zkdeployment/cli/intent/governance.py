@@ -91,14 +91,14 @@ def adopt(
 def release(*, connection: Servers, paths: tuple[str, ...], reason: str, key: Path | None) -> None:
     """Deploy services that left the governance of their intent as the tree has them.
 
-    A service leaves governance when the document of its intent is removed, or does not name its path any more. It
-    then stays as it is published, deployed or not, until it is released or another intent governs it. PATH is the
-    path of such a service; 'zkdeployment services' names them. The release covers the content at the tip of the
-    branch. The command prints the id of the commit when the repository has accepted it.
+    A service leaves governance when the document of its intent is removed, or does not name its path any more. The
+    service then stays as published, deployed or not, until it is released or another intent governs it. PATH is
+    the path of such a service; 'zkdeployment services' names them. The release covers the content at the tip of
+    the branch. The command prints the id of the commit when the repository has accepted it.
 
     Where approvers are configured, a release needs the signature of one of them, like an approval. Where rules
-    demand several people, each of them runs the command; it says whose approvals are missing, and nothing is
-    released before.
+    demand several people, each of them runs the command; it names the people whose approvals are missing, and
+    nothing is released before.
 
     \b
     Example:

@@ -5,7 +5,7 @@ import click
 from zkdeployment.cli.shared.verb_group import LazyVerb, LazyVerbGroup
 
 _VERBS = {
-    "adopt": LazyVerb("intent.governance", "Put deployed services under an intent, as they are.", "adopt"),
+    "adopt": LazyVerb("intent.governance", "Put deployed services under an intent, unchanged.", "adopt"),
     "apply": LazyVerb("intent.acts", "Deploy the network intents of a cluster.", "apply"),
     "approve": LazyVerb("intent.approve", "Approve the content of a group."),
     "diff": LazyVerb("intent.diff", "Show what changed since the last approval."),
@@ -25,9 +25,9 @@ _VERBS = {
 def command() -> None:
     """Approve, instantiate and terminate groups of services, and show their status.
 
-    What an intent governs is deployed only while the intent is Instantiated, or, for a cluster, Applied. A SUBJECT
-    is a deployment intent group, PROJECT/APP/VERSION/NAME, or a cluster with network intents, PROVIDER/CLUSTER.
-    Acts are commits in the branch of the tree; they take effect when the syncer publishes them.
+    The services that an intent governs are deployed only while the intent is Instantiated, or, for a cluster,
+    Applied. A SUBJECT is a deployment intent group, PROJECT/APP/VERSION/NAME, or a cluster with network intents,
+    PROVIDER/CLUSTER. Acts are commits in the branch of the tree; they take effect when the syncer publishes them.
 
     \b
     Example:

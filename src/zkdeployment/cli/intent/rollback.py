@@ -51,9 +51,9 @@ def command(
     """Go back to the content that an instance of a group had when it was approved.
 
     The command restores the apps, the profile and the governed nodes, and approves them in your name, in one
-    commit; with approvers, you sign with --key. The group becomes Approved and can be instantiated. It must not be
-    Instantiated, unless it has update: approve: hosts then deploy the restored content in place. The exit code is
-    3 if other nodes would change, too, or if the state does not allow the act.
+    commit; with approvers, you sign with --key. The group becomes Approved and can be instantiated. The group must
+    not be Instantiated, unless it has update: approve: hosts then deploy the restored content in place. The exit
+    code is 3 if other nodes would change, too, or if the state does not allow the act.
 
     \b
     Example:

@@ -88,8 +88,8 @@ def command(connection: Servers, subject: IntentSubject, form: str, **filters: t
     """Show the state of an intent, and the statuses of its resources.
 
     A resource is one deployment on one host, HOST:PATH.N. --resource takes such a name, the path of a service or
-    of a node above it, or a pattern of either, with * for any text. The rsync-status says what was done with it,
-    the cluster-status whether it exists on its host. Values of one filter are alternatives, and different filters
+    of a node above it, or a pattern of either, with * for any text. The rsync-status is the last action on it, the
+    cluster-status whether it exists on its host. Values of one filter are alternatives, and different filters
     combine. The counts follow the filters. The exit code is 2 for a malformed filter and for an app that the
     intent does not have, 3 if no publication has the intent or the instance.
 

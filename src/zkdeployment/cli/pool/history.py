@@ -54,7 +54,7 @@ def read_since(_context: click.Context, _option: click.Parameter, given: str | N
 def command(connection: Servers, node: str | None, tenant: str | None, since: float, output: str) -> None:
     """Show who had which node and when, the newest first. Sessions are kept for a year after they ended.
 
-    A lease that has not ended is shown with the time at which it expires. BY is who ended the session; nobody, if
+    A lease that has not ended is shown with the time at which it expires. BY is who ended the session; empty, if
     it expired.
 
     \b

@@ -65,7 +65,7 @@ def add(
     """Add a machine to the unused nodes, from which pools take what they lack.
 
     A machine has a HOSTNAME and an ADDRESS, and admits the workers by SSH. Pools with reuse-nodes take it if it
-    has their values. Hosts of this fleet whose configuration says 'role = lease:IDLE' become nodes by themselves;
+    has their values. Hosts of this fleet whose configuration has 'role = lease:IDLE' become nodes by themselves;
     --host adds such a host again after it was drained or retired. The exit code is 3 if a node is this machine
     already.
 

@@ -35,7 +35,7 @@ def find_tenant(users: ZooKeeperUserReader, name: str) -> User:
     found = users.user(name)
     if found is None or not (found.is_retired or found.may(Right.LEASE_NODES)):
         names = [user.name for user in users.users() if user.may(Right.LEASE_NODES)]
-        known = f"the tenants are: {', '.join(names)}" if names else "there is none"
+        known = f"the tenants are: {', '.join(names)}" if names else "no user is a tenant"
         raise NotFoundError(
             f"there is no tenant {name!a}; {known};"
             " 'zkdeployment user add NAME --role tenant --ssh-key FILE' adds one"

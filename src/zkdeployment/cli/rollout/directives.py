@@ -62,7 +62,7 @@ def pause(connection: Servers, reason: str) -> None:
 
     \b
     Example:
-      zkdeployment rollout pause --reason 'latency is up, looking into it'
+      zkdeployment rollout pause --reason 'latency is up, under investigation'
     """
     state = _direct(connection, Directive.PAUSE, reason)
     echo(f"paused rollout {state.id}")

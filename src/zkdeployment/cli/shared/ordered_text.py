@@ -25,7 +25,7 @@ def with_ordered_text(basis: PredictionBasis, config: Path | None) -> Prediction
     """Return the basis with the text that hosts were last ordered to deploy, if the live tree may be another one.
 
     The text is that of the git repository around the current directory, or of the configured repository. The basis
-    stays as it is if neither has the revision.
+    stays unchanged if neither has the revision.
     """
     revision = ordered_revision(basis.published)
     if revision is None:

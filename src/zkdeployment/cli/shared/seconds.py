@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Seconds(click.FloatRange):
-    """A number of seconds from 0 to a year; ``nan`` is none."""
+    """A number of seconds from 0 to a year; ``nan`` is refused."""
 
     def __init__(self) -> None:
         super().__init__(min=0, max=LONGEST_WAIT)

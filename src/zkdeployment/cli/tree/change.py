@@ -41,9 +41,9 @@ def import_(connection: Servers, files: tuple[str, ...], dry_run: bool) -> None:
 
     Top-level nodes of *.zk files are replaced by the content of the files; *.zkx files only add and change
     properties and nodes. An import makes no host deploy. The live tree then differs from the published tree, so a
-    plain resume is refused until the next publication. What the published intents do not let be deployed stays so,
-    also for targets that the import adds. For daily work push to the tree's repository instead. A
-    large import holds the fleet while it runs; if it is killed, until the next publication.
+    plain resume is refused until the next publication. Services that the published intents withhold stay withheld,
+    also for targets that the import adds. For daily work push to the tree's repository instead. A large import
+    holds the fleet while it runs; if it is killed, until the next publication.
 
     \b
     Example:

@@ -85,7 +85,7 @@ def _compare_strategy(operator: OperatorAdapters, files: Iterable[SourceFile], *
 
 
 def _published(operator: OperatorAdapters) -> Revision:
-    """Return the revision that was published completely; raises ``RefusedError`` if there is none."""
+    """Return the revision that was published completely; raises ``RefusedError`` if it does not exist."""
     published = operator.fleet.snapshot().published
     if published is None:
         raise RefusedError("there is no completely published revision to compare with; give FILEs or --revision")

@@ -1,6 +1,6 @@
 """The host agent: a loop that brings its host to the cluster version.
 
-Each cycle reads the cluster version from ZooKeeper; a watch only wakes the loop. What a cycle does belongs to
+Each cycle reads the cluster version from ZooKeeper; a watch only wakes the loop. The work of a cycle belongs to
 ``agent_cycle``, one deployment to ``deployment_run``.
 """
 

@@ -28,7 +28,7 @@ class ReportingAdapters:
     """The adapters with which a host reports its state.
 
     ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
-    of the current session, ``None`` while there is none. ``address`` returns the host's address if it is known.
+    of the current session, ``None`` without a session. ``address`` returns the host's address if it is known.
     ``adopts_versions`` is whether the host believes the version in a node that an old release's agent left.
     """
 

@@ -154,7 +154,7 @@ class LeaseFollower(HostRole):
     def _compare(self) -> None:
         """Record the facts about a host in its new role, or compare those of an idle host with the recorded ones.
 
-        Raises ``HostFilesError`` if the host differs: nobody may get it, because of what its tenant left.
+        Raises ``HostFilesError`` if the host differs: no other tenant may get it, because of what its tenant left.
         """
         baseline = self._traces.read_baseline()
         if baseline is None:
@@ -167,7 +167,7 @@ class LeaseFollower(HostRole):
         if differences:
             get_logger().error("tenant-left-traces", differences=differences)
             raise HostFilesError(
-                "this host is not as it was before its tenant came: expected no difference, found"
+                "this host differs from its state before its tenant came: expected no difference, found"
                 f" {shown_differences(differences)}; clean the host or install it again, or remove"
                 f" {self._traces.file} to accept its present state, then forgive the node"
             )
@@ -230,7 +230,7 @@ class LeaseFollower(HostRole):
                     self._traces.restore_access()
                 self._access.admit(keys)
         except HostFilesError:
-            if revoked and self._disconnected != self._lease.number:  # once: somebody has to repair the file
+            if revoked and self._disconnected != self._lease.number:  # once: an operator has to repair the file
                 self._access.end_connections()
             self._disconnected = self._lease.number
             raise

@@ -42,10 +42,10 @@ def read_plan(
 ) -> HostPlan:
     """Recover from interrupted software changes and return the host's plan for ``revision``.
 
-    ``sequence`` is that of the publication that concerns hosts, 0 for a version that was set by hand. Nobody waits
-    for a host that is ``leasable``. If the host ``has_revision``, from an earlier publication, a plan that would
-    only repeat what was done is empty. On a host with publishers, the verified properties of its services are
-    written for the scripts.
+    ``sequence`` is that of the publication that concerns hosts, 0 for a version that was set by hand. No other
+    host waits for a host that is ``leasable``. If the host ``has_revision``, from an earlier publication, a plan
+    that would only repeat what was done is empty. On a host with publishers, the verified properties of its
+    services are written for the scripts.
     """
     wanted = _wanted(adapters, identity, revision)
     with adapters.notifier.uninterrupted():

@@ -58,7 +58,7 @@ _NO_FAILURES = (
 class Supervision:
     """Permits, shows and reports the steps of one deployment of one revision.
 
-    ``published`` is the last publication as it was read before the deployment: it gives the deployment its
+    ``published`` is the last publication that was read before the deployment: it gives the deployment its
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
     delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
     ``changed``: whether this deployment has begun to change the host. ``lease`` gives

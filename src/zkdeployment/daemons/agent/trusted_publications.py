@@ -39,7 +39,7 @@ _UNSIGNED = (
 
 @dataclass(frozen=True, slots=True)
 class TrustedTargets:
-    """What a host is to run according to a signed publication, with the properties of its services by path."""
+    """A host's wanted deployments in a signed publication, with the properties of its services by path."""
 
     published: Published
     wanted: DesiredState

@@ -1,6 +1,7 @@
 """The thread of a coordinator that runs the checks while the coordinator leads.
 
-What fails here is reported and tried again after a pause. It neither ends the coordinator nor delays a rollout.
+A failed run is reported and tried again after a pause. The failure neither ends the coordinator nor delays a
+rollout.
 """
 
 from __future__ import annotations

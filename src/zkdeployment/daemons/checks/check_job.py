@@ -31,7 +31,7 @@ _RETRY = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _Awaited:
-    """What a configuration that awaits its computation waits for."""
+    """The deployment for which a configuration that awaits its computation waits."""
 
     host: str
     deployment: Deployment
@@ -68,7 +68,7 @@ class CheckJob:
 
     @property
     def computed(self) -> CheckSnapshot | None:
-        """The sources of the instances as they were written last; other threads may ask for them."""
+        """The sources of the instances that were written last; other threads may ask for them."""
         return self._computed
 
     def forget(self) -> None:
@@ -156,7 +156,7 @@ def _by_id(instances: Iterable[WantedInstance]) -> dict[str, WantedInstance]:
 def _wanted(
     instance: CheckInstance | None, wanted: WantedInstance | None, snapshot: CheckSnapshot, now: float
 ) -> CheckInstance | None:
-    """Return an instance as the sources want it; with faults it stays as it is."""
+    """Return an instance in the state that the sources want; an instance with faults stays unchanged."""
     if wanted is None:
         return None if instance is None else delete(instance, now)
     if wanted.faults:

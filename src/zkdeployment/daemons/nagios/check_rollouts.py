@@ -84,7 +84,7 @@ class CheckRollouts:
 
     @property
     def is_synchronized(self) -> bool:
-        """Whether the last synchronization succeeded, and nobody has added or removed files since."""
+        """Whether the last synchronization succeeded, and the files are the same since."""
         return self._names is not None and self._names == self._objects.names()
 
     def forget(self) -> None:

@@ -59,7 +59,7 @@ def _result(probe: Callable[[], None]) -> str | None:
         return error_message(error)
     except ZkdeploymentError:
         return None
-    except Exception as error:  # noqa: BLE001  a defect of the program says nothing about the node
+    except Exception as error:  # noqa: BLE001  a defect of the program does not concern the node
         get_logger().error("pool-probe-defect", exc_info=error)
         return None
     return ""

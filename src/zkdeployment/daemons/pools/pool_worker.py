@@ -50,7 +50,7 @@ _LEAST_SECONDS = 0.05
 _PATIENCE = 1 / 6
 _SILENCE = 2 / 3
 
-#: Seconds between two looks at the connection.
+#: Seconds between two checks of the connection.
 _GUARD = 0.25
 
 #: Seconds until the next cycle after another process was faster.
@@ -162,7 +162,7 @@ class PoolWorker:
     def _keep_claims(self) -> None:
         """Abandon all tasks if the session with ZooKeeper, and with it their claims, is lost or may be lost.
 
-        Nobody tells a client that its session has expired before it is connected again.
+        A client does not learn that its session has expired before it is connected again.
         """
         self._check_connection()
         self._connect()

@@ -1,4 +1,4 @@
-"""What is done outside ZooKeeper for a task on nodes, and the changes that follow from it."""
+"""The work outside ZooKeeper for a task on nodes, and the changes that follow from it."""
 
 from __future__ import annotations
 

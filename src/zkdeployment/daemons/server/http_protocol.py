@@ -29,7 +29,7 @@ _MOST = 10_000
 class ConnectionLimits:
     """The open connections of a server; everything here runs in its event loop.
 
-    An address may have ``per_address`` connections, unless ``is_proxy`` says that it is a proxy's. If all
+    An address may have ``per_address`` connections, unless ``is_proxy`` returns that it is a proxy's. If all
     connections together are too many, the oldest one of the address with the most connections makes room.
     """
 

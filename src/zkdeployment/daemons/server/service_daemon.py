@@ -22,7 +22,7 @@ _INTERVAL = 2.0
 
 
 class ServicePart(Protocol):
-    """What runs in threads of its own while the service runs."""
+    """Work that runs in threads of its own while the service runs."""
 
     def start(self) -> None:
         """Begin to work; does not wait."""

@@ -1,6 +1,6 @@
 """Warnings of tenants before their sessions expire: recorded in the sessions, so that each is given once.
 
-Every service looks at the sessions. The first one that records a warning has given it; all services report it as
+Every service checks the sessions. The first one that records a warning has given it; all services report it as
 an event of the session, and the elected one sends it to the receivers of webhooks.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.tenant_session import TenantSession
     from zkdeployment.ports.process import Clock
 
-#: The longest time in seconds between two looks at the sessions: the clock may be set.
+#: The longest time in seconds between two checks of the sessions: the clock may be set.
 _LONGEST = 60.0
 
 #: Seconds until the next attempt after an error.
@@ -42,7 +42,7 @@ class SessionWarnings:
         self._thread = threading.Thread(target=self._run, name="session-warnings", daemon=True)
 
     def start(self) -> None:
-        """Begin to look at the sessions."""
+        """Begin to check the sessions."""
         self._feed.subscribe(self._wake.set)
         self._thread.start()
 
@@ -70,7 +70,7 @@ class SessionWarnings:
             self._wake.wait(pause)
 
     def _look(self) -> float:
-        """Give the warnings that are due, and return the seconds until the next look."""
+        """Give the warnings that are due, and return the seconds until the next check."""
         sessions = self._feed.snapshot().reading.pools.snapshot.sessions
         now = self._clock.now()
         if due_warnings(sessions.values(), now):
@@ -79,7 +79,7 @@ class SessionWarnings:
         return _LONGEST if coming is None else min(coming - now, _LONGEST)
 
     def _warn(self, now: float) -> Mapping[int, TenantSession]:
-        """Record the warnings that are due, each in a transaction of its own; return the sessions as they are."""
+        """Record the warnings that are due, each in a transaction of its own; return the present sessions."""
         read = self._store.read()
         for session in due_warnings(read.sessions.values(), now):
             try:

@@ -1,7 +1,7 @@
 """The syncer's own record of what it accepted, and what governs before the next publication.
 
 The list of left services in ZooKeeper counts only if nothing better is known: an emptied list would have services
-deployed that nobody approved, and an invented one would have services undeployed.
+deployed without an approval, and an invented one would have services undeployed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AcceptedGovernance:
         self._record: AcceptanceRecord | None = None
 
     def last(self, published: Published) -> Acceptance | None:
-        """Return what this syncer accepted with the last publication; ``None`` if there was none."""
+        """Return what this syncer accepted with the last publication; ``None`` before the first one."""
         if self._record is None and self._memory is not None:
             self._record = self._memory.read_accepted()
         return None if self._record is None else self._record.settled(published)

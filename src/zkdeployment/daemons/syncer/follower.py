@@ -1,6 +1,6 @@
 """The syncer as a daemon: follows the branch, and serves publication requests of operators at once.
 
-When a cycle runs, and how its outcome is reported, belongs here. What a cycle does is in ``syncer``.
+When a cycle runs, and how its outcome is reported, belongs here. A cycle itself is in ``syncer``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps the publication that stands in ZooKeeper signed with the syncer's key, without publishing again.
 
-A new publication is signed when it is written. This module signs an existing publication again after the key was
-changed or first configured, and after somebody changed the signed nodes.
+A new publication is signed when it is written. An existing publication is signed again here after the key was
+changed or first configured, and after another program changed the signed nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PAUSE = 3600.0
 class StandingSignature:
     """Signs what ``builder`` reads from the repository, with the numbers of ``sequences``.
 
-    What ZooKeeper holds is never signed.
+    The content of ZooKeeper is never signed.
 
     Only the tip is signed again: whoever can write to ZooKeeper could have an old revision signed otherwise. A
     publication of an earlier revision keeps its signature until the tip is published. ``publishers`` are the keys
@@ -73,8 +73,9 @@ class StandingSignature:
     def ensure(self, state: PublishedState, tip: Revision) -> bool:
         """Sign the standing publication again if necessary; return ``False`` if ``tip`` must be published again.
 
-        That is so if ``tip`` is the published revision, and either the targets in ZooKeeper are others than its
-        targets, or it has no valid signature and its numbers are not those that this syncer signed.
+        The tip must be published again if ``tip`` is the published revision, and either the targets in ZooKeeper
+        are others than its targets, or it has no valid signature and its numbers are not those that this syncer
+        signed.
         """
         if self._signer is None:
             return True
@@ -116,7 +117,7 @@ class StandingSignature:
     def _renew(self, standing: StandingPublication, kept: bytes | None) -> bool:
         lock = self._store.lock()
         if not lock.try_acquire():
-            return True  # the syncer that holds it publishes; the next cycle looks again
+            return True  # the syncer that holds it publishes; the next cycle checks again
         try:
             signed = self._store.renew_signature(standing, kept=kept)
         finally:

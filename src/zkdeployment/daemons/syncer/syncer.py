@@ -61,7 +61,7 @@ _ATTEMPTS = 4
 class SyncReport:
     """The publication of a run, or of a preview; ``draft`` is ``None`` if there was nothing to publish.
 
-    ``rollout`` is the id of the rollout that was under way and continues; ``None`` if there is none.
+    ``rollout`` is the id of the rollout that was under way and continues; ``None`` without one.
     """
 
     revision: Revision
@@ -325,7 +325,7 @@ class Syncer:
     def _prepare(
         self, candidate: _Candidate, options: SyncOptions
     ) -> tuple[PreparedPublication | None, IntentsChange | None]:
-        """Return the publication and its change of intents; nothing if the tip is published and stays as it is."""
+        """Return the publication and its change of intents; nothing if the published tip stays."""
         tip, snapshot = candidate.tip, candidate.snapshot
         prepared = self._builder.prepare(
             snapshot,
@@ -378,7 +378,7 @@ class Syncer:
         return since
 
     def _note(self, published: Published) -> None:
-        """Remember the publication in ZooKeeper, unless somebody else may have invented it."""
+        """Remember the publication in ZooKeeper, unless another program may have invented it."""
         known = self._sequences.known.sequence
         if (
             published.sequence == known

@@ -91,7 +91,7 @@ class OnCall:
 
 
 def on_call_of(duties: Mapping[str, OnCall], path: str) -> OnCall | None:
-    """Return the duty for a node: that of the nearest node at or above it; ``duties`` are by their nodes."""
+    """Return the duty for a node: that of the nearest node at or above it; ``duties`` are keyed by their nodes."""
     while True:
         if path in duties or not path:
             return duties.get(path)

@@ -36,7 +36,7 @@ class ServiceRelease:
 
     @property
     def subject(self) -> IntentSubject:
-        """What a signature of the release covers besides the content; no intent has such a subject."""
+        """The subject of a release's signature, beside the content; no intent has such a subject."""
         return "release", self.path, self.target or "", subject_text(self.former), self.revision
 
     def releases(self, left: LeftService, content: str) -> bool:

@@ -100,7 +100,7 @@ class DeploymentIntentGroup:
 
     @property
     def description(self) -> dict[str, object]:
-        """What the group wants, besides the content of its subtrees."""
+        """The wanted state of the group, besides the content of its subtrees."""
         apps = {app: sorted(paths) for app, paths in self.apps.items()}
         return {"apps": apps, "composite-profile": self.composite_profile}
 
@@ -135,7 +135,7 @@ class ClusterIntents:
 
     @property
     def description(self) -> dict[str, object]:
-        """What the cluster wants, besides the content of its subtrees."""
+        """The wanted state of the cluster, besides the content of its subtrees."""
         return {"network-intents": {name: sorted(paths) for name, paths in self.apps.items()}}
 
 

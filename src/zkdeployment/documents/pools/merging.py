@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-#: The values of a pool as they are written.
+#: The values of a pool in their written form.
 PoolValues: TypeAlias = "Mapping[str, Any]"
 
 

@@ -1,4 +1,4 @@
-"""The choice of a strategy in a configuration, and the keys that look like a choice but are none."""
+"""The choice of a strategy in a configuration, and the keys that resemble a choice without being one."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class Cause(Enum):
 class Explanation:
     """The cause, one sentence about it, facts that support the sentence, and what the operator can do.
 
-    ``output`` is the end of the output of the script with which the host failed, if it is kept. ``checks`` is what
-    the checks of the host's services say.
+    ``output`` is the end of the output of the script with which the host failed, if it is kept. ``checks`` holds
+    the findings of the checks of the host's services.
     """
 
     cause: Cause
@@ -56,7 +56,7 @@ class Explanation:
         return replace(self, facts=(*self.facts, *facts))
 
     def with_checks(self, checks: tuple[CheckFinding, ...]) -> Explanation:
-        """Return the explanation with what the checks of the host's services say."""
+        """Return the explanation with the findings of the checks of the host's services."""
         return replace(self, checks=checks)
 
     def to_json(self) -> dict[str, Value]:

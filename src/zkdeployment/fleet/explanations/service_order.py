@@ -29,7 +29,7 @@ def explain_wait_for_service(snapshot: FleetSnapshot, host: Host, now: float) ->
         (_state(snapshot, name, service, now), "the host holds no lock while it waits"),
         (
             f"'zkdeployment why {name}' explains the state of that host",
-            "the properties deploy_after and undeploy of the services say who waits for whom",
+            "the properties deploy_after and undeploy of the services define who waits for whom",
         ),
     )
 

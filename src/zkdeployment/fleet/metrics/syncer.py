@@ -63,7 +63,7 @@ def syncer_metrics(facts: SyncerFacts) -> tuple[Metric, ...]:
         info("syncer_revision_info", "The published revision, as the label.", facts.published),
         gauge(
             "syncer_unpublished_since_timestamp_seconds",
-            "When the syncer first found an unpublished revision on the branch; no sample if there is none.",
+            "When the syncer first found an unpublished revision on the branch; no sample without one.",
             facts.waiting,
         ),
         gauge("syncer_last_publication_timestamp_seconds", "When the syncer last published.", time),

@@ -65,7 +65,7 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class RolloutStatus:
-    """The status of a rollout; ``errors`` and the states of ``hosts`` are by host id.
+    """The status of a rollout; ``errors`` and the states of ``hosts`` are keyed by host id.
 
     ``description`` is one sentence on the present state. Times are in seconds since the epoch; ``moved`` is the
     time of the last change. ``led`` means that a coordinator runs. ``due`` means that the rollout failed, an

@@ -1,6 +1,6 @@
 """The status of services: the version wanted, and the version and the state of each deployment on each host.
 
-What a host is to run is decided by the published targets; what the host has is known from its inventory.
+The published targets decide which services a host runs; the inventory of the host lists its deployments.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class ServicesStatus:
 
 @dataclass(slots=True)
 class _Collected:
-    """What is found about one service."""
+    """The findings about one service."""
 
     assignments: list[Assignment] = field(default_factory=list)
     hosts: list[ServiceHost] = field(default_factory=list)

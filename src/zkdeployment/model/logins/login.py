@@ -65,7 +65,7 @@ class FailedLogin:
     problem: LoginProblem
 
     def to_json(self) -> dict[str, Value]:
-        """Return the failed login as it is stored in ZooKeeper and shown in the audit view."""
+        """Return the form of the failed login that is stored in ZooKeeper and shown in the audit view."""
         return {"time": self.time, "user": self.user, "address": self.address, "problem": self.problem.value}
 
     @classmethod

@@ -46,7 +46,7 @@ class TrustedProxies:
         return any(mapped in network for network in self.networks)
 
     def client_address(self, peer: str, forwarded: Sequence[str]) -> str:
-        """Return the client's address: that of the connection, or what proxies say in ``X-Forwarded-For``.
+        """Return the client's address: that of the connection, or that from proxies in ``X-Forwarded-For``.
 
         Each proxy appends the address that it was connected from. The last one that is no proxy is the client;
         what stands before it was sent by the client and may be invented.
@@ -58,7 +58,7 @@ class TrustedProxies:
         return client
 
     def external_user(self, peer: str, users: Sequence[str], groups: Sequence[str]) -> ExternalUser | str | None:
-        """Return the person in the headers of a request from ``peer``; a text is the reason why there is none.
+        """Return the person in the headers of a request from ``peer``, or the reason why they name no person.
 
         ``None``: the request has no such header, or none that is believed.
         """

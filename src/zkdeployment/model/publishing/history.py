@@ -102,7 +102,7 @@ class PublicationRecord:
         return max((result.time for result in self.results.values()), default=None)
 
     def to_json(self) -> dict[str, Value]:
-        """Return the record as it is stored in ZooKeeper."""
+        """Return the form of the record that is stored in ZooKeeper."""
         origin, forced = self.origin, self.forced
         return {
             "revision": self.revision,
@@ -168,7 +168,7 @@ class Refusal:
     time: float
 
     def to_json(self) -> dict[str, Value]:
-        """Return the refusal as it is stored in ZooKeeper and printed by ``-o json``."""
+        """Return the form of the refusal that is stored in ZooKeeper and printed by ``-o json``."""
         return {"revision": self.revision, "problems": [*self.problems], "time": self.time}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Services that left the governance of their intent, and stay as they are published.
+"""Services that left the governance of their intent, and stay as published.
 
 A service leaves governance when the document of its intent is removed, or does not name the path of the service
 any more, while the service stays in the tree. A left service stays as published until a release or another intent

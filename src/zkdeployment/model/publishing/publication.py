@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: The kind and the subject of a document beside the tree.
 DocumentKey: TypeAlias = "tuple[str, tuple[str, ...]]"
 
-#: The content of documents, as they are written in YAML, by kind and subject.
+#: The content of documents in their YAML form, by kind and subject.
 DocumentContents: TypeAlias = "Mapping[DocumentKey, Mapping[str, Any]]"
 
 

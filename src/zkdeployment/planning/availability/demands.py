@@ -1,6 +1,7 @@
 """The packages and patches that a publication newly wants.
 
-What a target wanted before the publication is not asked for again: a repository may drop deployed versions.
+Packages that a target wanted before the publication are not checked again: a repository may drop deployed
+versions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The findings about packages that a publication wants: problems, which forbid it, and warnings.
 
-What could not be judged, because a repository is unreachable, is a warning.
+Packages that could not be judged, because a repository is unreachable, cause a warning.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) 
 
 
 def of_absent_hosts(problem: Problem, hosts: Sequence[Identity]) -> Problem:
-    """Return a problem of absent hosts alone as a warning that says what to do about these."""
+    """Return a problem of absent hosts alone as a warning with advice about these."""
     where = listing(sorted(map(str, hosts)), _NAMED)
     advice = "absent; if a host is gone for good, use 'zkdeployment forget HOST'"
     return replace(problem, message=f"{problem.message} ({where}: {advice})", severity=Severity.WARNING)

@@ -1,6 +1,6 @@
 """Transactions on paper: the package changes of hosts as a solver can resolve them without the hosts.
 
-Packages that the agent may not change stay as they are; everything else follows from the package change. New
+Packages that the agent may not change stay unchanged; everything else follows from the package change. New
 dependencies may come, as on the host.
 """
 

@@ -37,7 +37,7 @@ def _unknown(waiting: Mapping[str, Collection[str]], services: Collection[str]) 
     for path, awaited in sorted(waiting.items()):
         for name in awaited:
             if name not in services:
-                message = f"deploy_after names {name}, expected the path of a service; there is none at this path"
+                message = f"deploy_after names {name}, expected the path of a service; no service has this path"
                 yield Problem(message, path=path)
 
 
@@ -66,7 +66,7 @@ def _edges(waiting: Mapping[str, Collection[str]], targets: Targets) -> dict[str
 
 
 def _way(start: str, end: str, edges: Mapping[str, Collection[str]]) -> list[str] | None:
-    """Return the shortest way from one service to another, with both; ``None`` if there is none."""
+    """Return the shortest way from one service to another, with both; ``None`` if it does not exist."""
     before: dict[str, str | None] = {start: None}
     reached = deque([start])
     while reached:

@@ -40,7 +40,7 @@ def move_warnings(
         entry = order.entries.get(path)
         if entry is None or not entry.gaining:
             yield _warning(
-                path, gaining, f"which nobody waits for, so {_named(losing)} undeploys it at once", _FREE
+                path, gaining, f"for which no host waits, so {_named(losing)} undeploys it at once", _FREE
             )
         elif set(entry.gaining) <= set(entry.absent):
             awaited = [host for host in gaining if host.id in entry.gaining]

@@ -29,7 +29,7 @@ def order_of_known_hosts(
 ) -> ServiceOrder:
     """Return the order of a publication among the known hosts that take part in it.
 
-    Hosts in no group of the strategy do not, and nobody waits for hosts that can be leased.
+    Hosts in no group of the strategy do not, and no host waits for hosts that can be leased.
     """
     hosts: list[Host | KnownHost] = [*snapshot.hosts, *snapshot.absent]
     participants = (
@@ -79,7 +79,7 @@ def _problems(between_services: ServiceOrder, turns: Order) -> Iterator[Problem]
 
 
 def _obstacle(place: tuple[int, Turn], expected: Iterable[tuple[str, tuple[int, Turn]]]) -> str | None:
-    """Return the host that a host in this place would wait for without end, and why; ``None`` if there is none."""
+    """Return the host that a host in this place would wait for without end, and why, or ``None``."""
     number, turn = place
     for host_id, (other_number, other) in expected:
         if other_number > number:

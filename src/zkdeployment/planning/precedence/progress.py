@@ -86,7 +86,7 @@ def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_fai
 
 
 def is_finished(progress: OrderProgress) -> bool:
-    """Whether all hosts of an entry have deployed its service, so that nobody needs to wait for it any more."""
+    """Whether all hosts of an entry have deployed its service, so that no host needs to wait for it any more."""
     return progress.finished.issuperset(progress.entry.hosts)
 
 
@@ -95,9 +95,9 @@ def with_restarting(
 ) -> tuple[OrderProgress, Mapping[str, float]]:
     """Return the progress with the hosts assumed to be restarting, and since when each of these is absent.
 
-    These hosts were registered in the progress ``before``, or when the publication was made if there is none, or
-    joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` are the times that were
-    returned with ``before``. Hosts that failed are not assumed to be restarting.
+    These hosts were registered in the progress ``before``, or, without a progress, when the publication was made,
+    or joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` are the times that
+    were returned with ``before``. Hosts that failed are not assumed to be restarting.
     """
     expected = frozenset(progress.entry.hosts)
     if before is None:

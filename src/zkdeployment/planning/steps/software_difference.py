@@ -79,7 +79,7 @@ def compare_software(wanted: WantedSoftware, inventory: Inventory) -> SoftwareDi
     }
     deployed = {assignment.package for assignment in wanted.assignments}
     lost = inventory.lost_scripts | (deployed & inventory.packages.keys() - inventory.scripts.keys())
-    # A directory whose script no package owns may be somebody's copy and is never cleared.
+    # A directory whose script no package owns may be a person's copy and is never cleared.
     scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
     replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
     removable = replaceable - changed - wanted.controller_packages

@@ -68,7 +68,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class Recompilation:
-    """What the next compilation may build on: the ``last`` one, its tree, and the nodes that ``changed`` since."""
+    """The basis of the next compilation: the ``last`` one, its tree, and the nodes that ``changed`` since."""
 
     before: Tree
     last: Compilation

@@ -124,7 +124,7 @@ class _ContentReader:
     def _resolved(self, path: str) -> Iterator[tuple[str, Value]]:
         """Yield the properties of a node with the values that its links lead to.
 
-        A broken link counts as it is written.
+        A broken link counts in its written form.
         """
         lookup = self._tree.properties
         for key, value in self._tree.nodes[path].items():

@@ -149,7 +149,7 @@ def adoption_problems(
     """Yield an error for each intent that would undeploy services which it did not govern before.
 
     ``had`` are the targets that hosts have under the ``former`` governance. If only files are known, but not what
-    is published, ``had`` also has services that an intent left undeployed. The state Terminated says that nothing
+    is published, ``had`` also has services that an intent left undeployed. The state Terminated means that nothing
     is deployed, so it then yields a warning.
     """
     deployed = {
@@ -168,7 +168,7 @@ def adoption_problems(
     for subject, services in gained.items():
         is_doubtful = not is_published_known and states[subject] is IntentState.TERMINATED
         severity = Severity.WARNING if is_doubtful else Severity.ERROR
-        adopt = f"take them over as they are with 'zkdeployment intent adopt {subject_text(subject)}"
+        adopt = f"take them over unchanged with 'zkdeployment intent adopt {subject_text(subject)}"
         advice = f"{adopt}'" if is_published_known else f"{adopt} --work-tree DIRECTORY' before the push"
         if not is_published_known and not is_doubtful:
             advice += "; if they are not deployed, because they left a removed intent, write the state Terminated"

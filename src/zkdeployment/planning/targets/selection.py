@@ -20,7 +20,7 @@ def unchecked_assignments(identity: Identity, targets: Targets) -> tuple[Assignm
 
 
 def role_controller(role: str | None, targets: Targets) -> Sequence[Assignment]:
-    """Return the controller of a role as a sequence, empty if there is none."""
+    """Return the controller of a role as a sequence, empty if it does not exist."""
     return targets.get(f"/roles/{role}", ())
 
 

@@ -1,1 +1,1 @@
-"""What tenants of host pools leave on hosts of the fleet."""
+"""Traces that tenants of host pools leave on hosts of the fleet."""

@@ -34,7 +34,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class NodeProperty:
-    """A demand on a node: the name of a property, ``=``, ``>=`` or ``<=``, and a value as it was written."""
+    """A demand on a node: the name of a property, ``=``, ``>=`` or ``<=``, and a value in its written form."""
 
     name: str
     relation: str

@@ -1,1 +1,1 @@
-"""Runs of playbooks for nodes of pools, as they are recorded."""
+"""Records of the runs of playbooks for nodes of pools."""

@@ -26,7 +26,7 @@ LONGEST_WINDOW = 366 * _DAY
 
 @dataclass(frozen=True, slots=True)
 class SessionUse:
-    """What the record of a session says about the use of pools.
+    """The use of pools by one session, from the record of the session.
 
     ``pools`` are the numbers of nodes by pool, ``requested`` and ``begun`` when the tenant asked for the nodes and
     had access to them (``None``: not recorded, or not yet), ``reserved`` and ``ended`` when the session got its
@@ -135,7 +135,7 @@ class PoolUsage:
 
 
 def session_use(session: TenantSession) -> SessionUse:
-    """Return what the record of a session says about the use of pools."""
+    """Return the use of pools that the record of a session shows."""
     pools = Counter(node.pool for node in session.leased)
     return SessionUse(
         session=session.id,

@@ -43,7 +43,7 @@ _STATUSES = {
 async def identify(
     request: Request, adapters: Adapters, credentials: Annotated[HTTPBasicCredentials | None, Security(_basic)]
 ) -> User:
-    """Return the user who sent a request; answer 401, 403 or 429 if there is none."""
+    """Return the user who sent a request; answer 401, 403 or 429 without one."""
     if credentials is None:
         user = await run_in_threadpool(_user_of_session, request, adapters)
         if user.identity == PROXY_IDENTITY and not _is_still_proxied(request, user):

@@ -89,7 +89,7 @@ def list_instances(
 def list_drift(adapters: ConnectedAdapters, _user: Reader) -> Response:
     """Return the checks that monitoring systems run in other configurations than the deployed ones.
 
-    Their results are dropped. What was not reported for an hour is left out.
+    Their results are dropped. Differences that were not reported for an hour are left out.
     """
     found = adapters.operator_checks.drift(adapters.clock.now())
     return JSONResponse(with_schema("check-drift", {"drift": [entry.to_json() for entry in found]}))
@@ -162,7 +162,7 @@ def replace_check(
     response: Response,
     reason: ReasonParameter = "",
 ) -> CommitReference:
-    """Give a check configuration other values; comments and keys that do not change stay as they are."""
+    """Give a check configuration other values; comments and all other keys stay unchanged."""
     if document.metadata.name != name:
         raise TreeError(f"metadata.name: expected {name}, the name in the address, found {document.metadata.name}")
     return refer_to(check_acts.replace(adapters, user, name, document.data, reason), response)

@@ -105,7 +105,7 @@ def list_open(system: SystemName, adapters: ConnectedAdapters, user: Monitoring)
 def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> ActiveDeployments:
     """Return the instances that are deployed, and those whose removal failed; this changes nothing.
 
-    Deploy again what is missing, or has another configuration. Leave those whose removal failed as they are.
+    Deploy again what is missing, or has another configuration. Do not touch those whose removal failed.
     """
     _check_system(user, system)
     allowed = adapters.monitoring.removal_allowed_until(system) > adapters.clock.now()

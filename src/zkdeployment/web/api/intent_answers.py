@@ -1,4 +1,4 @@
-"""What the operations on groups and on clusters share: parameters of requests, and the making of responses."""
+"""Common parts of the operations on groups and clusters: parameters of requests, and the making of responses."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -33,7 +33,7 @@ SubjectName = Annotated[str, Path(max_length=500)]
 ReasonParameter = Annotated[OptionalReason, Query()]
 
 #: Whether a new intent adopts the services that it governs.
-AdoptParameter = Annotated[bool, Query(description="Whether the intent adopts its services as they are deployed.")]
+AdoptParameter = Annotated[bool, Query(description="Whether the intent adopts its deployed services unchanged.")]
 
 #: The response to an act that changes nothing.
 UNCHANGED: dict[int | str, dict[str, Any]] = {

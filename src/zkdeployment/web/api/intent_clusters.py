@@ -57,7 +57,7 @@ def create_cluster(
     reason: ReasonParameter = "",
     adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
 ) -> CommitReference:
-    """Add a cluster, whose name is in its metadata; it is Created, or adopts deployed services as they are."""
+    """Add a cluster, whose name is in its metadata; it is Created, or adopts deployed services unchanged."""
     check_new_state(document)
     intent = requested_intent(document, {"provider": provider})
     if adopt:

@@ -78,7 +78,7 @@ def create_group(
     reason: ReasonParameter = "",
     adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
 ) -> CommitReference:
-    """Add a group, whose name is in its metadata; it is Created, or adopts deployed services as they are."""
+    """Add a group, whose name is in its metadata; it is Created, or adopts deployed services unchanged."""
     check_new_state(document)
     intent = requested_intent(document, dict(zip(_KEYS, app, strict=False)))
     if adopt:
@@ -137,7 +137,7 @@ def approve_group(
     response: Response,
     request: ApproveRequest | None = None,
 ) -> CommitReference:
-    """Approve the content of a group as it is at the tip of the branch; the request may have no body."""
+    """Approve the content that a group has at the tip of the branch; the request may have no body."""
     wanted = request or ApproveRequest()
     outcome = intent_acts.act_on_intent(
         adapters, user, group, IntentAct.APPROVE, wanted.reason, content=wanted.content

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 
 @router.get("/intents", response_model=list[IntentSummary])
 def list_intents(adapters: Adapters, _user: Reader) -> Response:
-    """Return all groups, then all clusters, with their states and their documents as they were published."""
+    """Return all groups, then all clusters, with their states and their published documents."""
     overviews = intent_overviews(adapters.feed.intents(), {})
     records = [each.record for each in overviews if each.record is not None]
     return JSONResponse([intent_summary(record, counted_approvals(adapters, record)) for record in records])

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 
 @router.get("/left-services")
 def list_left_services(adapters: Adapters, _user: Reader) -> list[LeftServiceBody]:
-    """Return the services that left the governance of their intents, and stay as they are published."""
+    """Return the services that left the governance of their intents, and stay as published."""
     return [LeftServiceBody.of(one) for one in adapters.feed.left()]
 
 

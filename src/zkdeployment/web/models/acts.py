@@ -85,7 +85,7 @@ class ReleaseRequest(ActRequest):
 
 
 class RecordedAct(BaseModel):
-    """An act as it was recorded: who did what, why, and when (seconds since the epoch)."""
+    """The record of an act: who did what, why, and when (seconds since the epoch)."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -93,7 +93,7 @@ class CheckBody(Described):
 class CheckResultBody(Described):
     """The last result of a check; times are in seconds since the epoch.
 
-    `config_id` is the configuration that ran, if the monitoring system says so.
+    `config_id` is the configuration that ran, if the monitoring system reports it.
     """
 
     state: Literal["ok", "warning", "critical", "unknown"]
@@ -125,7 +125,7 @@ class CheckDriftEntry(Described):
 
 
 class CheckDriftBody(Described):
-    """What monitoring systems run that differs from what is deployed there."""
+    """Differences between what monitoring systems run and what is deployed there."""
 
     schema_: Annotated[Literal["zkdeployment/check-drift/v1"], Field(alias="schema")]
     drift: list[CheckDriftEntry]

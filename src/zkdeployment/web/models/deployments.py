@@ -1,4 +1,4 @@
-"""What monitoring systems send and get: lists of instances, answers, and results."""
+"""The messages from and to monitoring systems: lists of instances, answers, and results."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -46,7 +46,7 @@ class ActiveDeployments(DeploymentsList):
 
 
 class DeploymentDetails(BaseModel):
-    """What a monitoring system is to do with a check instance: the details of the check, and the task."""
+    """A check instance for a monitoring system: the details of the check, and the task."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -71,7 +71,7 @@ class FetchedInstances(BaseModel):
 
 
 class FetchedDeployments(BaseModel):
-    """What to do with instances; why there is nothing to do for others; and why others could not be changed."""
+    """The tasks for instances; why there is nothing to do for others; and why others could not be changed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -136,7 +136,7 @@ class ReportedResult(BaseModel):
     config_id: Annotated[str | None, Field(max_length=100, description="The configuration that ran.")] = None
 
     def result(self, now: float) -> CheckResult:
-        """Return the result as it is kept."""
+        """Return the stored form of the result."""
         output = self.output[:LONGEST_OUTPUT]
         return CheckResult(self.state, output, self.since, now, self.checked, self.config_id)
 

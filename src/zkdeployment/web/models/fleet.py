@@ -12,7 +12,7 @@ Properties = dict[str, Any]
 
 
 class Described(BaseModel):
-    """A JSON object with these keys; a later version may add keys, as the manual says of all output."""
+    """A JSON object with these keys; a later version may add keys, as in all output."""
 
     model_config = ConfigDict(extra="allow")
 

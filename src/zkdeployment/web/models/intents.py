@@ -49,7 +49,7 @@ class GroupMetadata(_Strict):
 
 
 class GroupData(_Strict):
-    """What a group deploys; its state and its approval are changed by acts only."""
+    """The services that a group deploys; its state and its approval are changed by acts only."""
 
     composite_profile: Annotated[str, Field(alias="composite-profile")]
     apps: dict[str, Paths]
@@ -125,7 +125,7 @@ class ChangedKey(BaseModel):
 
 
 class IntentDifferenceBody(BaseModel):
-    """What changed since the approval of ``approved``: keys of the document, and nodes with resolved links.
+    """The changes since the approval of ``approved``: keys of the document, and nodes with resolved links.
 
     ``content`` is the digest of the content, which a request for an approval may name. ``update`` maps nodes to
     all of their new properties.
@@ -170,7 +170,7 @@ class _Body(BaseModel):
 
 
 class InstanceEventBody(_Body):
-    """What a publication did to an instance.
+    """The effect of a publication on an instance.
 
     ``by`` is the author of the commit and ``reason`` the first line of its message. ``approved_by`` approved the
     content; with ``is_verified``, that is the owner of the key whose signature the syncer verified.
@@ -214,7 +214,7 @@ class IntentRollbackRequest(ActRequest):
 class CommitReference(BaseModel):
     """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
 
-    It is the tip of the branch if there was nothing to change.
+    The id is that of the branch's tip if there was nothing to change.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -291,7 +291,7 @@ class InstancesBody(_Body):
 
 
 class LeftServiceBody(_Body):
-    """A service that left the governance of the intent ``former``, and stays as it is published.
+    """A service that left the governance of the intent ``former``, and stays as published.
 
     ``target`` is the only target for which the service left governance; ``null``: all targets. ``revision`` is the
     one with which it left.

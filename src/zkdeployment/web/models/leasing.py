@@ -1,4 +1,4 @@
-"""What the bodies of requests and responses about host pools share: they are those of Duffy 3."""
+"""The common parts of requests and responses about host pools: they are those of Duffy 3."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal

@@ -35,7 +35,7 @@ class HistoryBody(Described):
 
 
 class FailureBody(Described):
-    """What a host failed at: the step of a publication, and the instance ``n`` of a service or the packages."""
+    """The failure of a host: the step of a publication, and the instance ``n`` of a service or the packages."""
 
     sequence: int
     step: str
@@ -79,7 +79,7 @@ class RolloutGroupBody(Described):
 
 
 class AttemptBody(Described):
-    """A rollout; ``counts`` are numbers of hosts by state, ``errors`` are by host id."""
+    """A rollout; ``counts`` are numbers of hosts by state, ``errors`` are keyed by host id."""
 
     id: str
     revision: Revision
@@ -159,7 +159,7 @@ class PackageCheckBody(Described):
 
 
 class CheckDifferenceBody(Described):
-    """What a publication does to check instances: at most 1,000 of each kind, and how many there are."""
+    """The effect of a publication on check instances: at most 1,000 of each kind, and how many there are."""
 
     counts: dict[Literal["added", "changed", "removed"], int]
     added: list[dict[str, Any]]

@@ -25,7 +25,7 @@ def _written_properties(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(str, read_properties(given)))
 
 
-#: Properties that the nodes of a request must have, as they are written.
+#: Properties that the nodes of a request must have, in their written form.
 Properties = Annotated[tuple[str, ...], AfterValidator(_written_properties)]
 
 

@@ -45,7 +45,7 @@ Quota = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
 class _TenantValues(LeasingBody):
-    """What all answers show of a tenant."""
+    """The part of a tenant that all answers show."""
 
     id: int
     name: str

@@ -1,4 +1,4 @@
-"""``/checks``: the monitoring systems, and what all checks say."""
+"""``/checks``: the monitoring systems, and the findings of all checks."""
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response

@@ -148,7 +148,7 @@
   }
   search?.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(find, 300); });
   search?.addEventListener("submit", event => { event.preventDefault(); find(); });
-  if (field && field.value !== field.defaultValue) find(); // somebody typed before this script was loaded
+  if (field && field.value !== field.defaultValue) find(); // the user typed before this script was loaded
 
   // ---- Ages ----
 

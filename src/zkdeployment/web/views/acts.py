@@ -1,4 +1,4 @@
-"""The acts of operators: where they are offered, and what their forms say will happen."""
+"""The acts of operators: where they are offered, and the consequences that their forms show."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def rollout_form(directive: Directive, state: RolloutState | None, group: str) -
 
 
 def release_form(lock: Lock, hosts: tuple[Host, ...], now: float) -> ActForm:
-    """Return the form that releases a lock; raises ``RefusedError`` if nobody holds the lock."""
+    """Return the form that releases a lock; raises ``RefusedError`` if no host holds the lock."""
     release = plan_release(lock, hosts, now=now)
     next_host = lock.waiting[0].identity if lock.waiting else ""
     follower = f"{next_host} acquires the lock next." if next_host else "No host waits for the lock."

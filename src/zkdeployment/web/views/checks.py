@@ -1,4 +1,4 @@
-"""The page of checks: the monitoring systems, and what the checks say, the worst first."""
+"""The page of checks: the monitoring systems, and the findings of the checks, the worst first."""
 
 from __future__ import annotations
 

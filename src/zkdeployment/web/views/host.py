@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRow:
-    """An instance of a service on the host, with the wanted and the deployed version; empty if there is none."""
+    """An instance of a service on the host, with the wanted and the deployed version; empty without one."""
 
     service: str
     href: str

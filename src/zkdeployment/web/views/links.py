@@ -43,7 +43,7 @@ def with_query(path: str, values: Mapping[str, str]) -> str:
 
 
 def with_job(address: str, commit: str) -> str:
-    """Return the address of a page that says what became of an act's commit."""
+    """Return the address of a page that shows the state of an act's commit."""
     path, _, query = address.partition("?")
     kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "job"]
     return f"{path}?{urlencode([*kept, ('job', commit)])}"

@@ -46,7 +46,7 @@ def lock_rows(
 ) -> tuple[LockRow, ...]:
     """Return the locks at ``now``, those that need attention first, then the oldest.
 
-    ``user`` is who may act; ``None`` if nobody can act at present.
+    ``user`` is who may act; ``None`` if no user can act at present.
     """
     registered = {host.identity.id for host in hosts}
     return tuple(_row(lock, registered, now, user) for lock in by_urgency(locks, hosts))

@@ -42,7 +42,7 @@ class HostLink:
 
 @dataclass(frozen=True, slots=True)
 class FleetProblem:
-    """A problem in a few words, its ``detail`` as it was reported, the hosts that have it, and when it began.
+    """A problem in a few words, its reported ``detail``, the hosts that have it, and when it began.
 
     ``more`` is the number of hosts that ``hosts`` leaves out; ``href`` is the page that shows all of them.
     ``severe`` problems stop the fleet or a host.

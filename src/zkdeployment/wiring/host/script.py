@@ -1,4 +1,4 @@
-"""What the scripts of a host with publishers read instead of ZooKeeper. Loads nothing of the agent."""
+"""Values for the scripts of a host with publishers, which do not read ZooKeeper. Loads nothing of the agent."""
 
 from __future__ import annotations
 

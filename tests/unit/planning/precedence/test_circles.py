@@ -35,7 +35,7 @@ def test_services_that_wait_for_each_other_in_one_direction_have_no_problem(serv
 
 def test_a_path_without_a_service_is_unknown():
     assert problems({"/a": ("/b",)}) == [
-        ("/a", "deploy_after names /b, expected the path of a service; there is none at this path")
+        ("/a", "deploy_after names /b, expected the path of a service; no service has this path")
     ]
 
 

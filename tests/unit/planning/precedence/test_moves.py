@@ -34,7 +34,7 @@ def test_a_service_that_moves_to_absent_hosts_stays_where_it_is():
 def test_a_service_that_moves_to_hosts_that_can_be_leased_or_to_unknown_ones_is_undeployed_at_once():
     for target, hosts in (("web", "lent.example (lent)"), ("new", "a target without a known host")):
         (warning,) = warnings(targets("a", "b"), targets("b", target))
-        assert f"moves to {hosts}, which nobody waits for, so a.example (a) undeploys it at once;" in warning
+        assert f"moves to {hosts}, for which no host waits, so a.example (a) undeploys it at once;" in warning
 
 
 def test_a_service_that_only_gains_or_only_loses_hosts_moves_nowhere():

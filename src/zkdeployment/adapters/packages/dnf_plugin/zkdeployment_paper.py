@@ -1,13 +1,13 @@
 """A command for dnf 4 that answers which packages repositories have, and resolves transactions of other hosts.
 
-dnf loads this file as a plugin. It runs with the Python of dnf, 3.6 or later, and imports nothing of zkdeployment:
-``adapters.packages.host_repositories`` writes the request and reads the answer. Both are JSON files.
+dnf loads this file as a plugin. The plugin runs with the Python of dnf, 3.6 or later, and imports nothing of
+zkdeployment: ``adapters.packages.host_repositories`` writes the request and reads the answer. Both are JSON files.
 
 A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
 are requested together from the repositories. An installed package that no repository has is described by a
 repository that the command writes: such a package provides what another version of it provides, and requires
-nothing. What else it provides is unknown, so a host that keeps such a package is assumed to have whatever else its
-packages require.
+nothing. All else that it provides is unknown, so a host that keeps such a package is assumed to have whatever else
+its packages require.
 """
 
 import ctypes
@@ -130,9 +130,9 @@ class Paper:
         self._unknown = {index for index, identity in enumerate(self._identities) if identity in set(unknown)}
 
     def problem(self, transaction):
-        """Return why a transaction cannot be done; ``None`` if it can, or if nothing can be said about it.
+        """Return why a transaction cannot be done; ``None`` if it can, or if that is unknown.
 
-        Nothing can be said if the packages that stay cannot be resolved alone.
+        The answer is unknown if the packages that stay cannot be resolved alone.
         """
         foreign = self._unknown.difference(transaction["present"])
         excluded = [package for index in foreign for package in self._packages[index]]
@@ -204,7 +204,7 @@ class Paper:
             self._sack.remove_excludes(self._sack.query(flags=hawkey.IGNORE_EXCLUDES).filter(pkg=packages))
 
     def _rules(self, transaction, install, remove):
-        """Return the solver's explanations of its problems, empty if there are none."""
+        """Return the solver's explanations of its problems, empty if none exist."""
         goal = hawkey.Goal(self._sack)
         for index in (*transaction["stay"], *install):
             goal.install(select=hawkey.Selector(self._sack).set(pkg=self._packages[index]))
@@ -230,7 +230,7 @@ class Paper:
 
 
 def _end_with(author):
-    """Let this process be killed when the process that started it ends: nobody reads the answers then."""
+    """Let this process be killed when the process that started it ends: no process reads the answers then."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     try:
         os.kill(author, 0)

@@ -5,7 +5,7 @@ zkdeployment. Its standard input is a socket to that process:
 
 1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
    does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket.
-2. The program waits for the line ``commit``. It holds no lock meanwhile.
+2. The program waits for the line ``commit``. The program holds no lock meanwhile.
 3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. If the
    program ends before that, for whatever reason, it has changed no package.
 
@@ -50,7 +50,7 @@ class OrderSocket:
         self._connection.sendall(json.dumps(content).encode("utf-8") + b"\n")
 
     def wait(self):
-        """Wait for the order; return why there is none, or an empty string."""
+        """Wait for the order; return why the order did not come, or an empty string."""
         readable, _, _ = select.select([self._connection], [], [], LIMIT)
         if not readable:
             return f"no order came within {LIMIT:g} s"

@@ -1,6 +1,6 @@
 """The check instances in buckets, with their entries in the indexes.
 
-An instance and its entries change in one transaction, which fails unless the bucket is as it was read. Entries
+An instance and its entries change in one transaction, which fails if the bucket changed after it was read. Entries
 are the nodes ``systems/SYSTEM/flagged/ID``, ``systems/SYSTEM/open/ID``, ``systems/SYSTEM/failed/ID`` and
 ``due/ID``. The node ``changed`` has the last changes of states.
 """
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.transactions import Operation
     from zkdeployment.checks.instance import CheckInstance
 
-    #: A change of an instance (``None``: there is none): a pure function, which returns the instance afterwards
-    #: (``None``: it is removed). It may be called several times, and refuses a change by an exception.
+    #: A change of an instance (``None``: it does not exist): a pure function, which returns the instance
+    #: afterwards (``None``: it is removed). It may be called several times, and refuses a change by an exception.
     InstanceChange: TypeAlias = Callable[[str, CheckInstance | None], CheckInstance | None]
 
     #: An instance before and after a change.

@@ -1,4 +1,4 @@
-"""What check instances are computed from (a ``CheckSources``): documents, services, targets and hosts.
+"""The sources of check instances (a ``CheckSources``): documents, services, targets and hosts.
 
 Watches report the changes: while nothing changes, nothing is read.
 """

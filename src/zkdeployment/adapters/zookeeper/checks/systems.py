@@ -1,4 +1,4 @@
-"""What is recorded of monitoring systems.
+"""The records of monitoring systems.
 
 The node of a system holds its callback; below it, ``contact`` holds the times of its last contacts,
 ``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, ``removal`` until
@@ -73,7 +73,7 @@ class ZooKeeperMonitoringSystems:
         }
 
     def note_contact(self, system: str, contact: SystemContact) -> None:
-        """Record a contact of a monitoring system; times that are ``None`` stay as they are."""
+        """Record a contact of a monitoring system; times that are ``None`` stay unchanged."""
         path = f"{paths.check_system_path(system)}/contact"
         node = self._session.get(path)
         known = SystemContact() if node is None else SystemContact.from_json(node.properties)

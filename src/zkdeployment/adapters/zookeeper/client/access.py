@@ -1,6 +1,6 @@
 """Authentication and encryption of a ZooKeeper client, as options for kazoo.
 
-This module opens encrypted connections itself: kazoo does not check server names by default, and trusts the
+Encrypted connections are opened here: kazoo does not check server names by default, and trusts the
 system's certificates beside the configured ones. Files are read for each connection, as certificates get renewed.
 """
 

@@ -112,7 +112,7 @@ class Connection:
     def open(self) -> None:
         """Connect; raises ``UnreachableError``, which names the address, if no server answers in time.
 
-        It may be called again after that.
+        After this error, ``open`` may be called again.
         """
         if not self._started:
             probe(self._hosts, encryption(self._access), handshake=self.call_timeout)
@@ -179,7 +179,7 @@ class Connection:
     def watch(self, path: str, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) now and whenever the node at ``path`` may have changed.
 
-        It is called after a lost connection, too. Several changes may cause a single call.
+        A lost connection causes a call, too. Several changes may cause a single call.
         """
         check_path(path)
         self.on_change(changed)

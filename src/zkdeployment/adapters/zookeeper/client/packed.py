@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: Bytes. No record of ours is larger: more is damage, or an attack on the reader's memory.
 _LARGEST = 64 << 20
 
-#: Larger contents are compressed; smaller ones stay readable for people who look at the node.
+#: Larger contents are compressed; smaller ones stay readable for people who read the node.
 _COMPRESSED_FROM = 4096
 
 

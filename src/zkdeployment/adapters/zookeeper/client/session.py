@@ -63,7 +63,7 @@ class Session(Connection):
     def open(self) -> None:
         """Connect and check the chroot; raises ``UnreachableError``, with the address, if no server answers.
 
-        It may be called again after that.
+        After this error, ``open`` may be called again.
         """
         super().open()
         if self._chroot and self.get("/") is None:
@@ -163,7 +163,7 @@ class Session(Connection):
 
     @property
     def seen(self) -> int:
-        """The last transaction that this client has heard of, 0 if there is none."""
+        """The last transaction that this client has heard of, 0 before the first one."""
         return int(self._client.last_zxid or 0)
 
     def follow(self, reads: Sequence[Read], changed: Callable[[Any], None]) -> Iterator[tuple[Read, Any]]:

@@ -34,7 +34,7 @@ class ThreadHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return the sockets that can be read, and those that can be written, after at most ``timeout`` seconds.
 
-        kazoo waits four times for each request, each time with a new epoll of five system calls. This is one.
+        kazoo waits four times for each request, each time with a new epoll of five system calls. Here it is one.
         Raises ``ValueError`` for a closed socket.
         """
         readers = {readable.fileno(): readable for readable in reading}

@@ -148,7 +148,7 @@ class FleetAssembly:
         return self._absent
 
     def _intent_summaries(self) -> Mapping[IntentSubject, IntentRecord]:
-        """Return what the indexes of intents say: the same mapping if none of them has changed."""
+        """Return the content of the indexes of intents: the same mapping if none of them has changed."""
         found = self._all(paths.INTENTS, summary_of)
         records = [record for record in found if record is not None]
         if len(records) != len(self._intents) or any(map(_differ, records, self._intents.values())):

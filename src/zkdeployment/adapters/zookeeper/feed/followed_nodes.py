@@ -42,12 +42,12 @@ class FollowedNodes:
         return bool(self._stale) or self._connection != self._session.link.connections
 
     def node(self, path: str) -> Node | None:
-        """Return a followed node as it was last read; ``None`` if it does not exist."""
+        """Return the last read state of a followed node; ``None`` if it does not exist."""
         found: Node | None = self._values.get(Read(path))
         return found
 
     def children(self, path: str) -> Sequence[str]:
-        """Return the sorted names of a followed node's children as they were last read; empty without the node."""
+        """Return the sorted names of a followed node's children at the last read; empty without the node."""
         found: Sequence[str] = self._values.get(Read(path, children=True)) or ()
         return found
 

@@ -46,7 +46,7 @@ class IntentRecords:
             return self._all[1]
 
     def one(self, session: Session, summaries: Summaries, subject: IntentSubject) -> IntentRecord | None:
-        """Return the whole record of an intent; ``None`` if there is none."""
+        """Return the whole record of an intent; ``None`` if it does not exist."""
         summary = summaries.get(subject)
         if summary is None:
             return None

@@ -45,7 +45,7 @@ _DOCUMENT: DocumentKey = (POOLS.name, ())
 #: The nodes whose children are read.
 _DIRECTORIES = (paths.POOL_NODES, paths.POOL_SESSIONS, paths.POOL_FILLING, paths.USERS)
 
-#: The nodes of whose children the names say everything.
+#: The nodes whose children hold all information in their names.
 _LISTS = (paths.POOL_CLAIMS, paths.POOL_WORKERS)
 
 

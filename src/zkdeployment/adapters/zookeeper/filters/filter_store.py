@@ -78,7 +78,7 @@ class ZooKeeperFilter:
         return listed
 
     def filtered(self) -> FilteredList:
-        """Return the list as it is; its next change wakes the filter.
+        """Return the present list; its next change wakes the filter.
 
         Raises ``RefusedError`` if the list's path is not free for this filter.
         """

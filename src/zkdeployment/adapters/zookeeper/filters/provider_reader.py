@@ -35,7 +35,8 @@ class ZooKeeperProviderReader:
     def read(self, path: str) -> ProviderList:
         """Return the instances below the node that ``path`` resolves to.
 
-        The list of a filter is returned as it was between two changes. Raises ``LinkError`` if there is no node.
+        The list of a filter is returned in its state between two changes. Raises ``LinkError`` if there is no
+        node.
         """
         found = self._resolve(path)
         node, children = read_with_children(self._session, found)
@@ -45,7 +46,7 @@ class ZooKeeperProviderReader:
         """Return what ``read`` returns, and arrange that the reader's owner is woken at its next change.
 
         Only what changed since the last call is read. While the list of a filter changes, parts of it may be
-        returned as they were before. Raises ``LinkError`` if there is no node.
+        returned in their former state. Raises ``LinkError`` if there is no node.
         """
         found = self._resolve(path)
 
@@ -79,7 +80,7 @@ def _listed(path: str, node: Node | None, children: Mapping[str, Node]) -> Provi
 
 
 def read_with_children(session: Session, path: str) -> tuple[Node | None, dict[str, Node]]:
-    """Return a node and its children by name, as they were at one moment if the filter of this list wrote them.
+    """Return a node and its children by name, from one moment if the filter of this list wrote them.
 
     Each change by a filter changes the node, too. Children of other nodes may come and go during the call.
     """

@@ -88,8 +88,8 @@ class ZooKeeperServiceLock(ContenderLock):
         self._identity = identity
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
-        self._own_works: tuple[LockedWork, ...] = ()  # what the record may say, if it is this object's
-        self._is_recorded = False  # whether the record says the last of these, as long as the lock is held
+        self._own_works: tuple[LockedWork, ...] = ()  # what the record may contain, if it is this object's
+        self._is_recorded = False  # whether the record holds the last of these, as long as the lock is held
         self._sure_until = 0.0
         self._resumed = False  # whether this host works under the record that was kept for it
         self._record_changed = threading.Event()
@@ -214,7 +214,7 @@ class ZooKeeperServiceLock(ContenderLock):
         return True
 
     def _read_kept(self) -> Node:
-        """Return the record that is kept for this host; raises ``LockLostError`` if there is none."""
+        """Return the record that is kept for this host; raises ``LockLostError`` if it does not exist."""
         node = self._session.get(self._record)
         if node is not None:
             work = LockedWork.from_properties(node.properties)
@@ -280,7 +280,7 @@ def any_free(session: Session, names: Collection[str], identity: Identity, delay
     """Return whether a host can acquire any of these locks now; reads all in one round.
 
     Queues are not read, however long they are: ZooKeeper counts the children of a node. A child that is not a
-    contender makes a lock look held here.
+    contender makes a lock count as held here.
     """
     ordered = sorted(names)
     nodes = session.get_many(

@@ -1,4 +1,4 @@
-"""What a lost session or a killed agent left in ZooKeeper: contenders are removed, records of work are kept.
+"""The nodes of a lost session or a killed agent in ZooKeeper: contenders are removed, records of work are kept.
 
 The host's node is not here: the registration replaces it.
 """

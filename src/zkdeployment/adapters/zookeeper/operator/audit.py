@@ -56,6 +56,6 @@ def recording(session: Session, act: Act) -> Operation:
 
 
 def _recorded(node: Node | None) -> list[dict[str, Value]]:
-    """Return the acts as they are recorded, with keys that only other versions know."""
+    """Return the recorded acts, with the keys that only other versions know."""
     listed = None if node is None else node.properties.get("acts")
     return [act for act in listed if isinstance(act, dict)] if isinstance(listed, list) else []

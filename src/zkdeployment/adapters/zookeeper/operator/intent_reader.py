@@ -1,4 +1,4 @@
-"""What publications recorded about intents, as operators' commands and the service read it."""
+"""The records of publications about intents, for operators' commands and the service."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ class ZooKeeperIntents:
         return read_withheld(self._session)
 
     def left(self) -> tuple[LeftService, ...]:
-        """Return the services that left the governance of their intents, and stay as they are published."""
+        """Return the services that left the governance of their intents, and stay as published."""
         return read_left(self._session)

@@ -60,7 +60,7 @@ class ZooKeeperLeases:
     def renew(self, recorded: Callable[[], Mapping[str, tuple[str, Sequence[str]]]]) -> None:
         """Sign all leases that are not signed with the key of this worker, once; the key may be new.
 
-        A lease with another accepted signature stays as it is. Any other lease is replaced by one with the role
+        A lease with another accepted signature stays unchanged. Any other lease is replaced by one with the role
         and the keys that ``recorded`` returns for the host; a host that is not recorded keeps its lease, which is
         logged.
         """
@@ -104,7 +104,7 @@ class ZooKeeperLeases:
     def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
         """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
 
-        A lease that has both already stays as it is, unless the host failed to follow it: the next number makes
+        A lease that has both already stays unchanged, unless the host failed to follow it: the next number makes
         the host try again. With ``keys``, a lease without a valid signature is ignored. Raises ``ProgramError`` if
         a host without a lease is to keep its role, ``TreeError`` if the present lease is malformed.
         """
@@ -172,7 +172,7 @@ def _decode_signed(path: str, node: Node | None) -> SignedLease | None:
 
 
 def _decode_unverified(path: str, node: Node | None) -> SignedLease | None:
-    """Return a lease whose signature is not checked; ``None`` for a malformed one, which nobody signed."""
+    """Return a lease whose signature is not checked; ``None`` for a malformed one, which no worker signed."""
     try:
         return _decode_signed(path, node)
     except TreeError:

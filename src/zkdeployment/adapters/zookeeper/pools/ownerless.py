@@ -32,7 +32,7 @@ def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str
     removed = 0
     for path, node in zip(ownerless, session.get_many(ownerless), strict=True):
         if node is not None and node.modified < before:
-            with contextlib.suppress(TransactionError):  # somebody has written or removed it
+            with contextlib.suppress(TransactionError):  # another process has written or removed it
                 session.commit(Delete(path, node.version))
                 removed += 1
     return removed

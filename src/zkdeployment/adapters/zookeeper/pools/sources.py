@@ -1,4 +1,4 @@
-"""What pools depend on, kept current by watches, which wake the worker."""
+"""The sources of pools, kept current by watches, which wake the worker."""
 
 from __future__ import annotations
 

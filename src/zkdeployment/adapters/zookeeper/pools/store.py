@@ -1,8 +1,8 @@
 """Nodes and sessions of pools: one node in ZooKeeper for each, changed by compare-and-set.
 
-The guard of a tenant lists the tenant's active sessions. It changes with each of them, so that two concurrent
-requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on the node.
-Each transaction writes the node ``changes``, on which waiting processes have a watch.
+The guard of a tenant lists the tenant's active sessions. The guard changes with each of them, so that two
+concurrent requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on
+the node. Each transaction writes the node ``changes``, on which waiting processes have a watch.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ZooKeeperPools:
         )[1]
         own = self._owned(_numbers(claims))
         found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
-        # The sessions come after the nodes: what a node says about its session is never newer than the session.
+        # The sessions come after the nodes: the state of a node is never newer than that of its session.
         numbers = _numbers(self._session.children(paths.POOL_SESSIONS))
         active = self._read_some(paths.POOL_SESSIONS, numbers, session_from_json)
         return PoolSnapshot(
@@ -101,11 +101,11 @@ class ZooKeeperPools:
         )
 
     def node(self, number: int) -> PoolNode | None:
-        """Return a node, which may be done; ``None`` if there is none."""
+        """Return a node, which may be done; ``None`` if it does not exist."""
         return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), node_from_json)
 
     def session(self, number: int) -> TenantSession | None:
-        """Return a session, which may have ended; ``None`` if there is none."""
+        """Return a session, which may have ended; ``None`` if it does not exist."""
         ended = record_path(paths.POOL_SESSIONS_ENDED, number)
         return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
 
@@ -140,7 +140,7 @@ class ZooKeeperPools:
     def prune(self, before: float) -> int:
         """Remove the sessions that ended and the nodes that were done before a time; return how many.
 
-        What was written before that time for hosts and pools that are gone is removed, too: the leases of hosts
+        Older records of hosts and pools that are gone are removed, too: the leases of hosts
         that are neither registered nor nodes, and the records of filling of pools that are not in the document and
         have no nodes.
         """

@@ -187,7 +187,7 @@ def sequences_of(publication: Publication, snapshot: StoredPublication) -> tuple
 
 
 def _last_since(publication: Publication, snapshot: StoredPublication) -> int:
-    """Return the ``since`` of the publication before, as it was when the decision was made."""
+    """Return the ``since`` of the publication before, in its state at the time of the decision."""
     return (publication.published or decode_published(snapshot.targets)).effective_since
 
 

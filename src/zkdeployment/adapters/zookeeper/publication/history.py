@@ -145,7 +145,7 @@ def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
 
 
 def _stored(record: PublicationRecord) -> dict[str, Value]:
-    """Return a record as it is stored, with the keys that only other versions know."""
+    """Return the stored record, with the keys that only other versions know."""
     results = [{**result.unknown, **result.to_json()} for _, result in sorted(record.results.items())]
     return {**record.unknown, **record.to_json(), "results": [*results]}
 

@@ -26,6 +26,6 @@ def write_result(session: Session, revision: Revision, result: HostResult) -> No
     try:
         session.commit(Create(mine, data))
     except TransactionError:
-        node = session.get(mine)  # there is none if the publication has no record
+        node = session.get(mine)  # ``None`` if the publication has no record
         if node is not None:
             session.commit(Set(mine, data, node.version))

@@ -89,12 +89,12 @@ def read_records(session: Session) -> tuple[IntentRecord, ...]:
 
 
 def read_record(session: Session, subject: IntentSubject) -> IntentRecord | None:
-    """Return the whole record of an intent, with all instances; ``None`` if there is none."""
+    """Return the whole record of an intent, with all instances; ``None`` if it does not exist."""
     return next(iter(_read(session, subject)), None)
 
 
 def summary_of(name: str, node: Node) -> IntentRecord | None:
-    """Return what an index alone says of an intent: its document, its state, and the list of its instances.
+    """Return what an index alone holds of an intent: its document, its state, and the list of its instances.
 
     ``None`` for an index that is not written yet, or damaged.
     """

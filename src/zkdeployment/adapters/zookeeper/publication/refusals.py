@@ -82,6 +82,6 @@ def _refusals(node: Node | None) -> tuple[Refusal, ...]:
 
 
 def _recorded(node: Node | None) -> list[dict[str, Value]]:
-    """Return the refusals as they are recorded, with keys that only other versions know."""
+    """Return the recorded refusals, with the keys that only other versions know."""
     listed = None if node is None else node.properties.get("refusals")
     return [refusal for refusal in listed if isinstance(refusal, dict)] if isinstance(listed, list) else []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_request(session: Session) -> PublicationRequest | None:
-    """Return the current request, answered or not; ``None`` if there is none."""
+    """Return the current request, answered or not; ``None`` if it does not exist."""
     node = session.get(paths.REQUEST)
     return None if node is None else request_of(node)
 

@@ -48,7 +48,7 @@ def encode_entry(entry: OrderEntry, *, is_complete: bool = False) -> bytes:
 
 
 def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
-    """Return an entry and whether it is complete; a damaged node is an entry that nobody waits for."""
+    """Return an entry and whether it is complete; a damaged node is an entry for which no host waits."""
     try:
         value = unpack(node.data)
     except ValueError:

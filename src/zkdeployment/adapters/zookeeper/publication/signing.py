@@ -45,9 +45,9 @@ class StartedSignature:
 class PublicationSigning:
     """Signs with ``signer``.
 
-    It keeps the digests of the last targets, so that only changed ones are computed, and the data of the statement
-    that it wrote last. Neither is ever taken from ZooKeeper. ``encoded`` are the data of the nodes of those of the
-    last targets that had changed, by path.
+    The object keeps the digests of the last targets, so that only changed ones are computed, and the data of the
+    statement that it wrote last. Neither is ever taken from ZooKeeper. ``encoded`` are the data of the nodes of
+    those of the last targets that had changed, by path.
     """
 
     signer: PublicationSigner
@@ -103,7 +103,7 @@ class PublicationSigning:
 
         ``node`` is the present statement's, ``known`` are the nodes of the buckets that changed, by name. All
         buckets are compared if the present statement is not the one that was written last, or has another number
-        of buckets. ``kept`` are the data of a statement by another key that is good as it is.
+        of buckets. ``kept`` are the data of a statement by another key that is valid and stays.
         """
         nodes = known
         if nodes is None or node is None or not self.has_written(node.data, node.children):

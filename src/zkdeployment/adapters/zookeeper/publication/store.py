@@ -153,7 +153,7 @@ class ZooKeeperPublications:
         return read_reports(self._session, services)
 
     def strategy(self) -> Strategy | None:
-        """Read the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
+        """Read the published strategy, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
         return read_strategy(self._session)
 
     def documents(self) -> PublishedDocuments:
@@ -206,7 +206,7 @@ class ZooKeeperPublications:
     def record_final_status(self, record: IntentRecord) -> None:
         """Write a record whose last instance has its final status now.
 
-        Raises ``ConflictError`` if the record changed since it was read: then it stays as it is.
+        Raises ``ConflictError`` if the record changed since it was read: then it stays unchanged.
         """
         operations = record_operations(self._session, record)
         for transaction in chunks([*operations.parts, *operations.indexes], self._session.acl_size):
@@ -217,7 +217,7 @@ class ZooKeeperPublications:
     def publish(self, publication: Publication, intents: IntentsChange | None = None) -> int:
         """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
 
-        ``intents`` is the change of intents, ``None`` if there are none before and after it. Return the sequence
+        ``intents`` is the change of intents, ``None`` if no intents exist before and after it. Return the sequence
         of the last publication that changed something for hosts: this one, unless it only repeats.
 
         Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
@@ -370,7 +370,7 @@ class ZooKeeperPublications:
         self._session.watch(paths.NOTICE, changed)
 
     def request(self) -> PublicationRequest | None:
-        """Read the operator's request for a publication that is not answered yet; ``None`` if there is none."""
+        """Read the operator's request for a publication that is not answered yet; ``None`` without one."""
         request = read_request(self._session)
         return None if request is None or request.error is not None else request
 

@@ -21,12 +21,12 @@ def encode_strategy(strategy: Strategy | None) -> bytes:
 
 
 def read_strategy(session: Session) -> Strategy | None:
-    """Return the published strategy, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
+    """Return the published strategy, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
     return decode_strategy(session.get(paths.STRATEGY))
 
 
 def decode_strategy(node: Node | None) -> Strategy | None:
-    """Return the strategy in the node, ``None`` if there is none; raises ``TreeError`` if it is invalid."""
+    """Return the strategy in the node, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
     if node is None or not node.data:
         return None
     try:

@@ -20,7 +20,7 @@ class ZooKeeperRolloutControl:
         self._session = session
 
     def rollout(self, rollout_id: str | None = None) -> RolloutState | None:
-        """Return a rollout by its id, or the current one; ``None`` if there is none."""
+        """Return a rollout by its id, or the current one; ``None`` if it does not exist."""
         return read_state(self._session, rollout_id)
 
     def attempts(self, sequence: int) -> tuple[RolloutState, ...]:

@@ -40,7 +40,7 @@ def read_current(session: Session) -> str | None:
 
 
 def read_state(session: Session, rollout: str | None = None) -> RolloutState | None:
-    """Return the state of a rollout (default: the newest); ``None`` if there is none.
+    """Return the state of a rollout (default: the newest); ``None`` if it does not exist.
 
     Raises ``ZkdeploymentError`` if the state cannot be read.
     """

@@ -1,6 +1,6 @@
 """The coordinator's side of the records of rollouts.
 
-This module reads and writes the state of the newest rollout and reads the observations. Its parts are
+The state of the newest rollout is read and written here, and the observations are read. Its parts are
 ``leadership`` (the right to write), ``grants``, ``host_registry``, ``old_rollouts`` (removal) and ``records`` (the
 encoding of nodes).
 """

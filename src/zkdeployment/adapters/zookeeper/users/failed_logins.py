@@ -47,6 +47,6 @@ def record_failed_login(session: Session, acl: tuple[AclEntry, ...], failed: Fai
 
 
 def _recorded(node: Node | None) -> list[dict[str, Value]]:
-    """Return the failed logins as they are recorded, with keys that only other versions know."""
+    """Return the recorded failed logins, with the keys that only other versions know."""
     listed = None if node is None else node.properties.get("failed")
     return [login for login in listed if isinstance(login, dict)] if isinstance(listed, list) else []

@@ -52,7 +52,7 @@ class LoginSessions:
         return token
 
     def find(self, token: str) -> LoginSession | None:
-        """Return the login session of a token; ``None`` if there is none.
+        """Return the login session of a token; ``None`` if it does not exist.
 
         A session that another service began a moment ago is found: the server that this service asks may lag
         behind.
@@ -108,7 +108,7 @@ def _encode(login: LoginSession) -> bytes:
 
 
 def _decode(node: Node | None) -> LoginSession | None:
-    """Decode the node of a login session; ``None`` if there is none, or if it is malformed."""
+    """Decode the node of a login session; ``None`` if it does not exist, or if it is malformed."""
     match {} if node is None else node.properties:
         case {
             "user": str(user),

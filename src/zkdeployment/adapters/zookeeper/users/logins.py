@@ -143,7 +143,7 @@ class ZooKeeperLogins:
         return verdict
 
     def _verify_throttled(self, name: str, key: str, wait: float) -> User | LoginRefusal:
-        """Accept the right key also from an address that has to wait: somebody else may guess there.
+        """Accept the right key also from an address that has to wait: another person may guess there.
 
         Few keys a second are compared for all these addresses together; keys whose turn is far off are refused.
         """

@@ -29,10 +29,10 @@ class ZooKeeperUserReader:
         return tuple(sorted((record.user for record in records if record is not None), key=lambda user: user.id))
 
     def user(self, name: str) -> User | None:
-        """Return a user; ``None`` if there is none of this name.
+        """Return a user; ``None`` if no user has this name.
 
-        The answer is fresh, and usually costs no request: the node is watched. It is read again after a change,
-        and after the connection was lost.
+        The answer is fresh, and usually costs no request: the node is watched. The user is read again after a
+        change, and after the connection was lost.
         """
         record = self.record(name)
         return None if record is None else record.user

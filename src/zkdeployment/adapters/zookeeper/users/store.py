@@ -36,7 +36,7 @@ _LAST_ID = "last_id"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A user as it is to be, and the operations that make it so."""
+    """The new record of a user, and the operations that write it."""
 
     record: UserRecord
     operations: list[Operation]

@@ -54,7 +54,7 @@ def _properties(user: User, key_hash: str) -> dict[str, Value]:
 
 
 def decode_user(name: str, node: Node | None) -> UserRecord | None:
-    """Decode the node of a user; ``None`` if there is none, or if it is damaged, which is logged."""
+    """Decode the node of a user; ``None`` if it does not exist, or if it is damaged, which is logged."""
     if node is None:
         return None
     properties = node.properties

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class DeploymentStatus:
     """Keeps the status file, the host's version on disk, its node and the metrics in step with a deployment.
 
-    Methods wait until ZooKeeper answers unless they say otherwise.
+    Methods wait until ZooKeeper answers unless their docstrings name an exception.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class InventoryReporter:
         self._write(lambda: self._known(self._adapters.inventory()))
 
     def catch_up(self) -> None:
-        """Publish the inventory if the last attempt failed or there was none yet, and again in a new session.
+        """Publish the inventory if the last attempt failed or none was made yet, and again in a new session.
 
         ZooKeeper may have lost the node together with the session, for example because it was wiped.
         """

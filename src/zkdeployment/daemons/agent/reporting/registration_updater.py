@@ -24,7 +24,7 @@ _PACE = 1.0  # seconds between two updates of the node with progress
 class RegistrationUpdater:
     """Keeps the host's node equal to the local host.
 
-    Methods wait until ZooKeeper answers unless they say otherwise.
+    Methods wait until ZooKeeper answers unless their docstrings name an exception.
     """
 
     def __init__(self, local: LocalHost, adapters: ReportingAdapters, retry: ZooKeeperRetry) -> None:
@@ -38,7 +38,7 @@ class RegistrationUpdater:
         """Connect and create the host's node; adopt the version of a persistent node of an old release's agent.
 
         No version is adopted from such a node if a deployment was interrupted on this host, or if the host has
-        publishers: nobody signed that the host has the content of that version.
+        publishers: no publisher signed that the host has the content of that version.
         """
         self._retry.retry_until_reachable(self._adapters.connect)
         self._update_address()

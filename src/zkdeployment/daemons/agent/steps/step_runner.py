@@ -79,7 +79,7 @@ class StepRunner:
     def show_waiting(self, step: str) -> bool:
         """Show that the host waits for other hosts, and do as ``show`` does.
 
-        What is kept for this host is handed on, so that no two hosts wait for each other.
+        Work that is kept for this host is handed on, so that no two hosts wait for each other.
         """
         changed = self.show(step)
         if changed:

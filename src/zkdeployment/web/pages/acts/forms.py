@@ -34,7 +34,8 @@ def show_form(  # noqa: PLR0913  what the page of a form is made of
 ) -> HTMLResponse:
     """Return the page of a form, filled in with ``values``.
 
-    ``back`` is the address of the page to which the user returns. ``mistake`` says why the act was not performed.
+    ``back`` is the address of the page to which the user returns. ``mistake`` explains why the act was not
+    performed.
     """
     return show_page(
         request,

@@ -48,7 +48,7 @@ def act(request: Request, adapters: ConnectedAdapters, user: Tenant, name: str, 
 def _require_act(
     request: Request, name: str, values: dict[str, str], adapters: ServerAdapters, user: User
 ) -> PreparedPoolAct:
-    """Return the act that a form is for; answer 404 if there is none, and 403 if the user may not do it."""
+    """Return the act that a form is for; answer 404 if it does not exist, and 403 if the user may not do it."""
     prepared = prepare_pool_act(name, values, adapters, user, request.app.state.page_requests)
     if prepared is None:
         raise HTTPException(404, f"there is no act {name}")

@@ -22,7 +22,7 @@ class PreparedAct:
     """An act: its form, the function that performs it, and what rights it takes.
 
     ``paths`` are the services that the act concerns; an act without paths concerns the whole fleet. ``shows_job``
-    is whether the page that is shown afterwards says what became of the act's commit. ``preview`` adds to the form
+    is whether the page that is shown afterwards shows the state of the act's commit. ``preview`` adds to the form
     what the act would do for a user; only a page that shows the form needs it.
     """
 

@@ -160,7 +160,7 @@ def _new_node(values: Mapping[str, str], adapters: ServerAdapters) -> NewPoolNod
 
 
 def _number(values: Mapping[str, str], name: str) -> int:
-    """Return the id of a session or a node; raises ``NotFoundError`` if it is none."""
+    """Return the id of a session or a node; raises ``NotFoundError`` if it is not a number."""
     text = values.get(name, "")
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         raise NotFoundError(f"there is no {name} {text!a}; expected a number")

@@ -1,4 +1,4 @@
-"""The acts on an intent: which of them are possible in its state, and what their forms say will happen."""
+"""The acts on an intent: which of them are possible in its state, and the consequences that their forms show."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ResourceLine:
     """A resource: its statuses, the wanted and the deployed version, the error of its host, and providers.
 
-    ``rsync`` is ``None`` for a resource that nobody wants. ``href`` is the page of its host.
+    ``rsync`` is ``None`` for a resource that is not wanted. ``href`` is the page of its host.
     """
 
     name: str

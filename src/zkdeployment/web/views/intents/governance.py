@@ -78,7 +78,7 @@ def service_release_form(left: Sequence[LeftService]) -> ActForm:
             *dict.fromkeys(
                 f"It left the governance of {subject_text(one.former)} with {short(one.revision)}"
                 f"{'' if one.target is None else f' for {one.target}'}, and"
-                f" {'is not deployed' if one.is_withheld else 'stays as it is deployed'} until now."
+                f" {'is not deployed' if one.is_withheld else 'stays as deployed'} until now."
                 for one in left
             ),
             "Hosts deploy it as the tip of the branch has it, without an approval from now on.",

@@ -78,7 +78,7 @@ class InstanceEventLine:
 
 @dataclass(frozen=True, slots=True)
 class ContentDifference:
-    """What changed since the approval, in lines; ``unknown`` is why that is not known, or empty."""
+    """The changes since the approval, in lines; ``unknown`` is why that is not known, or empty."""
 
     lines: tuple[str, ...] = ()
     unknown: str = ""
@@ -86,7 +86,7 @@ class ContentDifference:
 
 @dataclass(frozen=True, slots=True)
 class ActProgress:
-    """What became of the act after which the page is shown."""
+    """The progress of the act after which the page is shown."""
 
     state: str
     sentence: str
@@ -126,7 +126,7 @@ class IntentView:
 
 
 def shown_instance(record: IntentRecord, query: MatrixQuery) -> IntentInstance | None:
-    """Return the instance that a view shows; ``None`` if there is none, or not that one."""
+    """Return the instance that a view shows; ``None`` if the intent has no instances, or not that one."""
     if query.instance is None:
         return record.instances[-1] if record.instances else None
     return next((instance for instance in record.instances if instance.id == query.instance), None)

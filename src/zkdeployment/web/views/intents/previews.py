@@ -1,4 +1,4 @@
-"""What the forms of acts on intents show before the button: the content, and what is new in it."""
+"""The previews that the forms of acts on intents show before the button: the content, and what is new in it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_approved_content(form: ActForm, snapshot: IntentSnapshot) -> ActForm:
 
 
 def shown_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines that a page shows of a content, the last of which says if there are more."""
+    """Return the lines that a page shows of a content, the last of which tells if there are more."""
     shown = tuple(islice(lines, _MOST_LINES + 1))
     if len(shown) <= _MOST_LINES:
         return shown

@@ -1,1 +1,1 @@
-"""What the page of pools shows: levels, sessions, nodes, and the forms of acts on them."""
+"""The content of the page of pools: levels, sessions, nodes, and the forms of acts on them."""

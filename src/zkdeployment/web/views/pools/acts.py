@@ -67,7 +67,7 @@ def request_form(reading: PoolReading, pools: Sequence[PoolOverview], user: User
     )
     objection = "" if lending else "No pool lends nodes at present."
     if user.ssh_key is None:
-        objection = "You have no SSH key, so that nobody could log in to the nodes. An admin can set one."
+        objection = "You have no SSH key, so that you cannot log in to the nodes. An admin can set one."
     return ActForm(
         title="Request nodes",
         consequences=(

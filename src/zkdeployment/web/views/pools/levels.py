@@ -54,7 +54,7 @@ class BarPart:
 class PoolCard:
     """A pool; ``level`` is ``None`` if it lends no nodes.
 
-    ``counts`` are the numbers of nodes with a word and a colour, without zeros. ``lack`` says why nodes are
+    ``counts`` are the numbers of nodes with a word and a colour, without zeros. ``lack`` explains why nodes are
     missing, or is empty; ``since`` is when the pool fell below its level, and ``again`` when it is filled after
     failures.
     """
