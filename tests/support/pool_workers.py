@@ -29,8 +29,9 @@ from zkdeployment.documents.typed_values import typed_values
 from zkdeployment.documents.yaml_values import parse_yaml
 from zkdeployment.model.user import Role, User
 from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.requests.waiting_request import WaitingRequest
 from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
 from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ class PoolFleet:
             return None
         self.store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
         return given.session
+
+    def queue(self, tenant: User, wait: float, **quantities: int) -> WaitingRequest:
+        """Put a request into the queue, as a client does that dies right after that."""
+        now, specs = self.clock.now(), tuple(NodesSpec(pool, quantity) for pool, quantity in quantities.items())
+        request = WaitingRequest(
+            id=self.store.take_ids(1)[0], tenant=tenant.id, specs=specs, created_at=now, expires_at=now + wait
+        )
+        self.store.commit(PoolChange(waiting=(request,)), PoolSnapshot())
+        return request
 
     def states(self, pool: str | None = None) -> list[str]:
         """Return the states of the nodes (of a pool), by id."""

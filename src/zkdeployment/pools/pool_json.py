@@ -1,4 +1,4 @@
-"""Nodes and sessions in the form in which they are stored.
+"""Nodes, sessions and requests in the form in which they are stored.
 
 Processes of a newer version may run beside this one: unknown keys are kept, and written again unchanged.
 """
@@ -14,6 +14,7 @@ from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeState, PoolNode
 from zkdeployment.pools.public_keys import ssh_keys_problem
 from zkdeployment.pools.requests.properties import read_properties
+from zkdeployment.pools.requests.waiting_request import WaitingRequest
 from zkdeployment.pools.tenant_session import LATEST, LeasedNode, NodesSpec, TenantSession
 from zkdeployment.unknown_keys import unknown_keys
 
@@ -23,36 +24,33 @@ if TYPE_CHECKING:
 _TEXT = (str, NoneType)
 _TIME = (int, float)
 
+_OPTIONAL_TIMES = (
+    "retired_at",
+    "warned_expiry",
+    "below_since",
+    "requested_at",
+    "begun_at",
+    "waiting_until",
+    "ended_at",
+)
+
 #: The types that the fields of all records have in JSON, by name.
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("id", "tenant", "quantity", "failures"), (int,)),
     **dict.fromkeys(("state", "reason"), (str,)),
     **dict.fromkeys(
-        ("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by", "ssh_key"), _TEXT
+        ("pool", "hostname", "ipaddr", "comment", "host", "requested_by", "retired_by", "ssh_key", "outcome"),
+        _TEXT,
     ),
     **dict.fromkeys(("created_at", "changed", "expires_at", "last_failure"), _TIME),
-    **dict.fromkeys(
-        ("retired_at", "warned_expiry", "below_since", "requested_at", "begun_at"), (*_TIME, NoneType)
-    ),
+    **dict.fromkeys(_OPTIONAL_TIMES, (*_TIME, NoneType)),
     **dict.fromkeys(("specs", "nodes", "leased", "keys", "properties"), (list,)),
     **dict.fromkeys(("data", "values"), (dict,)),
     **dict.fromkeys(("session", "level"), (int, NoneType)),
     **dict.fromkeys(("reusable", "revoked", "begun"), (bool,)),
 }
 
-_TIMES = frozenset(
-    {
-        "created_at",
-        "changed",
-        "expires_at",
-        "last_failure",
-        "retired_at",
-        "warned_expiry",
-        "below_since",
-        "requested_at",
-        "begun_at",
-    }
-)
+_TIMES = frozenset({"created_at", "changed", "expires_at", "last_failure", *_OPTIONAL_TIMES})
 
 
 def node_to_json(node: PoolNode) -> dict[str, Any]:
@@ -110,6 +108,8 @@ def session_to_json(session: TenantSession) -> dict[str, Any]:
         "ssh_key": session.ssh_key,
         "requested_at": session.requested_at,
         "begun_at": session.begun_at,
+        "waiting_until": session.waiting_until,
+        "failures": session.failures or None,
     }
     return {**session.unknown, **_set(value)}
 
@@ -122,6 +122,28 @@ def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> Ten
         **{**known, "specs": _specs(value), "nodes": tuple(map(int, value["nodes"])), "leased": leased},
         stamp=stamp,
     )
+
+
+def request_to_json(request: WaitingRequest) -> dict[str, Any]:
+    """Return a request that waits as JSON; what is not set is left out."""
+    value = {
+        "id": request.id,
+        "tenant": request.tenant,
+        "specs": _specs_to_json(request.specs),
+        "created_at": request.created_at,
+        "expires_at": request.expires_at,
+        "requested_by": request.requested_by,
+        "ssh_key": request.ssh_key,
+        "failures": request.failures or None,
+        "ended_at": request.ended_at,
+        "outcome": request.outcome,
+    }
+    return {**request.unknown, **_set(value)}
+
+
+def request_from_json(value: Mapping[str, Any], stamp: int | None = None) -> WaitingRequest:
+    """Return the request that ``request_to_json`` encoded; raises ``KeyError`` or ``TypeError``."""
+    return WaitingRequest(**{**_known(WaitingRequest, value), "specs": _specs(value)}, stamp=stamp)
 
 
 def _specs_to_json(specs: Iterable[NodesSpec]) -> list[dict[str, Any]]:
@@ -168,7 +190,7 @@ def _set(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(
-    kind: type[PoolNode | TenantSession | NodesSpec | LeasedNode | FillingRecord], value: Any
+    kind: type[PoolNode | TenantSession | NodesSpec | LeasedNode | FillingRecord | WaitingRequest], value: Any
 ) -> dict[str, Any]:
     """Return the values of the fields of a record, of which one has the keys that no field has."""
     names = {field.name for field in fields(kind)} - {"stamp", "unknown"}

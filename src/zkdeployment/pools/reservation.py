@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.user import User
     from zkdeployment.pools.node import PoolNode
     from zkdeployment.pools.requests.properties import NodeProperty
+    from zkdeployment.pools.requests.waiting_request import WaitingRequest
 
 
 #: The most characters of keys in the nodes of a session, which are written together: ZooKeeper takes about 1 MB.
@@ -43,6 +44,8 @@ class RequestProblem(Enum):
     TOO_MANY = "too many nodes"
     NO_KEY = "no SSH key"
     RETIRED = "retired"
+    NOT_SERVED = "the wait for nodes ended"
+    QUEUE_FULL = "too many requests wait"
     NOT_PREPARED = "the nodes could not be prepared"
 
 
@@ -72,7 +75,8 @@ class SessionRequest:
 
     ``held`` is the number of nodes in the tenant's active sessions, in all and ``held_by_pool``. ``by`` is who
     asks: the tenant or an operator. ``ssh_key`` are the public keys for this session, one in each line; ``None``:
-    those of the tenant. ``at`` is when the tenant asked, in seconds since the epoch; ``None``: now.
+    those of the tenant. ``at`` is when the tenant asked, in seconds since the epoch; ``None``: now. ``waited`` is
+    the request in the queue that this one comes from.
     """
 
     id: int
@@ -83,6 +87,12 @@ class SessionRequest:
     ssh_key: str | None = None
     held_by_pool: Mapping[str, int] = field(default_factory=dict)
     at: float | None = None
+    waited: WaitingRequest | None = None
+
+    @property
+    def wanted(self) -> Counter[str]:
+        """The number of nodes by pool."""
+        return wanted_nodes(self.specs)
 
 
 def reserve(
@@ -101,12 +111,12 @@ def reserve(
     Admins have no quota.
     """
     limits = effective_limits(request.tenant, configuration.defaults)
-    wanted = wanted_nodes(request.specs)
+    wanted = request.wanted
     total = wanted.total()
     problem = quotas_of(request.tenant, configuration).problem(request.held, request.held_by_pool, wanted)
     if problem is not None:
         return RequestRefusal(RequestProblem.QUOTA, problem)
-    if (problem := _size_problem(request, total)) is not None:
+    if (problem := size_problem(request, total)) is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {problem}")
     chosen: list[PoolNode] = []
     for spec in _combined(request.specs):
@@ -120,6 +130,7 @@ def reserve(
             return _shortage(spec, nodes, len(ready))
         start = offset % len(ready)
         chosen += (ready[start:] + ready[:start])[: spec.quantity]
+    waited = request.waited
     session = TenantSession(
         id=request.id,
         tenant=request.tenant.id,
@@ -131,11 +142,13 @@ def reserve(
         requested_by=request.by,
         ssh_key=request.ssh_key,
         requested_at=now if request.at is None else request.at,
+        waiting_until=None if waited is None else waited.expires_at,
+        failures=0 if waited is None else waited.failures,
     )
     return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
 
 
-def _size_problem(request: SessionRequest, total: int) -> str | None:
+def size_problem(request: SessionRequest, total: int) -> str | None:
     """Return why a session would have too many nodes: the record of each node has all keys of the session."""
     if total > MOST_NODES:
         return f"{total} requested, but a session has {MOST_NODES} at most; request several sessions"

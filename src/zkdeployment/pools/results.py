@@ -9,6 +9,7 @@ from zkdeployment.documents.pools.values import AnsibleMechanism
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeEvent, PoolNode, end_of_provisioning, fail
 from zkdeployment.pools.playbook_results import MechanismOutcome
+from zkdeployment.pools.requests.waiting_request import in_queue_again
 from zkdeployment.pools.snapshot import PoolChange
 from zkdeployment.pools.work import TaskKind
 
@@ -59,7 +60,7 @@ def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapsh
     """Return the change after a session could not begin; ``failures`` are the reasons of the nodes that failed.
 
     The key of the tenant is off all other nodes: they are ready again. The session is dropped, unless it has ended
-    in the meantime: its nodes wait to be deprovisioned then.
+    in the meantime: its nodes wait to be deprovisioned then. A request that waited for the session waits again.
     """
     held = _held(task, read)
     nodes = tuple(
@@ -67,8 +68,11 @@ def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapsh
         for node in held.values()
     )
     session = None if task.session is None else read.sessions.get(task.session)
-    dropped = () if session is None or not held else (session,)
-    return PoolChange(nodes=nodes, dropped=dropped, released=task.ids & read.own_claims)
+    if session is None or not held:
+        return PoolChange(nodes=nodes, released=task.ids & read.own_claims)
+    names = ", ".join(held[number].hostname or str(number) for number in failures if number in held)
+    waiting = in_queue_again(session, f"contextualization of nodes failed: {names or 'some of them'}", now)
+    return PoolChange(nodes=nodes, dropped=(session,), released=task.ids & read.own_claims, waiting=waiting)
 
 
 def all_failed(task: NodeTask, reason: str, now: float) -> MechanismOutcome:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.pools.filling_record import FillingRecord
     from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.requests.waiting_request import WaitingRequest
     from zkdeployment.pools.tenant_session import TenantSession
 
 
@@ -28,7 +29,8 @@ class PoolSnapshot:
     working on. ``tenants`` are the versions of the guards of tenants, by id: a guard changes with each session of
     the tenant that begins or ends. ``filling`` is what is recorded about the filling of pools, by name. ``hosts``
     are the ids of the nodes that are hosts of this fleet, by the ids of the hosts, also of nodes that are done.
-    ``workers`` are the names of the workers that run.
+    ``workers`` are the names of the workers that run. ``waiting`` are the requests that wait for nodes, and those
+    whose wait ended lately, by id.
     """
 
     nodes: Mapping[int, PoolNode] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class PoolSnapshot:
     filling: Mapping[str, FillingRecord] = field(default_factory=dict)
     hosts: Mapping[str, int] = field(default_factory=dict)
     workers: tuple[str, ...] = ()
+    waiting: Mapping[int, WaitingRequest] = field(default_factory=dict)
 
     def held(self, tenant: int) -> int:
         """Return the number of nodes in a tenant's active sessions."""
@@ -58,6 +61,7 @@ class PoolChange:
     removed without a trace: nodes that could not be made, and sessions that did not begin. ``claimed`` are the ids
     of nodes that this process begins to work on, ``released`` those that it has finished. ``filling`` are the new
     records of pools, by name: two processes never fill a pool at the same time, because both write its record.
+    ``waiting`` are requests that are written, ``answered`` those whose record is removed.
     """
 
     nodes: tuple[PoolNode, ...] = ()
@@ -67,6 +71,8 @@ class PoolChange:
     claimed: frozenset[int] = frozenset()
     released: frozenset[int] = frozenset()
     filling: Mapping[str, FillingRecord] = field(default_factory=dict)
+    waiting: tuple[WaitingRequest, ...] = ()
+    answered: tuple[WaitingRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,10 @@ class TenantSession:
     ``requested_by`` and ``retired_by`` are users of the service or operators (``USER@HOST``); ``retired_by`` is
     ``None`` after an expiry. ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are
     the public keys that the nodes admit instead of the tenant's, one in each line; ``None``: the tenant's.
-    ``stamp`` is the version of the session when it was read, ``None`` for a new one. ``unknown`` are the keys of
-    the record that this version does not know.
+    ``waiting_until`` is the time until which the request could wait for nodes (``None``: not at all), ``failures``
+    the number of its earlier sessions whose nodes could not be prepared. ``stamp`` is the version of the session
+    when it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does not
+    know.
     """
 
     id: int
@@ -82,6 +84,8 @@ class TenantSession:
     ssh_key: str | None = None
     requested_at: float | None = None
     begun_at: float | None = None
+    waiting_until: float | None = None
+    failures: int = 0
     stamp: int | None = field(default=None, compare=False)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 

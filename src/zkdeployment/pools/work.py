@@ -16,6 +16,7 @@ from zkdeployment.documents.pools.values import PoolConfiguration, RoleMechanism
 from zkdeployment.pools.filling import new_node, next_filling, plan_filling, surplus
 from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, end_of_provisioning, fail, probed
+from zkdeployment.pools.requests.grants import ended_waits, grant_next, next_due_wait, outdated_waits
 from zkdeployment.pools.snapshot import MOST_NODES, PoolChange, PoolSnapshot
 from zkdeployment.pools.tenant_session import admitted_keys, retire
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.pools.values import NodePool
     from zkdeployment.model.host import Host
     from zkdeployment.model.user import User
+    from zkdeployment.pools.requests.waiting_request import WaitingRequest
     from zkdeployment.pools.tenant_session import TenantSession
 
 
@@ -139,6 +141,7 @@ def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
     yield from _surplus(observation)
     yield from _new_hosts(observation)
     yield from _filled_pools(observation)
+    yield from _waiting_requests(observation)
 
 
 def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
@@ -169,14 +172,15 @@ def _waits_for(node: PoolNode, kind: TaskKind) -> bool:
 
 
 def next_due(observation: PoolObservation) -> float | None:
-    """Return when the next session expires or the next pool may be filled again; ``None`` if nothing is due."""
+    """Return when the next session or request ends, or a pool may be filled again; ``None``: nothing is due."""
     ends = [session.expires_at for session in observation.snapshot.sessions.values()]
     retries = [
         next_filling(record.failures, record.last_failure)
         for record in observation.snapshot.filling.values()
         if record.failures
     ]
-    return min((time for time in (*ends, *retries) if time > observation.now), default=None)
+    waits = next_due_wait(observation.snapshot)
+    return min((time for time in (*ends, *retries, *waits) if time > observation.now), default=None)
 
 
 def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
@@ -189,6 +193,32 @@ def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
             cause = "its tenant is retired" if is_retired else "it expired"
             values = {"session": session.id, "tenant": tenant.name if tenant else session.tenant, "cause": cause}
             yield WorkStep("session-expired", values, PoolChange(nodes=released, sessions=(ended,)))
+
+
+def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the end of requests that waited in vain, the removal of old ones, and the nodes of the next request.
+
+    Only one request gets nodes: the decision about the next one needs the nodes that tenants have then.
+    """
+    read, sources, now = observation.snapshot, observation.sources, observation.now
+    for request in outdated_waits(read, now):
+        yield WorkStep("request-removed", {"request": request.id}, PoolChange(answered=(request,)))
+    ended = list(ended_waits(read, sources.configuration, sources.tenants, now))
+    for request in ended:
+        yield _ended_wait(request)
+    left = {number: request for number, request in read.waiting.items() if number not in {end.id for end in ended}}
+    granted = grant_next(replace(read, waiting=left), sources.configuration, sources.tenants, sources.hosts, now)
+    if granted is None:
+        return
+    request, given = granted
+    change = PoolChange(nodes=given.nodes, sessions=(given.session,), answered=(request,))
+    values = {"request": request.id, "nodes": len(given.nodes), "waited": round(now - request.created_at, 1)}
+    yield WorkStep("request-granted", values, change)
+
+
+def _ended_wait(request: WaitingRequest) -> WorkStep:
+    values = {"request": request.id, "reason": request.outcome}
+    return WorkStep("request-ended", values, PoolChange(waiting=(request,)))
 
 
 def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:

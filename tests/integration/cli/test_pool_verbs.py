@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from support.leasing import add_ready_nodes, add_tenant, contextualizing
 from support.pool_workers import TestWorker
 from support.simulated_nodes import SimulatedNodes
 from support.waiting import wait_until
+from zkdeployment.acts.pools.sessions import SessionActor
+from zkdeployment.acts.pools.waiting import cancel_request, queue_request
 from zkdeployment.adapters.clock import SystemClock
 from zkdeployment.adapters.key_hashes import KeyHasher
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -31,6 +34,8 @@ from zkdeployment.pools.filling_record import FillingRecord
 from zkdeployment.pools.node import NodeEvent, NodeState, fail
 from zkdeployment.pools.runs.playbook_run import PlaybookRun
 from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.pools.tenant_session import NodesSpec
+from zkdeployment.wiring.leasing import pool_adapters
 from zkdeployment.wiring.monitor import read_fleet
 
 DOCUMENT = """\
@@ -111,6 +116,10 @@ def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
             ("session", "extend", "7", "--by", "soon"),
             "expected a duration such as 2h, 1h30m or -30m, found 'soon'",
         ),
+        (
+            ("session", "request", "web=1", "--tenant", "ci", "--wait", "8d"),
+            "expected a duration from 1s to 7d such as 30m, found '8d'",
+        ),
         (("session", "extend", "7", "--until", "soon"), "expected a time such as 2027-01-31T18:00, found 'soon'"),
         (("session", "extend", "7"), "expected --by DURATION or --until TIME"),
         (("session", "history", "--since", "soon"), "expected a duration such as 7d, or a date"),
@@ -179,6 +188,44 @@ def test_a_request_gets_only_nodes_with_its_properties(pools):
     assert (
         "no node of the pool web has the property 'colour'" in pools.run(*request, "colour=red", status=3).stderr
     )
+
+
+def test_a_waiting_request_is_listed_shown_and_cancelled(pools):
+    adapters = pool_adapters(pools.session, pools.users)
+    queued = queue_request(pools.users.user("ci"), (NodesSpec("web", 2),), adapters, wait=60, by="ci")
+    number, state = queued.id, "waiting: 1st of 1 for pool web; 0 nodes ready of 2 wanted"
+    assert state in pools.run("session", "list").stdout
+    assert f"request {number} of ci: {state}; for " in pools.run("session", "show", number).stdout
+    (listed,) = pools.json("session", "list")["waiting"]
+    assert (listed["id"], listed["tenant"], listed["pools"][0]["place"]) == (number, "ci", 1)
+    assert f"cancelled request {number}" in pools.run("session", "cancel", number).stdout
+    assert "cancelled it" in pools.run("session", "show", number).stdout
+    assert pools.json("session", "show", number)["schema"] == "zkdeployment/waiting-request/v1"
+    assert f"cancel request {number}" in pools.acts()
+    assert pools.json("session", "list")["waiting"] == []
+
+
+def test_the_verb_shows_the_place_of_a_request_and_ends_with_its_outcome(pools, zookeeper):
+    def cancel():
+        with Session(zookeeper) as session:
+            store = ZooKeeperPools(session)
+            wait_until(lambda: store.read().waiting, "the request")
+            cancel_request(*store.read().waiting, pool_adapters(session, pools.users), SessionActor("bob"))
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    done = pools.run("session", "request", "web=2", "--tenant", "ci", "--wait", "1m", status=5)
+    thread.join()
+    (number,) = pools.store.read().waiting
+    assert f"request {number}: waiting: 1st of 1 for pool web; 0 nodes ready of 2 wanted" in done.stderr
+    assert f"request {number} ended without a session: bob cancelled it" in done.stderr
+    assert "can't wait for nodes: 3 of web requested, but the pool keeps at most 2 ready" in (
+        pools.run("session", "request", "web=3", "--tenant", "ci", "--wait", "1m", status=3).stderr
+    )
+    with TestWorker(pools.zookeeper, SimulatedNodes(), SystemClock()) as worker:
+        worker.begin()
+        served = pools.run("session", "request", "web=2", "--tenant", "ci", "--wait", "1m")
+    assert served.stdout.startswith("session ")
 
 
 def test_a_tenant_gets_nodes_and_the_operator_sees_how_to_reach_extend_and_end_them(pools):

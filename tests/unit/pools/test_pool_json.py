@@ -16,10 +16,13 @@ from zkdeployment.pools.pool_json import (
     filling_to_json,
     node_from_json,
     node_to_json,
+    request_from_json,
+    request_to_json,
     session_from_json,
     session_to_json,
 )
 from zkdeployment.pools.requests.properties import read_properties
+from zkdeployment.pools.requests.waiting_request import WaitingRequest
 from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 PROPERTIES = st.sampled_from([(), read_properties(["arch=x86_64", "memory>=16"])])
@@ -159,3 +162,26 @@ def test_a_session_whose_keys_are_not_public_keys_is_an_error(keys: Any) -> None
     value = {"id": 3, "tenant": 1, "nodes": [], "created_at": 1, "expires_at": 2, "specs": [], "leased": []}
     with pytest.raises(TypeError, match="ssh_key is "):
         session_from_json({**value, "ssh_key": keys})
+
+
+@given(
+    st.builds(
+        WaitingRequest,
+        id=st.integers(1, 99),
+        tenant=st.integers(1, 99),
+        specs=st.lists(st.builds(NodesSpec, st.text(max_size=5), st.integers(1, 9))).map(tuple),
+        created_at=TIMES,
+        expires_at=TIMES,
+        requested_by=NAMES,
+        failures=st.integers(0, 3),
+        ended_at=st.none() | TIMES,
+        outcome=NAMES,
+    )
+)
+def test_waiting_requests_are_read_as_they_were_written(request: WaitingRequest) -> None:
+    written = json.loads(json.dumps({**request_to_json(request), "later": 1}))
+    read = request_from_json(written, 4)
+    assert (read, read.stamp) == (request, 4)
+    assert request_to_json(read) == written
+    with pytest.raises(TypeError):
+        request_from_json({**written, "outcome": 1})

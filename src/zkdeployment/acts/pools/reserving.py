@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.errors import ConflictError, UnreachableError
+from zkdeployment.pools.requests.queue import request_queue
 from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, reserve
 from zkdeployment.pools.snapshot import PoolChange
 
 if TYPE_CHECKING:
     from zkdeployment.documents.pools.values import PoolConfiguration
+    from zkdeployment.pools.requests.queue import RequestQueue
     from zkdeployment.pools.reservation import SessionRequest
     from zkdeployment.pools.snapshot import PoolSnapshot
     from zkdeployment.ports.pools import PoolAdapters
@@ -75,7 +77,10 @@ def _choose(
     read: PoolSnapshot,
     attempt: int,
 ) -> Reservation | RequestRefusal:
-    """Return what a request gets; ids are taken only for requests that nodes are ready for."""
+    """Return what a request gets; ids are taken only for requests that nodes are ready for.
+
+    A request does not overtake those that wait for nodes of its pools.
+    """
     given = reserve(
         request,
         configuration,
@@ -84,6 +89,10 @@ def _choose(
         offset=attempt and request.id,
         absent=_absent(read, adapters),
     )
+    awaited = _awaited(read, configuration, adapters) & request.wanted.keys()
+    if isinstance(given, Reservation) and awaited:
+        message = f"can't reserve nodes: other requests wait for nodes of {', '.join(sorted(awaited))}; wait, too"
+        return RequestRefusal(RequestProblem.TOO_FEW, message)
     if isinstance(given, RequestRefusal) or request.id:
         return given
     number = adapters.store.take_ids(1)[0]
@@ -99,6 +108,17 @@ def _find(number: int, adapters: PoolAdapters) -> Reservation | None:
         return None
     nodes = map(adapters.store.node, session.nodes)
     return Reservation(session, tuple(node for node in nodes if node is not None))
+
+
+def queue_now(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> RequestQueue:
+    """Return the present queue of requests, with the present users and quotas."""
+    users = {user.id: user for user in adapters.users.users()}
+    return request_queue(read, configuration, users, adapters.clock.now())
+
+
+def _awaited(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> frozenset[str]:
+    """Return the pools that requests in the queue wait for."""
+    return queue_now(read, configuration, adapters).awaited_pools() if read.waiting else frozenset()
 
 
 def _absent(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:

@@ -93,7 +93,7 @@ def request_session(
     there is a session; its list shows that later.
     """
     request = SessionRequest(0, tenant, specs, 0, by, ssh_key, at=adapters.clock.now())
-    refusal = _unfit(request)
+    refusal = unfit(request)
     if refusal is not None:
         return refusal
     failed = _request_once(request, adapters, progress)
@@ -166,7 +166,7 @@ def retire_sessions_of(tenant: int, adapters: PoolAdapters, actor: SessionActor)
                 continue
 
 
-def _unfit(request: SessionRequest) -> RequestRefusal | None:
+def unfit(request: SessionRequest) -> RequestRefusal | None:
     """Return why a request cannot have any session, or ``None``."""
     tenant = request.tenant
     if tenant.is_retired:

@@ -21,9 +21,10 @@ _NODE_VERBS = {
 }
 
 _SESSION_VERBS = {
+    "cancel": LazyVerb("pool.waiting", "End the wait of a request.", "cancel"),
     "extend": LazyVerb("pool.session_acts", "Change the end of a session.", "extend"),
     "history": LazyVerb("pool.history", "Show who had which node, and when."),
-    "list": LazyVerb("pool.sessions", "Show the active sessions.", "list_sessions"),
+    "list": LazyVerb("pool.sessions", "Show the active sessions and the requests that wait.", "list_sessions"),
     "request": LazyVerb("pool.request", "Lease nodes to a tenant."),
     "retire": LazyVerb("pool.session_acts", "End a session.", "retire"),
     "show": LazyVerb("pool.sessions", "Show a session and its nodes.", "show"),

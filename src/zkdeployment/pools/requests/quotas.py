@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from zkdeployment.documents.pools.values import PoolConfiguration
     from zkdeployment.model.user import User
 
-_ADVICE = "retire a session, or request fewer nodes"
-
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
@@ -31,11 +29,11 @@ class Quotas:
         """
         more = wanted.total()
         if self.total is not None and held + more > self.total:
-            return f"quota exceeded: {_sum(more, held)} > {self.total}; {_ADVICE}"
+            return _excess("", more, held, self.total)
         for pool, quantity in wanted.items():
             most, present = self.pools.get(pool), held_by_pool.get(pool, 0)
             if most is not None and present + quantity > most:
-                return f"quota exceeded: the pool {pool}: {_sum(quantity, present)} > {most}; {_ADVICE}"
+                return _excess(f"the pool {pool}: ", quantity, present, most)
         return None
 
 
@@ -47,5 +45,8 @@ def quotas_of(tenant: User, configuration: PoolConfiguration) -> Quotas:
     return Quotas(effective_limits(tenant, configuration.defaults).node_quota, pools)
 
 
-def _sum(wanted: int, held: int) -> str:
-    return f"requested nodes ({wanted}) + current allocation ({held}) = {held + wanted}"
+def _excess(place: str, wanted: int, held: int, most: int) -> str:
+    return (
+        f"quota exceeded: {place}requested nodes ({wanted}) + current allocation ({held}) = {held + wanted} >"
+        f" {most}; retire a session, or request fewer nodes"
+    )

@@ -133,6 +133,13 @@ def play(case: Case) -> None:
     case.drive(lambda read: second.id not in read.sessions and is_full(read))
     case.clock.time += 101
     case.drive(lambda read: not read.sessions and is_full(read))
+    served, vain = case.fleet.queue(tenant, 50, metal=1, cloud=1), case.fleet.queue(tenant, 50, metal=2)
+    case.drive(lambda read: served.id in read.sessions and count(read, NodeState.DEPLOYED) == 2)
+    assert [*case.fleet.store.read().waiting] == [vain.id]
+    case.clock.time += 51
+    case.drive(lambda read: not read.waiting[vain.id].is_waiting)
+    case.clock.time += 3601
+    case.drive(lambda read: not read.waiting and not read.sessions and is_full(read))
 
 
 def check(case: Case) -> None:
@@ -147,7 +154,7 @@ def check(case: Case) -> None:
     assert case.machines.machines.keys() == in_use  # no machine was lost, and none is there for nothing
     assert all(key is None for number, key in case.machines.machines.items() if number not in failed)
     history = case.fleet.store.history(0)
-    assert [len(session.nodes) for session in history.sessions] == [2]
+    assert [len(session.nodes) for session in history.sessions] == [2, 2]
     assert {node.state for node in history.nodes} == {NodeState.DONE}
 
 

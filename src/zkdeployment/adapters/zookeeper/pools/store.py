@@ -1,4 +1,6 @@
-"""Nodes and sessions of pools: one node in ZooKeeper for each, changed by compare-and-set.
+"""Nodes, sessions and waiting requests of pools.
+
+Each has one node in ZooKeeper, which is changed by compare-and-set.
 
 The guard of a tenant lists the tenant's active sessions. The guard changes with each of them, so that two
 concurrent requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on
@@ -28,6 +30,8 @@ from zkdeployment.pools.pool_json import (
     filling_to_json,
     node_from_json,
     node_to_json,
+    request_from_json,
+    request_to_json,
     session_from_json,
     session_to_json,
 )
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from zkdeployment.adapters.zookeeper.client.session import Session
     from zkdeployment.documents.pools.values import PoolConfiguration
     from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.requests.waiting_request import WaitingRequest
     from zkdeployment.pools.snapshot import PoolChange
     from zkdeployment.pools.tenant_session import TenantSession
 
@@ -60,6 +65,7 @@ _DIRECTORIES = (
     paths.POOL_FILLING,
     paths.POOL_HOSTS,
     paths.POOL_WORKERS,
+    paths.POOL_WAITING,
 )
 
 
@@ -78,12 +84,14 @@ class ZooKeeperPools:
         return pools_in_force(read_published_documents(self._session, (POOLS.name,)))
 
     def read(self) -> PoolSnapshot:
-        """Return all nodes that are not done and all active sessions."""
+        """Return all nodes that are not done, all active sessions, and the requests that wait for nodes."""
         # What guards a change is read before what the change is decided on: a guard is never newer than that.
         filling, guards = self._read_guards()
-        claims, hosts, workers, nodes = self._session.look(
-            (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_NODES)
+        claims, hosts, workers, waiting, nodes = self._session.look(
+            (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_WAITING, paths.POOL_NODES)
         )[1]
+        # A request that gets nodes meanwhile is read as waiting: whoever takes its nodes then finds them changed.
+        requests = self._read_some(paths.POOL_WAITING, _numbers(waiting), request_from_json)
         own = self._owned(_numbers(claims))
         found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
         # The sessions come after the nodes: the state of a node is never newer than that of its session.
@@ -98,6 +106,7 @@ class ZooKeeperPools:
             filling,
             self._read_hosts(hosts or ()),
             tuple(unquote(name) for name in workers or ()),
+            {request.id: request for request in requests},
         )
 
     def node(self, number: int) -> PoolNode | None:
@@ -108,6 +117,11 @@ class ZooKeeperPools:
         """Return a session, which may have ended; ``None`` if it does not exist."""
         ended = record_path(paths.POOL_SESSIONS_ENDED, number)
         return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
+
+    def waiting(self, number: int) -> WaitingRequest | None:
+        """Return a request that waits for nodes, or whose wait ended lately; ``None`` for an unknown id."""
+        found = self._read_some(paths.POOL_WAITING, [number], request_from_json)
+        return found[0] if found else None
 
     def wait_for_change(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds for a change of nodes or sessions; return whether there was one."""
@@ -174,9 +188,9 @@ class ZooKeeperPools:
     def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
         """Write a change of what was read.
 
-        Raises ``ConflictError`` if a node, a session or a record of filling in the change, a session of the same
-        tenant, or the claim of a node has changed since; nothing is written then. Claiming a node changes it: a
-        process that has lost its claim to another one cannot write the node any more.
+        Raises ``ConflictError`` if a node, a session, a request or a record of filling in the change, a session of
+        the same tenant, or the claim of a node has changed since; nothing is written then. Claiming a node changes
+        it: a process that has lost its claim to another one cannot write the node any more.
         """
         self._ensure_directories()
         for node in change.nodes:
@@ -207,6 +221,11 @@ class ZooKeeperPools:
             yield from _writing_session(session)
         for session in change.dropped:
             yield Delete(_path(paths.POOL_SESSIONS, session.id), _version(session))
+        for request in change.waiting:
+            yield _writing_request(request)
+        yield from (
+            Delete(_path(paths.POOL_WAITING, request.id), _version(request)) for request in change.answered
+        )
         yield from (Create(_path(paths.POOL_CLAIMS, number), ephemeral=True) for number in sorted(change.claimed))
         yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
 
@@ -322,6 +341,11 @@ def _writing(
         yield Set(path, data, written.stamp)
 
 
+def _writing_request(request: WaitingRequest) -> Operation:
+    data, path = pack(request_to_json(request)), _path(paths.POOL_WAITING, request.id)
+    return Create(path, data) if request.stamp is None else Set(path, data, request.stamp)
+
+
 def _writing_filling(pool: str, record: FillingRecord) -> Operation:
     data, path = pack(filling_to_json(record)), f"{paths.POOL_FILLING}/{pool}"
     return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
@@ -338,8 +362,8 @@ def _ended_at(record: Ended) -> float:
     return record.retired_at or 0.0
 
 
-def _version(written: PoolNode | TenantSession) -> int:
-    """Return the version at which a node or a session was read; what was never read has none."""
+def _version(written: PoolNode | TenantSession | WaitingRequest) -> int:
+    """Return the version at which a node, a session or a request was read; what was never read has none."""
     if written.stamp is None:
         raise ConflictError(f"{written.id} was never written; read again and retry")
     return written.stamp

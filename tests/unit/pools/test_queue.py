@@ -1,0 +1,226 @@
+"""The queue of requests: its order, what a request waits for, and what holds whatever tenants request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.model.user import Role, TenantLimits, User
+from zkdeployment.pools.node import NodeState, PoolNode
+from zkdeployment.pools.requests.grants import ended_waits, grant_next
+from zkdeployment.pools.requests.properties import read_properties
+from zkdeployment.pools.requests.queue import OVERDUE, RequestQueue, request_queue
+from zkdeployment.pools.requests.queueing import MOST_OF_TENANT, queueing_problem
+from zkdeployment.pools.requests.waiting_request import WaitingRequest, in_queue_again
+from zkdeployment.pools.reservation import RequestProblem, Reservation, SessionRequest
+from zkdeployment.pools.snapshot import PoolSnapshot
+from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUOTA = 4
+WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=4)
+POOLS = PoolConfiguration({"web": WEB, "db": replace(WEB, name="db")}, TenantLimits(node_quota=QUOTA))
+TENANTS = {
+    number: User(id=number, name=f"t{number}", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")
+    for number in (1, 2, 3)
+}
+
+
+def waits(number: int, tenant: int = 1, at: float = 0.0, until: float = 1e6, **pools: int) -> WaitingRequest:
+    specs = tuple(NodesSpec(pool, quantity) for pool, quantity in pools.items())
+    return WaitingRequest(id=number, tenant=tenant, specs=specs, created_at=at, expires_at=until)
+
+
+def lease(number: int, tenant: int, **pools: int) -> TenantSession:
+    specs = tuple(NodesSpec(pool, quantity) for pool, quantity in pools.items())
+    nodes = tuple(range(1000 * number, 1000 * number + sum(pools.values())))
+    return TenantSession(id=number, tenant=tenant, specs=specs, nodes=nodes, created_at=0, expires_at=1e6)
+
+
+def queue(*requests: WaitingRequest, sessions: tuple[TenantSession, ...] = (), now: float = 100.0) -> RequestQueue:
+    read = PoolSnapshot(
+        sessions={session.id: session for session in sessions}, waiting={found.id: found for found in requests}
+    )
+    return request_queue(read, POOLS, TENANTS, now)
+
+
+def having(**ready: int) -> Callable[[WaitingRequest], bool]:
+    return lambda request: request.wanted <= Counter(ready)
+
+
+def granted(found: WaitingRequest | None) -> int | None:
+    return None if found is None else found.id
+
+
+def test_the_tenant_with_the_smallest_share_of_its_quota_comes_first() -> None:
+    requests = (waits(1, tenant=1, web=1), waits(2, tenant=2, at=50, web=1))
+    assert granted(queue(*requests).next_grant(having(web=1))) == 1
+    assert granted(queue(*requests, sessions=(lease(9, 1, web=1),)).next_grant(having(web=1))) == 2
+
+
+def test_requests_of_a_tenant_get_nodes_of_a_pool_in_their_order() -> None:
+    requests = (waits(1, web=2), waits(2, at=1, web=1), waits(3, at=2, db=1))
+    assert granted(queue(*requests).next_grant(having(web=1))) is None
+    assert granted(queue(*requests).next_grant(having(web=1, db=1))) == 3
+    assert granted(queue(*requests).next_grant(having(web=2))) == 1
+
+
+def test_a_request_that_has_waited_long_blocks_its_pools_for_later_ones() -> None:
+    large, small = waits(1, tenant=1, web=3, db=1), waits(2, tenant=2, at=50, db=1)
+    assert granted(queue(large, small).next_grant(having(web=2, db=1))) == 2
+    late = queue(large, small, now=OVERDUE)
+    assert late.next_grant(having(web=2, db=1)) is None
+    assert granted(late.next_grant(having(web=3, db=1))) == 1
+
+
+def test_a_request_above_a_quota_blocks_no_other_tenant_and_no_request_outside_the_queue() -> None:
+    full, other = waits(1, tenant=1, web=2), waits(2, tenant=2, at=50, web=1)
+    sessions = (lease(9, 1, web=3),)
+    late = queue(full, other, sessions=sessions, now=10 * OVERDUE)
+    assert granted(late.next_grant(having(web=2))) == 2
+    assert queue(full, sessions=sessions).awaited_pools() == frozenset()
+    assert queue(other, sessions=sessions).awaited_pools() == {"web"}
+
+
+def test_a_request_has_a_place_for_each_pool_and_names_a_quota_that_it_exceeds() -> None:
+    requests = (waits(1, tenant=1, web=4), waits(2, tenant=2, web=1, db=2), waits(3, tenant=1, at=5, web=1))
+    places = queue(*requests).places({"web": 2})
+    assert str(places[1]) == "waiting: 1st of 3 for pool web; 2 nodes ready of 4 wanted"
+    assert str(places[2]) == (
+        "waiting: 2nd of 3 for pool web; 2 nodes ready of 1 wanted;"
+        " 1st of 1 for pool db; 0 nodes ready of 2 wanted"
+    )
+    assert "requested nodes (1) + current allocation (4) = 5 > 4" in str(places[3])
+
+
+def test_a_request_with_properties_gets_only_such_nodes_and_blocks_nothing_if_there_are_none() -> None:
+    large = NodesSpec("web", 1, read_properties(["memory>=16"]))
+    demanding = replace(waits(1, tenant=1, web=1), specs=(large,))
+    small = replace(ready(1, "web"), data={"memory": 8})
+    read = PoolSnapshot({1: small}, waiting={1: demanding, 2: waits(2, tenant=2, at=5, web=1)})
+    late = 10 * OVERDUE
+    outcome = grant_next(read, POOLS, TENANTS, (), late)
+    assert outcome is not None
+    assert outcome[0].id == 2
+    assert "no node of the pool web has memory>=16" in str(request_queue(read, POOLS, TENANTS, late).places({})[1])
+    leased = replace(ready(3, "web"), state=NodeState.DEPLOYED, data={"memory": 32})
+    assert grant_next(replace(read, nodes={1: small, 3: leased}), POOLS, TENANTS, (), late) is None
+    fit = replace(leased, state=NodeState.READY)
+    outcome = grant_next(replace(read, nodes={1: small, 3: fit}), POOLS, TENANTS, (), late)
+    assert outcome is not None
+    assert (outcome[0].id, outcome[1].session.nodes) == (1, (3,))
+
+
+def problem(given: Any) -> RequestProblem | None:
+    return None if given is None else given.problem
+
+
+def test_requests_that_can_never_be_served_do_not_wait_and_the_queue_is_bounded() -> None:
+    def ask(*present: WaitingRequest, **pools: int) -> RequestProblem | None:
+        specs = tuple(NodesSpec(pool, quantity) for pool, quantity in pools.items())
+        return problem(queueing_problem(SessionRequest(0, TENANTS[1], specs, 0), POOLS, present))
+
+    assert ask(web=4) is None
+    assert ask(web=3, db=2) is RequestProblem.QUOTA
+    assert ask(wbe=1) is RequestProblem.NO_POOL
+    admin = SessionRequest(0, replace(TENANTS[1], role=Role.ADMIN), (NodesSpec("web", 5),), 0)
+    assert problem(queueing_problem(admin, POOLS, ())) is RequestProblem.TOO_MANY
+    many = [waits(number, web=1) for number in range(MOST_OF_TENANT)]
+    assert ask(*many, web=1) is RequestProblem.QUEUE_FULL
+    assert ask(*many[1:], many[0].ended("cancelled", 5), web=1) is None
+
+
+def test_waits_end_at_their_limit_without_a_key_without_a_pool_and_with_their_tenant() -> None:
+    def ended(request: WaitingRequest, **values: Any) -> list[str | None]:
+        tenants = {1: replace(TENANTS[1], **values)}
+        read = PoolSnapshot(waiting={request.id: request})
+        return [found.outcome for found in ended_waits(read, POOLS, tenants, 100)]
+
+    assert ended(waits(1, web=1)) == []
+    assert ended(waits(1, until=100, web=1)) == ["the nodes did not become ready within 100 s"]
+    assert ended(waits(1, wbe=1)) == ["there is no pool 'wbe' any more"]
+    assert ended(waits(1, web=1), retired_at=5.0) == ["the tenant t1 is retired"]
+    assert ended(waits(1, web=1), ssh_key=None) == ["the tenant t1 has no SSH key"]
+    assert ended(waits(1, until=100, web=1).ended("cancelled", 50)) == []
+
+
+def test_a_request_waits_again_with_its_age_after_a_session_that_did_not_begin_three_times_at_most() -> None:
+    session = replace(lease(7, 1, web=1), requested_at=5.0, waiting_until=50.0, failures=1)
+    (again,) = in_queue_again(session, "boom", 20)
+    assert (again.id, again.created_at, again.expires_at, again.failures) == (7, 5.0, 50.0, 2)
+    assert again.is_waiting
+    (last,) = in_queue_again(replace(session, failures=2), "boom", 20)
+    assert (last.outcome, last.ended_at) == ("boom", 20)
+    assert in_queue_again(lease(7, 1, web=1), "boom", 20) == ()
+
+
+def ready(number: int, pool: str) -> PoolNode:
+    return PoolNode(id=number, state=NodeState.READY, created_at=0, changed=0, pool=pool)
+
+
+QUANTITIES = st.dictionaries(st.sampled_from(["web", "db"]), st.integers(1, 2), min_size=1)
+ARRIVALS = st.lists(st.tuples(st.integers(0, 40), st.sampled_from([1, 2, 3]), QUANTITIES), max_size=25)
+STEP, DURATION = 60.0, 300.0
+
+
+@given(ARRIVALS)
+def test_no_request_starves_none_exceeds_a_quota_and_nodes_are_idle_only_by_the_rule(arrivals: list[Any]) -> None:
+    waiting = {
+        number: waits(number, tenant, moment * STEP, 1e9, **pools)
+        for number, (moment, tenant, pools) in enumerate(sorted(arrivals, key=lambda found: found[0]), 1)
+    }
+    sessions: dict[int, TenantSession] = {}
+    free = Counter(web=4, db=4)
+    now = 0.0
+    while waiting or sessions:
+        for session in [found for found in sessions.values() if found.created_at + DURATION <= now]:
+            free.update(Counter({spec.pool: spec.quantity for spec in session.specs}))
+            del sessions[session.id]
+        while True:
+            present = {number: found for number, found in waiting.items() if found.created_at <= now}
+            nodes = {number: ready(number, pool) for number, pool in enumerate(Counter(free).elements(), 1)}
+            read = PoolSnapshot(nodes, sessions, waiting=present)
+            outcome = grant_next(read, POOLS, TENANTS, (), now)
+            if outcome is None:
+                _check_idle(read, free, now)
+                break
+            request, given = outcome
+            assert isinstance(given, Reservation)
+            older = sum(found.created_at <= request.created_at for found in present.values())
+            own = sum(found.tenant == request.tenant for found in arrivals_of(waiting, now))
+            assert now - request.created_at <= OVERDUE + (older + own + QUOTA + 1) * (DURATION + STEP)
+            del waiting[request.id]
+            sessions[request.id] = given.session
+            free -= request.wanted
+            held = sum(len(session.nodes) for session in sessions.values() if session.tenant == request.tenant)
+            assert held <= QUOTA
+        now += STEP
+        assert now < 1e6
+
+
+def arrivals_of(waiting: dict[int, WaitingRequest], now: float) -> list[WaitingRequest]:
+    return [found for found in waiting.values() if found.created_at <= now]
+
+
+def _check_idle(read: PoolSnapshot, free: Counter[str], now: float) -> None:
+    """Check that each request that waits lacks nodes, or exceeds its quota, or comes after another one."""
+    places = request_queue(read, POOLS, TENANTS, now).places(free)
+    before: list[WaitingRequest] = []
+    for place in places.values():
+        request = place.request
+        lacks = any(free[pool] < quantity for pool, quantity in request.wanted.items())
+        is_behind = any(
+            request.wanted.keys() & other.wanted.keys()
+            and (other.tenant == request.tenant or now - other.created_at >= OVERDUE)
+            for other in before
+        )
+        assert lacks or is_behind or place.excess
+        if not place.excess:
+            before.append(request)
