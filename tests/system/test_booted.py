@@ -203,7 +203,7 @@ def test_all_units_start_and_start_again_when_the_machine_reboots(central):
         wait_until(lambda: are_well(central), "all units run")
 
 
-def test_a_host_that_reboots_during_a_script_runs_it_again_and_stops_nobody(fleet, hosts):
+def test_a_host_that_reboots_during_a_script_runs_it_again_and_does_not_stop_the_fleet(fleet, hosts):
     journal, host, hold = Journal(fleet), hosts["app2"], fleet.shared / "hold-app2"
     hold.touch()
     revision = fleet.publish(TREE.format(version="1.0", patches=""))

@@ -16,7 +16,7 @@ def nested(depth):
     "value",
     [None, True, 1, -(2**63), 2**63 - 1, 1.5, "text \U0001f600", [], {}, {"a": [1, {"b": "c"}]}, nested(DEEPEST)],
 )
-def test_a_value_within_the_bounds_has_no_problem_and_stays_as_it_is(value):
+def test_a_value_within_the_bounds_has_no_problem_and_stays_unchanged(value):
     assert json_problem(value) is None
     assert readable(value) == value
 

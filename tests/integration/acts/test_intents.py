@@ -323,7 +323,7 @@ def test_a_new_group_over_deployed_services_is_not_committed(site: Site) -> None
         site.create(apps={"front": ("/p1/shop/front",)})
 
 
-def test_deployed_services_are_adopted_as_they_are(site: Site) -> None:
+def test_deployed_services_are_adopted_unchanged(site: Site) -> None:
     document = render_document(intent_document(GROUP))
     tip = site.branch.push({"a.zk": DEPLOYED.format(greeting="hello"), "i.yaml": document})
     whole = site.reviewed().compilation.whole

@@ -180,7 +180,7 @@ def test_a_terminated_group_is_approved_again_before_it_is_instantiated(site: Si
     assert change_state(site.commits(), site.order, IntentAct.INSTANTIATE).made
 
 
-def test_nobody_approves_the_own_content_in_an_act(site: Site):
+def test_the_author_of_a_content_cannot_approve_it_in_an_act(site: Site):
     site.push("1", GROUP, "ann")
     commits = site.commits("service")
     with pytest.raises(RefusedError, match=f"ann@example.com signed the approval and also the commit.*{HINT}"):

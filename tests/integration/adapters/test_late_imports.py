@@ -54,7 +54,7 @@ def test_metrics_that_cannot_be_written_are_logged_once(gone, tmp_path, library)
     ]
 
 
-def test_an_agent_that_cannot_look_for_a_running_dnf_or_script_asks_for_a_restart(gone, tmp_path):
+def test_an_agent_that_cannot_search_for_a_running_dnf_or_script_asks_for_a_restart(gone, tmp_path):
     """The next process imports the libraries that are there then, and looks for both before it does anything."""
     gone("psutil")
     state = tmp_path / "root/var/lib/zkdeployment/packages"

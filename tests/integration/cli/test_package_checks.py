@@ -81,7 +81,7 @@ def test_lint_asks_for_versions_and_patches_with_their_places(
     assert "the packages are not checked: no repository is asked while the tree has errors" in err
 
 
-def test_lint_without_repositories_says_where_to_name_them(run, tmp_path: Path):
+def test_lint_without_repositories_explains_where_to_name_them(run, tmp_path: Path):
     (tmp_path / "a.zk").write_text(TREE.format("1.0", []))
     assert run("lint", "--packages", "a.zk") == (2, "", f"zkdeployment: {NO_REPOSITORIES}\n")
     code, _, err = run("lint", "--repositories", "/x", "a.zk")

@@ -93,7 +93,7 @@ def pools(site, publishing):
     return site
 
 
-def test_without_pools_a_worker_or_a_tenant_the_verbs_say_what_to_do(site):
+def test_without_pools_a_worker_or_a_tenant_the_verbs_give_advice(site):
     assert "no pools are published; add a document" in site.run("pool", "list").stderr
     for argv in (("pool", "show", "web"), ("pool", "fill", "web"), ("node", "list", "--pool", "web")):
         assert "there is no pool 'web'; the pools are: none" in site.run(*argv, status=3).stderr
@@ -388,7 +388,7 @@ def test_a_pool_is_filled_at_once_and_shows_how(pools, worker, machines):
     wait_until(lambda: pools.states() == {"ready", "unused"}, "clean nodes and a full pool")
 
 
-def test_a_pool_that_cannot_be_filled_says_why(pools, worker, machines):
+def test_a_pool_that_cannot_be_filled_shows_the_reason(pools, worker, machines):
     machines.failing |= {*range(100)}
     machines.working.clear()
     worker.begin()

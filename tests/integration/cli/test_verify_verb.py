@@ -65,7 +65,7 @@ def differences(publishing: Publishing, publishers: Path) -> dict[str, tuple[str
     return {each["subject"]: (each["expected"], each["found"]) for each in found}
 
 
-def test_a_fleet_that_is_as_it_was_signed(publishing: Publishing, publishers: Path):
+def test_a_fleet_that_matches_the_signed_publication(publishing: Publishing, publishers: Path):
     result = verify(publishing, publishers)
     sequence = (publishing.get("/zkdeployment/targets") or {})["sequence"]
     assert result.exit_code == 0

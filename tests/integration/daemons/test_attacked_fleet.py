@@ -163,7 +163,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize(("attack", "message"), ATTACKS.values(), ids=ATTACKS)
-def test_the_fleet_halts_and_says_why_and_recovers_when_the_truth_is_back(
+def test_the_fleet_halts_with_the_reason_and_recovers_when_the_truth_is_back(
     attacked: Attacked, attack: Callable[[Attacked], None], message: str
 ):
     world = attacked.world

@@ -294,7 +294,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_values_reach_the_plugin_as_they_are(nagios):
+def test_hostile_values_reach_the_plugin_unchanged(nagios):
     """The plugin writes its arguments to a file."""
     values = [value.replace("PLACE", str(nagios.directory / "touched")) for value in HOSTILE]
     seen = nagios.directory / "seen"

@@ -385,7 +385,7 @@ def task_seconds(session) -> float:
     return metrics["TaskDuration"]
 
 
-def test_without_zookeeper_the_page_says_how_old_it_is_and_recovers(stage):
+def test_without_zookeeper_the_page_shows_its_age_and_recovers(stage):
     with stage.page() as page:
         stage.proxy.cut()
         try:

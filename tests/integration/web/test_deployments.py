@@ -74,7 +74,7 @@ class TestErrors:
         assert monitor.list() == [own]
 
     @pytest.mark.parametrize("role", [Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.TENANT])
-    def test_nobody_but_a_monitoring_system_fetches(self, service: RunningService, role: Role):
+    def test_only_monitoring_systems_fetch(self, service: RunningService, role: Role):
         (own,) = add_instances(service, 1, "nagios1")
         person = ScriptedMonitor(service.url, service.add_user(role, "nagios1"))
         for path in (f"id/{own}", "monitoring/nagios1", "monitoring/nagios1/all"):

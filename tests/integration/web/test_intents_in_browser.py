@@ -199,7 +199,7 @@ def test_an_operator_acts_with_a_reason_and_sees_what_became_of_the_act(stage: S
         assert page.evaluate("window.loadedOnce") is True
 
 
-def test_services_and_hosts_say_what_an_intent_withholds(stage: Stage):
+def test_pages_of_services_and_hosts_show_what_an_intent_withholds(stage: Stage):
     stage.fleet.record(*RECORDS, withheld={("/net/vlan12", "web"), ("/p1/gone", "web")})
     with stage.page("/services") as page:
         note = "/net/vlan12 for web is withheld until ams/web is applied"

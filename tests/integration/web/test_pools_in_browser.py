@@ -115,7 +115,7 @@ def test_a_tenant_leases_extends_and_retires_nodes_and_the_page_follows(stage):
         expect(page.locator("#past")).to_contain_text("retired by tenant")
 
 
-def test_an_admin_looks_after_nodes_without_javascript(stage):
+def test_an_admin_manages_nodes_without_javascript(stage):
     number = stage.add_failed_node("broken.example.com", "no route to host")
     wait_until(lambda: number in stage.service.adapters.feed.snapshot().reading.pools.snapshot.nodes, "the node")
     with stage.page(stage.admin, java_script_enabled=False) as page:
@@ -225,7 +225,7 @@ def test_the_plots_of_usage_are_accessible_and_have_the_numbers_of_the_table(sta
         assert viewer.get("/pools/usage").status_code == 403
 
 
-def test_each_role_may_do_on_the_page_what_its_rights_say(stage):
+def test_the_page_offers_each_role_the_acts_of_its_rights(stage):
     service = stage.service
     with service.browser(service.add_user(Role.OPERATOR)) as operator, service.browser(stage.tenant) as tenant:
         assert operator.get("/pools").status_code == 200

@@ -29,7 +29,7 @@ def test_another_flag_is_no_change_of_state():
     assert state_changes([(NEW, replace(NEW, update_available=False)), (None, None)]) == ()
 
 
-def test_a_change_is_stored_and_read_back_and_malformed_ones_are_none():
+def test_a_change_is_stored_and_read_back_and_malformed_ones_yield_none():
     change = changed(None, "active")
     assert CheckChange.from_json(KEY.id, change.to_json()) == change
     assert CheckChange.from_json(KEY.id, {**change.to_json(), "path": 5}) is None

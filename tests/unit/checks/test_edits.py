@@ -43,7 +43,7 @@ def test_each_new_document_gets_a_file_of_its_own():
     }
 
 
-def test_a_document_that_exists_as_it_is_changes_nothing():
+def test_a_document_that_exists_unchanged_changes_nothing():
     assert with_new_checks([file(TEXT)], contents(TEXT)) == {}
 
 

@@ -73,7 +73,7 @@ def test_an_old_critical_result_does_not_count_either():
 
 
 @pytest.mark.parametrize("state", [state for state in CheckState if state is not CheckState.ACTIVE])
-def test_a_check_that_is_not_active_says_nothing_about_the_deployment(state):
+def test_a_check_that_is_not_active_does_not_count_for_the_deployment(state):
     instance = instance_of(version(0, CheckState.ACTIVE, "A"), version(1, state, "B"))
     found = health(instance, result())
     if state is CheckState.AWAITING_DELETION:

@@ -33,7 +33,7 @@ INSTANCE = CheckInstance(
 
 
 @pytest.mark.parametrize("instance", [INSTANCE, CheckInstance(InstanceKey("c", "/", 0, "h"))])
-def test_an_instance_is_read_as_it_was_written(instance):
+def test_an_instance_is_read_back_unchanged(instance):
     assert instance_from_json(json.loads(json.dumps(instance_to_json(instance)))) == instance
 
 

@@ -29,7 +29,7 @@ def test_a_lease_that_ends_too_late_does_not_hold():
 
 
 @pytest.mark.parametrize("value", [{}, {"holder": 1, "until": 5.0}, {"holder": "a", "until": "5"}])
-def test_malformed_leases_are_none(value):
+def test_malformed_leases_yield_none(value):
     assert SystemLease.from_json(value) is None
 
 

@@ -11,13 +11,13 @@ def test_a_result_is_stored_and_read_back(checked: float | None):
     assert CheckResult.from_json(result.to_json()) == result
 
 
-def test_a_result_of_an_earlier_version_says_nothing_about_when_the_check_ran():
+def test_a_result_of_an_earlier_version_has_no_time_of_the_run():
     stored = {"state": "ok", "output": "", "since": 1.0, "reported": 2.0}
     assert CheckResult.from_json(stored) == CheckResult(ResultState.OK, "", 1.0, 2.0)
 
 
 @pytest.mark.parametrize("change", [{"state": "fine"}, {"output": 1}, {"since": "x"}, {"reported": None}])
-def test_a_malformed_result_is_none(change: dict[str, object]):
+def test_a_malformed_result_yields_none(change: dict[str, object]):
     assert CheckResult.from_json({**CheckResult(ResultState.OK, "", 1.0, 1.0).to_json(), **change}) is None
 
 

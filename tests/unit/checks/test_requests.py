@@ -92,7 +92,7 @@ def test_there_is_nothing_to_fetch_before_the_first_configuration():
     assert fetch(CheckInstance(KEY), 7.0) is None
 
 
-def test_the_task_says_whether_a_successor_waits():
+def test_the_task_shows_whether_a_successor_waits():
     instance = instance_of(version(0, CheckState.AWAITING_DEPROVISION, "A"), version(1, CheckState.BLOCKED, "B"))
     fetched = fetch(instance, 7.0)
     assert fetched is not None

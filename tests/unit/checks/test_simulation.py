@@ -149,7 +149,7 @@ def test_a_change_during_an_undeployment_replaces_the_blocked_one():
     )
 
 
-def test_a_deleted_rollout_that_nobody_was_told_of_is_never_sent():
+def test_a_deleted_rollout_that_was_never_announced_is_never_sent():
     assert last("create A", "delete", "tick") == "ok | A* awaiting_deletion | deleted"
     assert last("create A", "tick!", "delete", "tick", "fetch") == "not found | A* awaiting_deletion | deleted"
 

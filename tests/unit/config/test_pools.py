@@ -20,7 +20,7 @@ def test_the_interval_is_a_duration_or_a_number_of_seconds(written, seconds):
     assert read_pools(Section("pools", {"interval": written})).interval == seconds
 
 
-def test_the_worker_reaches_nodes_as_the_section_says():
+def test_the_worker_reaches_nodes_as_configured():
     values = dict(
         zip(POOLS, ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys", "/etc/lease_key"), strict=True)
     )

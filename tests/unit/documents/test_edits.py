@@ -99,7 +99,7 @@ def test_a_document_is_added_at_the_end():
     assert values(add_document("a: 1", content)) == [{"a": "1"}, content]
 
 
-def test_a_document_is_removed_and_the_others_stay_as_they_are():
+def test_a_document_is_removed_and_the_others_stay_unchanged():
     first, second = TEXT.split("---\n")
     assert remove_document(TEXT, 1) == first
     assert remove_document(TEXT, 0) == "# Versions that broke production.\n---\n" + second

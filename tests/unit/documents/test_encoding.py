@@ -79,12 +79,12 @@ def valid(draw):
 
 
 @given(valid())
-def test_every_strategy_is_read_back_as_it_was(strategy):
+def test_every_strategy_is_read_back_unchanged(strategy):
     assert strategy_from_json(json.loads(json.dumps(strategy_to_json(strategy)))) == strategy
 
 
 @pytest.mark.parametrize("strategy", [example(), ALL_HOSTS], ids=lambda strategy: strategy.name)
-def test_strategies_of_the_real_world_are_read_back_as_they_were(strategy):
+def test_strategies_of_the_real_world_are_read_back_unchanged(strategy):
     assert strategy_from_json(json.loads(json.dumps(strategy_to_json(strategy)))) == strategy
 
 

@@ -55,7 +55,7 @@ SNAPSHOTS = [
 
 
 @pytest.mark.parametrize(("snapshot", "act"), SNAPSHOTS)
-def test_every_act_in_every_state_is_in_the_table_and_does_what_the_table_says(snapshot, act):
+def test_every_act_in_every_state_is_in_the_table_and_has_its_result(snapshot, act):
     entry = LIFE_CYCLE[snapshot.state, act]
     outcome = perform(snapshot, act)
     if isinstance(entry, LifeCycleStep):

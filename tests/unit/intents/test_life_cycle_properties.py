@@ -83,7 +83,7 @@ class Group:
 
 
 @given(STEPS)
-def test_acts_are_accepted_and_refused_as_the_rules_say_and_the_published_ones_deploy_what_they_say(steps):
+def test_acts_are_accepted_and_refused_by_the_rules_and_the_published_ones_take_effect(steps):
     model, group = Model(), Group(UpdateRule.TERMINATE)
     published, runs, deployed = {SHOP.subject: group.snapshot}, None, None
     for step in steps:

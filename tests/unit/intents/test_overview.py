@@ -25,7 +25,7 @@ INSTANCE = IntentInstance(7, 100.0, "alice", 7, SHOP.apps, ())
 RECORD = IntentRecord(SHOP, IntentState.APPROVED, (INSTANCE,), CONTENT, CONTENT)
 
 
-def test_an_intent_is_shown_as_it_is_published_and_as_it_is_at_the_tip() -> None:
+def test_an_intent_is_shown_in_its_published_form_and_in_its_form_at_the_tip() -> None:
     tip = {AMS.subject: IntentSnapshot(AMS, OTHER), SHOP.subject: IntentSnapshot(SHOP, OTHER)}
     group, cluster = intent_overviews([RECORD], tip)
     assert (group.published_state, group.tip_state) == (IntentState.APPROVED, IntentState.CREATED)

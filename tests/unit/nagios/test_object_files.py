@@ -119,7 +119,7 @@ def test_different_names_of_hosts_stay_different(one, other):
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
-def test_a_shell_passes_each_argument_on_as_it_is(arguments):
+def test_a_shell_passes_each_argument_on_unchanged(arguments):
     (script,) = (
         file
         for file in object_files([replace(CHECK, arguments=tuple(arguments))], PLACE).values()

@@ -14,7 +14,7 @@ def test_parts_have_at_most_so_many_items_and_bytes():
     ]
 
 
-def test_an_answer_says_what_failed_and_which_configuration_it_is_about():
+def test_an_answer_names_the_failure_and_its_configuration():
     assert CheckAnswer(instance="a", config_id=None).to_json() == {"result": "success", "reason": ""}
     failed = CheckAnswer(instance="a", config_id="c", problem="ü" * 2000)
     assert failed.to_json() == {"result": "failed", "reason": "ü" * 1000, "config_id": "c"}

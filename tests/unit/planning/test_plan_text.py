@@ -198,7 +198,7 @@ def test_packages_that_are_installed_again_are_named():
     assert action(undeploy, None).startswith("runs zookeeper-deploy -u /who/myfoo 0;")
 
 
-def test_steps_that_wait_for_other_hosts_say_for_what():
+def test_steps_that_wait_for_other_hosts_name_the_awaited_service():
     waiting = replace(DEPLOY, assignment=replace(DEPLOY.assignment, after=("/shop/db", "/shop/mail")))
     assert action(waiting, None).endswith(
         "under the lock of /who/myfoo, after all hosts have deployed /shop/db, /shop/mail"

@@ -304,7 +304,7 @@ class TestAPackageThatLostItsScript:
         first, undeploy, _ = plan([], replace(have, lost_scripts=frozenset({"foo"}))).steps
         assert (first.change.reinstall, undeploy.package) == ({"foo"}, "foo")
 
-    def test_is_installed_again_as_it_was_before_it_changes(self):
+    def test_is_installed_again_in_its_old_version_before_it_changes(self):
         had = [marker(package="foo", number=number) for number in (0, 1)]
         steps = plan([assignment(version="2")], self.host(*had)).steps
         assert [type(step) for step in steps] == [ChangePackages, Undeploy, ChangePackages, Deploy]

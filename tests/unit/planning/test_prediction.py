@@ -65,7 +65,7 @@ def test_a_plan_warns_that_the_tree_of_an_interrupted_publication_cannot_be_read
     assert ("whose tree cannot be read" in warning) == (not is_known)
 
 
-def test_a_plan_says_that_a_host_keeps_what_only_absent_hosts_gain():
+def test_a_plan_shows_that_a_host_keeps_what_only_absent_hosts_gain():
     last, warnings = undeployments(TREE.format("a"), TREE.format("b"), registered=(A,))
     assert last == [True]
     assert "a.example (a) keeps it, and waits, until one of them has it" in warnings[-1]

@@ -63,7 +63,7 @@ def test_a_file_with_several_kinds_of_documents_is_divided(past: str, present: s
     assert with_strategies_of(past.encode(), present.encode()).decode() == expected
 
 
-def test_a_file_whose_strategies_are_the_same_stays_as_it_is() -> None:
+def test_a_file_whose_strategies_are_the_same_stays_unchanged() -> None:
     present = f"# comment\n{STRATEGY}---\n{QUARANTINE}"
     assert with_strategies_of(f"# comment\n{STRATEGY}".encode(), present.encode()) == present.encode()
 

@@ -179,7 +179,7 @@ def test_types_split_at_any_blanks():
     assert check_type("  foo \t bar ") == ("foo", "bar")
 
 
-def test_versions_that_are_text_are_kept_as_they_are():
+def test_versions_that_are_text_stay_unchanged():
     assert check_version("1.10") == "1.10"
 
 

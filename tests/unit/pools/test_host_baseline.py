@@ -17,7 +17,7 @@ def test_a_host_that_never_ran_the_role_is_compared_with_its_idle_state_alone():
     assert HostBaseline(frozenset({"a"})).differences(frozenset({"b"})) == ["new: b", "missing: a"]
 
 
-def test_a_baseline_is_stored_as_json_and_anything_else_is_none():
+def test_a_baseline_is_stored_as_json_and_anything_else_yields_none():
     for leased in (None, frozenset({"x"})):
         baseline = HostBaseline(frozenset({"a", "b"}), leased, is_lent=True)
         assert HostBaseline.from_json(baseline.to_json()) == baseline

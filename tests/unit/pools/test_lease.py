@@ -17,7 +17,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGr0wLQxlKkTqcTZyRzFLq1o8dYwqkUQmfBwF
 OTHER = KEY.replace("alice", "bob")
 
 
-def test_a_lease_is_read_as_it_was_written():
+def test_a_lease_is_read_back_unchanged():
     lease = Lease("ci-web", 7, (KEY, OTHER))
     assert lease_from_properties(lease.properties()) == lease
     assert lease_from_properties({"role": "ci", "number": 1}) == Lease("ci", 1)
@@ -42,7 +42,7 @@ def test_anything_else_is_no_lease(properties, problem):
         lease_from_properties(properties)
 
 
-def test_a_record_is_read_as_it_was_written_and_anything_else_is_none():
+def test_a_record_is_read_back_unchanged_and_anything_else_yields_none():
     record = LeaseRecord(Lease("ci", 7, (KEY,)), is_reached=True)
     assert LeaseRecord.from_json(record.to_json()) == record
     assert LeaseRecord.from_json({"role": "ci"}) is None
@@ -61,7 +61,7 @@ def test_new_keys_are_admitted_only_when_the_role_is_reached_and_others_never_st
     assert revoked_keys(lease, [OTHER, KEY]) == {OTHER}
 
 
-def test_the_node_of_a_host_that_can_be_leased_says_what_it_reached():
+def test_the_node_of_a_host_that_can_be_leased_shows_what_it_reached():
     host = Host(Identity("h1", "h1.example.com", "ci"), version="r1", idle_role="spare", leased=Leased("ci", 7))
     properties = host.properties()
     assert (properties["lease"], properties["leased"]) == ("spare", {"role": "ci", "number": 7})

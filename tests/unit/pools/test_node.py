@@ -26,7 +26,7 @@ def node(state: NodeState, *, reusable: bool = True, session: int | None = None)
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(NodeState, NodeEvent)))
-def test_each_event_leads_where_the_table_says_and_is_refused_elsewhere(
+def test_each_event_leads_to_the_state_of_the_table_and_is_refused_elsewhere(
     state: NodeState, event: NodeEvent
 ) -> None:
     after = NODE_TRANSITIONS.get((state, event))
@@ -66,7 +66,7 @@ def test_a_node_that_could_not_be_provisioned_is_unused_or_deleted() -> None:
     assert end_of_provisioning(node(NodeState.PROVISIONING, reusable=False), 9) is None
 
 
-def test_a_failed_node_says_when_and_why_and_belongs_to_no_session() -> None:
+def test_a_failed_node_records_when_and_why_and_belongs_to_no_session() -> None:
     failed = fail(node(NodeState.CONTEXTUALIZING, session=3), "no route to host", 0)
     assert failed.data["error"] == {"failed_at": "1970-01-01T00:00:00+00:00", "detail": "no route to host"}
     assert (failed.session, failed.pool) == (None, "metal")

@@ -101,7 +101,7 @@ def test_a_new_node_is_unused_and_one_of_the_same_machine_is_refused() -> None:
         (replace(MACHINE, ipaddr=None), "expected an IP address, found None"),
     ],
 )
-def test_a_name_or_an_address_that_is_none_is_refused(new: NewPoolNode, message: str) -> None:
+def test_invalid_host_names_and_addresses_are_refused(new: NewPoolNode, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         check_new_node(new)
 

@@ -50,7 +50,7 @@ NAMES = st.none() | st.text(max_size=5)
         data=st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2),
     )
 )
-def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
+def test_a_node_is_read_back_unchanged(node: PoolNode) -> None:
     value: Any = json.loads(json.dumps(node_to_json(node)))
     assert node_from_json(value, 3) == node
     assert node_from_json(value, 3).stamp == 3
@@ -79,7 +79,7 @@ def test_a_node_is_read_as_it_was_written(node: PoolNode) -> None:
         ).map(tuple),
     )
 )
-def test_a_session_is_read_as_it_was_written(session: TenantSession) -> None:
+def test_a_session_is_read_back_unchanged(session: TenantSession) -> None:
     value: Any = json.loads(json.dumps(session_to_json(session)))
     assert session_from_json(value) == session
 

@@ -183,7 +183,7 @@ def test_parts_of_a_request_with_more_properties_choose_first() -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_no_node_has(wanted: NodesSpec, problem: RequestProblem, message: str) -> None:
+def test_a_refusal_names_what_no_node_has(wanted: NodesSpec, problem: RequestProblem, message: str) -> None:
     refused = chosen(wanted)
     assert isinstance(refused, RequestRefusal)
     assert (refused.problem, refused.message) == (problem, message)

@@ -66,7 +66,7 @@ def test_a_tenant_has_at_most_the_quota_of_a_pool_and_others_are_not_concerned()
     assert granted(reserve(admin, pools, nodes, 10)).session.nodes == (1,)
 
 
-def test_a_session_records_its_nodes_as_they_are_when_it_begins() -> None:
+def test_a_session_records_the_state_of_its_nodes_at_its_beginning() -> None:
     node = replace(ready(1), hostname="n1", ipaddr="192.0.2.1")
     session = granted(reserve(request(("web", 1)), POOLS, [node], 10)).session
     assert session.leased == (LeasedNode(1, "web", "n1", "192.0.2.1"),)

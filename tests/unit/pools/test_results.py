@@ -55,7 +55,7 @@ def test_what_operators_changed_during_the_work_stays() -> None:
     )
 
 
-def test_nodes_that_another_worker_has_now_or_that_are_elsewhere_stay_as_they_are() -> None:
+def test_nodes_that_another_worker_has_now_or_that_are_elsewhere_stay_unchanged() -> None:
     given = task(TaskKind.PROVISION, 1, 2, 3)
     results = [{"ipaddr": "192.0.2.1"}, {"ipaddr": "192.0.2.2"}, {}]
     outcome = provisioned(given.nodes, {"nodes": results}, 30)

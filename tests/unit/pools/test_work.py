@@ -123,7 +123,7 @@ def test_an_unused_node_that_is_not_used_again_is_retired() -> None:
     assert states(step) == {1: "done"}
 
 
-def test_ready_nodes_of_a_pool_that_is_not_in_the_document_are_released_and_deprovisioned_as_it_was() -> None:
+def test_ready_nodes_of_a_pool_that_left_the_document_are_deprovisioned_with_its_last_values() -> None:
     found = observe(node(1, NodeState.READY), node(2, NodeState.DEPROVISIONING), node(3, NodeState.PROVISIONING))
     assert [states(step) for step in steps(found)] == [{1: "deprovisioning"}]
     deprovision, provision = next_tasks(found, ())
@@ -229,7 +229,7 @@ def test_the_description_of_a_pool_is_recorded_when_it_changes() -> None:
     assert step.change.filling["cloud"].values["flavour"] == "small"
 
 
-def test_a_pool_above_its_level_drops_what_nobody_has_begun_to_make_and_gives_ready_nodes_up() -> None:
+def test_a_pool_above_its_level_drops_nodes_before_they_are_made_and_gives_ready_nodes_up() -> None:
     nodes = (
         node(1, NodeState.READY),
         node(2, NodeState.READY, data={"nodes_spec": {}}),  # it was cleaned when its session did not begin
@@ -282,7 +282,7 @@ def test_a_host_that_a_pool_may_lease_becomes_a_node_once() -> None:
         assert steps(observe(replace(new, id=4), pools=(WEB,), hosts=(other,), known_hosts={"h1": 4})) == []
 
 
-def test_tasks_are_for_nodes_that_nobody_works_on_one_by_one_or_together() -> None:
+def test_tasks_are_for_nodes_without_a_worker_one_by_one_or_together() -> None:
     nodes = tuple(node(number, NodeState.PROVISIONING) for number in (1, 2, 3, 4))
     together = observe(*nodes, pools=(replace(CLOUD, run_parallel=False),), claimed=frozenset({1}))
     assert [task.ids for task in next_tasks(together, {4})] == [{2, 3}]

@@ -21,7 +21,7 @@ statements = st.builds(
 
 
 @given(statements)
-def test_a_statement_is_read_as_it_was_written(statement):
+def test_a_statement_is_read_back_unchanged(statement):
     text = statement.to_text()
     assert Statement.from_text(text) == statement
     data = SignedStatement(text, "-----BEGIN\nx\n").to_data()

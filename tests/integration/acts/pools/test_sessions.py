@@ -232,7 +232,7 @@ def test_nodes_that_a_worker_has_claimed_are_not_taken_back(adapters, ci):
     assert (states(adapters), len(read.sessions)) == (["contextualizing"], 1)
 
 
-def test_requests_at_once_share_no_node_and_wait_for_nobody(adapters):
+def test_concurrent_requests_share_no_node_and_do_not_wait(adapters):
     add_ready_nodes(adapters.store, 3)
     tenants = [add_tenant(adapters.users, f"t{number}").user for number in range(6)]
     with contextualizing(adapters.store), ThreadPoolExecutor(len(tenants)) as threads:
@@ -316,7 +316,7 @@ def test_a_tenant_that_is_retired_keeps_no_session(adapters, ci):
     assert (states(adapters), adapters.store.read().sessions) == (["deprovisioning", "deprovisioning"], {})
 
 
-def test_a_session_that_is_retired_before_it_begins_is_none(adapters, ci):
+def test_a_request_whose_session_is_retired_before_it_begins_is_refused(adapters, ci):
     add_ready_nodes(adapters.store, 1)
 
     def retire_it(details):

@@ -235,7 +235,7 @@ def test_a_directory_is_not_replaced_by_a_document(branch: Branch) -> None:
         branch.commits().commit(order(writing({"quarantine.yaml": b"text"})))
 
 
-def test_names_that_are_hostile_to_git_stay_as_they_are(branch: Branch) -> None:
+def test_names_that_are_hostile_to_git_stay_unchanged(branch: Branch) -> None:
     names = ["-n.yaml", "a\nb", "\udcff.yaml", "tab\t.txt", "x y.yaml"]
     branch.push(dict.fromkeys(names, "schema: shipyard/x\n"))
     branch.commits().commit(order(writing({"\\xff.yaml": b"changed\n", "-n.yaml": None})))

@@ -89,7 +89,7 @@ def test_an_approval_counts_if_an_approver_signed_it_who_did_not_sign_the_conten
     assert site.objection(by_ann, signers=False) is None
 
 
-def test_the_next_signed_commit_vouches_for_content_that_nobody_signed(site: Site) -> None:
+def test_the_next_signed_commit_vouches_for_unsigned_content(site: Site) -> None:
     site.commit("eve", "0")
     site.commit(None, "1")
     by_bob = site.approved("1", "bob")

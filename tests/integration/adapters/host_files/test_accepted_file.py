@@ -16,7 +16,7 @@ LAST = Acceptance({"shop": "a"}, (), "r1", 6)
 COMING = AcceptanceRecord(LAST, Acceptance({"shop": "b"}, LEFT, "r2", 7, INSTANCES))
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path):
+def test_a_record_is_read_back_unchanged(tmp_path):
     file = AcceptedFile(tmp_path / "mirror" / ".tree.accepted")
     assert file.read_accepted() is None
     for record in (COMING, AcceptanceRecord(None, Acceptance({}, (), 1, 1)), AcceptanceRecord(COMING.coming)):

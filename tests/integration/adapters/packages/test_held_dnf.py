@@ -174,7 +174,7 @@ def program(monkeypatch, tmp_path):
     return alter
 
 
-def test_a_dnf_that_waited_too_long_is_replaced_and_the_log_says_so(host, replays, program):
+def test_a_dnf_that_waited_too_long_is_replaced_and_logged(host, replays, program):
     program("LIMIT = 60.0", "LIMIT = 0.1")
     transaction = host.manager.prepare(change({"foo": "1.1"}))
     wait_until(lambda: waiting_dnf(host) is None, "dnf has ended")

@@ -176,7 +176,7 @@ def test_orders_of_later_publications_are_kept(client, session):
     assert sorted(client.get_children("/zkdeployment/order")) == [str(SEQUENCE), str(SEQUENCE + 1)]
 
 
-def test_a_damaged_entry_holds_nobody_back(client, orders, session):
+def test_a_damaged_entry_delays_no_host(client, orders, session):
     client.create(PATH, b"\x00damaged", makepath=True)
     assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
     assert unfinished(session) == {}

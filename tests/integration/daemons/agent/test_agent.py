@@ -684,7 +684,7 @@ def test_an_agent_with_the_run_directory_or_the_name_of_another_agent_is_refused
         assert host.node
 
 
-def test_an_agent_with_the_root_of_another_agent_is_refused_and_leaves_everything_as_it_is(fleet, host):
+def test_an_agent_with_the_root_of_another_agent_is_refused_and_changes_nothing(fleet, host):
     other = fleet.host("h2", root=str(host.root))
     with host.agent():
         wait_until(lambda: host.node, "registered")

@@ -106,7 +106,7 @@ def test_a_failure_of_a_leased_host_concerns_no_other_host_and_is_not_repeated(f
     assert (fleet.version, host.node) == ("r1", {})
 
 
-def test_a_host_that_fails_in_the_same_way_with_each_lease_says_so_and_ends_the_connections_of_the_tenant(
+def test_a_host_that_fails_in_the_same_way_with_each_lease_reports_it_and_ends_the_connections_of_the_tenant(
     fleet, host, monkeypatch
 ):
     ended = []

@@ -124,7 +124,7 @@ def test_a_bucket_that_cannot_be_written_delays_no_other_and_is_recorded(fleet: 
         assert instances.unwritten() == {}
 
 
-def test_instances_stay_as_they_are_while_their_attribute_has_too_many_values(fleet: CheckedFleet):
+def test_instances_stay_unchanged_while_their_attribute_has_too_many_values(fleet: CheckedFleet):
     documents = system_document("nagios1") + check_document("tcp", "nagios1").replace(
         "{package: web}", "{attribute: port}"
     )

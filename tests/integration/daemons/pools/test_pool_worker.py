@@ -123,7 +123,7 @@ def test_failures_of_provisioning_are_tried_again_later_and_later(worker, fleet,
     assert (fleet.states("cloud"), fleet.store.read().filling["cloud"].failures) == (["ready", "ready"], 0)
 
 
-def test_nodes_of_a_pool_that_leaves_the_document_are_deprovisioned_as_it_was(worker, fleet, machines):
+def test_nodes_of_a_pool_that_leaves_the_document_are_deprovisioned_with_its_last_values(worker, fleet, machines):
     worker.settle()
     session = fleet.request(fleet.add_tenant(1), cloud=1)
     worker.settle()

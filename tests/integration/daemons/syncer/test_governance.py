@@ -217,7 +217,7 @@ def test_a_removal_that_was_interrupted_deploys_nothing(
     assert [one.path for one in left(publishing)] == ["/p1/db", "/p1/front"]
 
 
-def test_a_forced_publication_of_the_whole_tree_keeps_left_services_as_they_are(publishing: Publishing):
+def test_a_forced_publication_of_the_whole_tree_keeps_left_services_unchanged(publishing: Publishing):
     publish(publishing, i_yaml=group("Created"))
     publish(publishing, i_yaml=None)
     found = left(publishing)

@@ -518,7 +518,7 @@ def test_a_fleet_without_intents_has_no_nodes_of_intents(publishing: Publishing)
     assert "intents" not in publishing.get("/zkdeployment/targets")
 
 
-def test_verbs_say_what_is_not_deployed_because_of_its_intent(publishing: Publishing):
+def test_verbs_show_which_services_intents_withhold(publishing: Publishing):
     publishing.push(TREE, i_yaml=group("Approved"))
     publishing.sync()
     publishing.register("h1", publishing.version)
@@ -529,7 +529,7 @@ def test_verbs_say_what_is_not_deployed_because_of_its_intent(publishing: Publis
     assert "/p1/front is not deployed to h2: p1/store/v1/shop is Approved\n" in services.stderr
 
 
-def test_a_plan_withholds_what_intents_do_not_let_be_deployed_and_says_what_would_be_refused(
+def test_a_plan_withholds_services_as_intents_demand_and_shows_what_would_be_refused(
     publishing: Publishing,
 ):
     publishing.push(TREE, i_yaml=group("Approved"))

@@ -154,7 +154,7 @@ def test_a_damaged_list_stops_another_syncer_with_advice(attacked: Publishing):
         attacked.sync(force=True, name="second")
 
 
-def test_the_standing_publication_is_signed_again_as_it_was_accepted(publishing: Publishing, keys):
+def test_the_standing_publication_is_signed_again_with_the_accepted_content(publishing: Publishing, keys):
     for document in (GROUP, None):
         publishing.push(TREE, i_yaml=document)
         publishing.sync()

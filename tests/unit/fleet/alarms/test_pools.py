@@ -84,7 +84,7 @@ def test_pools_with_a_level_need_a_worker(
     assert alarms(*pools, workers=()) == found
 
 
-def test_failed_nodes_are_a_problem_until_an_operator_looks_after_them() -> None:
+def test_failed_nodes_are_a_problem_until_an_operator_handles_them() -> None:
     node = PoolNode(
         id=7, state=NodeState.DEPROVISIONING, created_at=0, changed=0, pool="web", hostname="n7.example.com"
     )

@@ -311,7 +311,7 @@ def test_a_host_that_can_be_leased_waits_for_the_end_of_the_rollout():
     )
 
 
-def test_a_wait_for_a_kept_lock_says_whether_its_host_is_there_and_what_to_do():
+def test_a_wait_for_a_kept_lock_shows_whether_its_host_is_there_and_gives_advice():
     absent = explain(RUNNING, DEPLOYING, locks=[service(contender(1, 40), contender(3, 5), work=KEPT)])
     present = explain(RUNNING, DEPLOYING, host(2), locks=[service(contender(1, 40), work=KEPT)])
     assert absent.facts == (

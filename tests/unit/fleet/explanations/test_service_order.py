@@ -33,7 +33,7 @@ def test_a_host_that_waits_for_a_service_names_it_and_what_the_awaited_host_is_d
     assert "'zkdeployment why app3' explains the state of that host" in explanation.advice
 
 
-def test_an_awaited_host_that_has_failed_has_not_begun_or_is_absent_is_said_to():
+def test_an_explanation_names_an_awaited_host_that_has_failed_has_not_begun_or_is_absent():
     assert explain(app3(error="boom")).facts[0] == "app3 (h3) failed: boom"
     assert explain(app3()).facts[0] == "app3 (h3) has not begun to deploy"
     assert explain().facts[0].startswith("app3 is not registered; it is to gain /shop/db")

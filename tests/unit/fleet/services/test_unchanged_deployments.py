@@ -18,7 +18,7 @@ def test_a_deployment_that_the_last_publication_did_not_run_is_named_with_its_la
     assert fact == "unchanged, not run again in publication 5: /a 0 (last run in publication 3)"
 
 
-def test_nothing_is_said_of_other_deployments_and_of_hosts_that_report_less():
+def test_other_deployments_and_hosts_that_report_less_are_not_judged():
     silent = [
         None,
         replace(HOST, inventory=None),

@@ -20,7 +20,7 @@ RECORD = PublicationRecord(
 )
 
 
-def test_a_record_is_read_back_as_it_was_written():
+def test_a_record_is_read_back_unchanged():
     assert PublicationRecord.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
     plain = PublicationRecord("r1", 100.0)
     assert PublicationRecord.from_json(plain.to_json()) == plain

@@ -18,7 +18,7 @@ def entries(before, after, unfinished=None):
     return service_order(before, after, HOSTS, unfinished or {}).entries
 
 
-def test_nobody_waits_without_the_properties():
+def test_no_host_waits_without_the_properties():
     after = targets(a1=[assignment("/db")], web=[assignment("/web")])
     assert service_order({}, after, HOSTS, {}) == ServiceOrder()
 

@@ -48,7 +48,7 @@ def test_a_host_with_both_services_is_no_obstacle_for_itself():
     assert problems(places, group("later", "app2"), after=services) == []
 
 
-def test_nobody_waits_for_hosts_in_no_group():
+def test_no_host_waits_for_hosts_in_no_group():
     assert problems(group("web", "app1", "app2")) == []
 
 

@@ -9,7 +9,7 @@ def assignment(path, n=1):
 DB, WEB, NEW, BY_HAND = assignment("/db"), assignment("/web"), assignment("/new"), assignment("/by-hand")
 
 
-def test_services_of_files_are_as_they_were_published_and_others_as_they_are_live():
+def test_services_of_files_have_their_published_state_and_others_their_live_state():
     live = {"a1": (BY_HAND, NEW), "b1": (DB,), "b2": (BY_HAND,)}
     published = {"a1": (DB, WEB), "a2": (DB,)}
     assert completed_targets(live, published, {"/db", "/web", "/new"}) == {

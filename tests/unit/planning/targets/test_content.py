@@ -90,7 +90,7 @@ def test_the_content_of_a_cluster_has_no_other_targets():
 
 
 @pytest.mark.parametrize("link", ["-> /nowhere", "-> /p1/shop/front/database", "-> /p1"])
-def test_a_broken_or_circular_link_counts_as_it_is_written_and_a_wide_one_is_read_once(link):
+def test_a_broken_or_circular_link_counts_in_its_written_form_and_a_wide_one_is_read_once(link):
     text = TREE.replace("-> /p1/db/providers", link)
     assert content(text).digest != content().digest
 

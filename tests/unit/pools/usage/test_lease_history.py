@@ -47,7 +47,7 @@ def test_leases_are_selected_the_newest_first(wanted: LeaseFilter, leases: list[
     assert [(lease.session.id, lease.node.id) for lease in found] == leases
 
 
-def test_a_lease_says_who_had_the_node_as_it_was_then_and_who_ended_it() -> None:
+def test_a_lease_names_its_holder_the_node_at_that_time_and_who_ended_it() -> None:
     (lease,) = lease_history(SESSIONS, {}, LeaseFilter(node="n2"))
     assert lease.to_json() == {
         "node": 2,

@@ -49,7 +49,7 @@ def test_times_have_an_age_and_a_clock():
     assert found.age == "1 min ago"
 
 
-def test_a_time_that_is_to_come_says_how_long_that_takes():
+def test_a_future_time_shows_the_remaining_time():
     later, past = deadline(NOW + 5400, NOW), deadline(NOW - 5, NOW)
     assert later is not None
     assert past is not None

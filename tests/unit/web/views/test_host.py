@@ -43,7 +43,7 @@ def test_the_steps_that_are_left_are_listed_with_script_and_lock():
     assert found.steps_unknown == ""
 
 
-def test_unknown_steps_say_why():
+def test_unknown_steps_show_the_reason():
     assert view(behind()).steps_unknown == "The host has not reported its inventory."
     assert "deploys now" in view(behind(deploying="r2", steps=(1, 4), step="deploy /shop/web 0")).steps_unknown
     conflict = TARGETS | {"h1": TARGETS["web"]}

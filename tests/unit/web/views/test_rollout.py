@@ -71,7 +71,7 @@ def test_viewers_are_offered_no_acts():
         ),
     ],
 )
-def test_the_headline_says_how_the_rollout_is(state, tone, headline):
+def test_the_headline_shows_the_state_of_the_rollout(state, tone, headline):
     found = view(state)
 
     assert (found.tone, found.headline) == (tone, headline)
@@ -114,5 +114,5 @@ def test_a_manual_group_can_be_promoted_and_stands_out_when_it_is_next():
         ("s", "adm1", "The rollout is about to begin"),
     ],
 )
-def test_without_a_rollout_the_page_says_why(name, coordinator, headline):
+def test_without_a_rollout_the_page_shows_the_reason(name, coordinator, headline):
     assert view(None, name=name, coordinator=coordinator).headline == headline

@@ -121,7 +121,7 @@ def test_only_the_leader_changes_instances(session: Session):
     assert add(store, instance(1)) == [instance(1).id]
 
 
-def test_a_damaged_bucket_is_an_error_that_says_what_to_do(session: Session):
+def test_a_damaged_bucket_is_an_error_with_advice(session: Session):
     store = ZooKeeperCheckInstances(session)
     (own,) = add(store, instance(1))
     path = f"{paths.CHECK_INSTANCES}/{own[:3]}"

@@ -147,7 +147,7 @@ def test_a_claim_excludes_others_and_ends_with_its_process(store, zookeeper):
     assert store.read().claimed == frozenset()
 
 
-def test_a_claim_changes_the_node_so_that_nobody_who_lost_it_can_write_the_node(store, zookeeper):
+def test_a_claim_changes_the_node_so_that_a_worker_that_lost_it_cannot_write_the_node(store, zookeeper):
     fill(store, 1)
     with Session(zookeeper) as late:
         loser = ZooKeeperPools(late)

@@ -60,7 +60,7 @@ def write(session, *records, kept=(), withheld=None, commits=None):
         session.commit(*transaction)
 
 
-def test_records_are_read_as_they_were_written(session, intents):
+def test_records_are_read_back_unchanged(session, intents):
     assert intents.records() == ()
     assert intents.record(SHOP.subject) is None
     write(session, GROUP_RECORD, CLUSTER_RECORD)

@@ -181,7 +181,7 @@ class TestSessions:
 
     @pytest.mark.parametrize("token", ["", "x", "../users/alice", "\ud800", "naïve", "x" * 100_000, "a\0"])
     @pytest.mark.usefixtures("alice")
-    def test_other_tokens_are_nobodys(self, service, token):
+    def test_other_tokens_belong_to_no_user(self, service, token):
         assert service.logins.session_user(token) is None
         service.logins.end_session(token)
 

@@ -38,7 +38,7 @@ def test_the_page_lists_left_services_with_a_form_for_those_who_may_release_them
     assert (len(left_services_view(many, None).rows), left_services_view(many, None).more) == (200, 3)
 
 
-def test_a_release_says_where_the_service_was_governed():
+def test_a_release_shows_where_the_service_was_governed():
     form = service_release_form(LEFT[1:])
     assert (form.fields, form.kind) == ((("path", "/net/vlan12"),), "danger")
     assert form.consequences[0].startswith(

@@ -207,7 +207,7 @@ def test_where_approvals_need_a_signature_the_page_names_the_command_for_a_termi
     assert intent_form(NEW_SHOP, IntentAct.APPROVE, signed=True).objection == offered["Approve"]
 
 
-def test_the_forms_say_what_will_happen():
+def test_the_forms_show_the_consequences():
     approve = intent_form(NEW_SHOP, IntentAct.APPROVE, signed=False)
     assert (approve.fields, approve.objection) == ((("subject", "p1/store/v1/shop"),), "")
     shown = with_approved_content(
@@ -229,7 +229,7 @@ def test_the_forms_say_what_will_happen():
     assert "instantiated already" in again.objection
 
 
-def test_a_change_in_place_may_be_approved_if_the_document_says_so():
+def test_a_change_in_place_may_be_approved_if_the_document_allows_it():
     deployed = replace(GROUP, state=IntentState.INSTANTIATED, approval=APPROVAL)
     fixed, changing = (
         IntentRecord(replace(deployed, update=rule), IntentState.INSTANTIATED, (begun(),), CONTENT, CONTENT)
@@ -240,6 +240,6 @@ def test_a_change_in_place_may_be_approved_if_the_document_says_so():
     assert (form.objection, "in place" in form.consequences[0]) == ("", True)
 
 
-def test_a_long_content_is_cut_and_says_where_the_rest_is():
+def test_a_long_content_is_cut_and_names_the_place_of_the_rest():
     assert shown_lines(str(n) for n in range(2000)) == tuple(str(n) for n in range(2000))
     assert shown_lines(str(n) for n in range(2001))[2000].startswith("and more: ")

@@ -36,7 +36,7 @@ def test_a_request_without_a_key_or_without_pools_is_refused():
     assert request_form(read, (), TENANT, "").objection == "No pool lends nodes at present."
 
 
-def test_an_extension_says_how_long_the_session_can_last():
+def test_an_extension_shows_how_long_the_session_can_last():
     (_, ceiling) = extend_form(SESSION, reading(), None, TENANT, NOW).consequences
     assert ceiling == "It can end at 1970-01-02 14:46:40 UTC at the latest. A later end is cut to that."
     assert "without a limit" in extend_form(SESSION, reading(), TENANT, user(Role.ADMIN), NOW).consequences[1]

@@ -129,7 +129,7 @@ def test_nothing_can_be_changed_without_zookeeper():
     assert (found.cards[0].acts, found.sessions[0].acts, found.nodes.rows[0].acts) == ((), (), ())
 
 
-def test_a_session_says_when_it_is_prepared_and_that_it_expires_soon():
+def test_a_session_shows_when_it_is_prepared_and_that_it_expires_soon():
     soon = replace(SESSION, expires_at=NOW + 600)
     prepared = reading((*NODES[:2], node(3, NodeState.CONTEXTUALIZING)))
     assert view(reading(sessions=(soon,))).sessions[0].word == "expires soon"
@@ -167,7 +167,7 @@ def test_the_nodes_are_filtered_searched_and_paged():
     assert view(read, state="nonsense").nodes.state == ""
 
 
-def test_earlier_sessions_say_how_they_ended():
+def test_earlier_sessions_show_how_they_ended():
     ended = [
         replace(SESSION, id=number, retired_at=NOW - 9, retired_by="ann" if number % 2 else None)
         for number in range(60, 60 + PAST_SIZE + 1)
@@ -180,7 +180,7 @@ def test_earlier_sessions_say_how_they_ended():
     assert view(role=Role.TENANT, number=5, ended=ended).past.rows == ()
 
 
-def test_the_notice_says_what_became_of_a_request():
+def test_the_notice_shows_the_outcome_of_a_request():
     prepared = reading((*NODES[:2], node(3, NodeState.CONTEXTUALIZING)))
     tenant = user(Role.TENANT)
     assert request_notice(90, prepared, tenant, "").tone == "busy"
