@@ -37,7 +37,7 @@ from support.agents import HostPackages
 from support.available_packages import AvailablePackage
 from zkdeployment import log
 from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.host_files.filesystem import Filesystem
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.scripts.runner import ScriptRunner
 from zkdeployment.adapters.zookeeper.client.reads import _MultiRead
 from zkdeployment.adapters.zookeeper.client.session import Session
@@ -249,7 +249,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             next(writes)
         return call(client, request, result)
 
-    class Files(Filesystem):
+    class Run(RunDirectory):
         def write_version(self, revision: Any, sequence: int = 0) -> None:
             super().write_version(revision, sequence)
             with guard:
@@ -261,7 +261,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     available = _available_packages()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
-        stack.enter_context(mock.patch("zkdeployment.wiring.agent.Filesystem", Files))
+        stack.enter_context(mock.patch("zkdeployment.wiring.agent.RunDirectory", Run))
         stack.enter_context(mock.patch("zkdeployment.wiring.agent.ScriptRunner", _NoScripts))
         threads = [
             threading.Thread(target=_run_agent, args=(address, directory / f"host{number}", number, available))

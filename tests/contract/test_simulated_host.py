@@ -9,7 +9,6 @@ from support.available_packages import AvailablePackage
 from support.simulated_host import REPOSITORY, SimulatedHost
 from support.waiting import wait_until
 from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.model.host import Identity
@@ -48,7 +47,7 @@ def publish(fleet, services, former):
 
 
 def real_inventory(host):
-    inventory = Filesystem(host.root, RunDirectory(host.run)).inventory(host.packages.installed())
+    inventory = Filesystem(host.root).inventory(host.packages.installed())
     return replace(inventory, lost_scripts=host.packages.lost_scripts(inventory.deployed_packages))
 
 

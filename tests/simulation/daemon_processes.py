@@ -232,10 +232,10 @@ def simulated_machines(world: World) -> Iterator[None]:
     """Let ``wiring`` build daemons on the machines of a world during the block."""
 
     def run_directory(path: Path) -> MachineRunDirectory:
-        return MachineRunDirectory(MemoryPath(world.machines[path.name].disk, "run"))
+        return MachineRunDirectory(world.machines[path.name])
 
-    def files(root: Path, run: MachineRunDirectory) -> MachineFiles:
-        return MachineFiles(world.machines[root.name], run)
+    def files(root: Path) -> MachineFiles:
+        return MachineFiles(world.machines[root.name])
 
     def scripts(*, environment: dict[str, str], tick: Callable[[], None], **_options: Any) -> Any:
         machine = world.machines[environment["ZKDEPLOYMENT_HOST_ID"]]

@@ -202,15 +202,10 @@ class MachineScripts:
 
 
 class MachineFiles:
-    """The software, markers and registries of a machine; the run directory has its own code."""
+    """The software, markers and registries of a machine."""
 
-    def __init__(self, machine: Machine, run: RunDirectory) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._run = run
-        machine.files = self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._run, name)
 
     def inventory(self, packages: Packages) -> Inventory:
         """Return what is on the machine."""
@@ -284,28 +279,6 @@ class MachineFiles:
         """Forget original versions."""
         self._write(lambda: [self._machine.originals.pop(name, None) for name in packages])
 
-    @property
-    def failure(self) -> Any:
-        """The kept failure."""
-        return self._run.failure
-
-    def read_failure(self) -> Any:
-        """Return the kept failure."""
-        return self._run.failure.read()
-
-    def write_failure(self, failure: Any) -> None:
-        """Keep a failure."""
-        self._run.failure.write(failure)
-
-    def clear_failure(self) -> None:
-        """Forget the kept failure."""
-        self._run.failure.clear()
-
-    def write_version(self, revision: Revision, sequence: int = 0) -> None:
-        """Record the version."""
-        self._machine.world.checks.version_recorded(self._machine, revision, "its file", sequence)
-        self._run.write_version(revision, sequence)
-
     def _change(self, act: Callable[[], object]) -> None:
         self._machine.before_change("marker")
         self._write(act)
@@ -320,8 +293,14 @@ class MachineFiles:
 class MachineRunDirectory(RunDirectory):
     """The agent's run directory on a machine's disk."""
 
-    def __init__(self, path: MemoryPath) -> None:
-        super().__init__(path)  # type: ignore[arg-type]
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(MemoryPath(machine.disk, "run"))  # type: ignore[arg-type]
+        self._machine = machine
+
+    def write_version(self, revision: Revision, sequence: int = 0) -> None:
+        """Record the version."""
+        self._machine.world.checks.version_recorded(self._machine, revision, "its file", sequence)
+        super().write_version(revision, sequence)
 
     def acquire(self) -> None:
         """Do nothing: a machine runs one agent."""
@@ -340,7 +319,6 @@ class Machine:
         self.disk = Disk(self.point)
         self.packages = MachinePackages(self)
         self.scripts = MachineScripts(self)
-        self.files: MachineFiles | None = None
         self.markers: dict[tuple[str, Deployment], Marker] = {}
         self.etc: set[str] = set()
         self.managed: dict[str, str] = {}

@@ -25,24 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from zkdeployment.adapters.host_files.run_directory import RunDirectory
-    from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
-    from zkdeployment.model.host import Identity
     from zkdeployment.model.inventory import Marker, Packages
-    from zkdeployment.model.publication import Published
-    from zkdeployment.pools.lease import LeaseRecord
-    from zkdeployment.rollout.failure import Failure
 
 
 class Filesystem:
-    """The files below ``root``, which stands for ``/``, and the files of the run directory.
+    """The files below ``root``, which stands for ``/``, without the run directory.
 
     Symbolic links to targets outside ``root`` are not followed, and no files are removed through a symbolic link.
     Writes replace files atomically and durably. The methods raise ``HostFilesError``.
     """
 
-    def __init__(self, root: Path, run: RunDirectory) -> None:
+    def __init__(self, root: Path) -> None:
         self._opt = root / "opt"
         self._etc = root / "etc"
         registries = root / "var" / "lib" / "zkdeployment"
@@ -51,7 +45,6 @@ class Filesystem:
         self._started = registries / "starting-deployments"
         self._scripts = SoftwareScripts(root)
         self._markers = MarkerFiles(self._etc, registries / "deployed")
-        self._run = run
 
     # Software and deployments
 
@@ -152,66 +145,6 @@ class Filesystem:
         """Remove the record of ``starting-deployments``, after ``ending-deployments`` has succeeded."""
         with converting_errors("remove", self._started):
             durable.remove(self._started)
-
-    # The run directory
-
-    def write_status(self, revision: Revision | None, status: str) -> None:
-        """Replace ``RUN/status``; ``status`` is ``done``, ``error`` or the step under way."""
-        self._run.write_status(revision, status)
-
-    def read_status(self) -> str | None:
-        """Return the status in ``RUN/status``; ``None`` if the file is missing or corrupt."""
-        return self._run.read_status()
-
-    def read_version(self, identity: Identity) -> Revision | None:
-        """Return the revision that is completely deployed for ``identity``; ``None`` if none is, or unknown."""
-        return self._run.read_version(identity)
-
-    def read_sequence(self, revision: Revision | None) -> int:
-        """Return the sequence of the publication with which the host reached ``revision``; 0 if it is unknown."""
-        return self._run.read_sequence(revision)
-
-    def read_failure(self) -> Failure | None:
-        """Return the failure that is not reported to ZooKeeper yet; ``None`` if there is no valid one."""
-        return self._run.failure.read()
-
-    def write_failure(self, failure: Failure) -> None:
-        """Record a failure until it is reported."""
-        self._run.failure.write(failure)
-
-    def clear_failure(self) -> None:
-        """Remove the recorded failure: it was reported."""
-        self._run.failure.clear()
-
-    def is_changing(self) -> bool:
-        """Whether a deployment changed the host and is not complete."""
-        return self._run.is_changing()
-
-    def write_version(self, revision: Revision, sequence: int = 0) -> None:
-        """Record that ``revision`` is completely deployed, with the publication of this sequence (0: none)."""
-        self._run.write_version(revision, sequence)
-
-    def clear_version(self, former: Revision | None) -> None:
-        """Record that no revision is completely deployed; ``former`` is the previous one, if known."""
-        self._run.clear_version(former)
-
-    def read_lease(self) -> LeaseRecord | None:
-        """Return the last lease that this host began to follow; ``None`` if it does not exist, or is unknown."""
-        return self._run.read_lease()
-
-    def write_lease(self, record: LeaseRecord) -> None:
-        """Record the lease that this host follows."""
-        self._run.write_lease(record)
-
-    def forget_sequences(self) -> None:
-        """Forget which publications this host completed: it had other targets then."""
-        self._run.forget_sequences()
-
-    def read_published(self) -> Published:
-        return self._run.read_published()
-
-    def write_published(self, published: Published) -> None:
-        self._run.write_published(published)
 
 
 def _remove_directory(directory: Path) -> None:

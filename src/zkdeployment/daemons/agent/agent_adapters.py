@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.adapters.checkouts.places import CheckoutPlaces
     from zkdeployment.adapters.host_files.filesystem import Filesystem
+    from zkdeployment.adapters.host_files.run_directory import RunDirectory
     from zkdeployment.adapters.mail import SmtpMailer
     from zkdeployment.adapters.scripts.runner import ScriptRunner
     from zkdeployment.adapters.systemd import SystemdNotifier
@@ -29,6 +30,7 @@ class ReportingAdapters:
 
     ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
     of the current session, ``None`` without a session. ``address`` returns the host's address if it is known.
+    ``files`` is the software of the host, ``run`` the state of the agent itself.
     ``adopts_versions`` is whether the host believes the version in a node that an old release's agent left.
     """
 
@@ -37,6 +39,7 @@ class ReportingAdapters:
     address: Callable[[], str | None]
     fleet: ZooKeeperFleet
     files: Filesystem
+    run: RunDirectory
     clock: Clock
     notifier: SystemdNotifier
     mailer: SmtpMailer

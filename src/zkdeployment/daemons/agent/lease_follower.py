@@ -88,9 +88,7 @@ class LeaseFollower(HostRole):
         host = self._host
         if not self._is_loaded:
             has_version = host.version is not None
-            self._record = first_record(
-                self._adapters.files.read_lease(), self._idle_role, has_version=has_version
-            )
+            self._record = first_record(self._adapters.run.read_lease(), self._idle_role, has_version=has_version)
             self._is_loaded = True
         self._changed.clear()
         lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.lease(host.identity))
@@ -122,7 +120,7 @@ class LeaseFollower(HostRole):
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
         self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_roles(identity))
         with failpoints("take-role"):
-            self._adapters.files.forget_sequences()
+            self._adapters.run.forget_sequences()
             keys = self._record.lease.keys
             self._store(LeaseRecord(replace(self._lease, keys=keys), is_reached=False))
         self._reporting.local.host = replace(
@@ -250,7 +248,7 @@ class LeaseFollower(HostRole):
         """Write a record on disk, then confirm it in the host's node."""
         if record != self._record:
             with failpoints("record-lease"):
-                self._adapters.files.write_lease(record)
+                self._adapters.run.write_lease(record)
             self._record = record
         leased = record.lease.reached if record.is_reached else None
         self._reporting.local.host = replace(self._host, leased=leased)

@@ -27,23 +27,23 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     """
     published = adapters.fleet.published()
     if adapters.trusted is None:
-        Watermark(adapters.files).check(published)
+        Watermark(adapters.run).check(published)
     cluster = adapters.fleet.cluster()
     if cluster is None or cluster.revision is None:
         state = ClusterState.STOPPED if cluster is None else cluster.state
         raise RefusedError(f"nothing starts: the cluster is {state.value}")
     revision = cluster.revision
-    version = adapters.files.read_version(identity)
+    version = adapters.run.read_version(identity)
     has_role = True
     if leasable and identity.role is not None:
         lease = adapters.lease(identity, remembers=False) or Lease(identity.role, 0)
-        record = first_record(adapters.files.read_lease(), identity.role, has_version=version is not None)
+        record = first_record(adapters.run.read_lease(), identity.role, has_version=version is not None)
         has_role = record.is_reached and record.lease.role == lease.role
         identity = replace(identity, role=lease.role)
     if adapters.trusted is not None:
         adapters.trusted.published(identity, revision)
     has_revision = revision == version and has_role
-    reached = adapters.files.read_sequence(version)
+    reached = adapters.run.read_sequence(version)
     is_new = published.revision == revision and published.effective_since > reached
     if revision == INITIAL or (has_revision and not is_new):
         return revision, Plan()

@@ -31,7 +31,7 @@ class PublicationReader:
     def __init__(self, adapters: AgentAdapters, reporting: HostReporting) -> None:
         self._adapters = adapters
         self._reporting = reporting
-        self._watermark = Watermark(adapters.files)
+        self._watermark = Watermark(adapters.run)
 
     def read(self, cluster: Cluster | None) -> Published | CycleEvent:
         """Return the last publication, or the event that ends the cycle if the host must not act on it.

@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.errors import HostFilesError, ScriptError
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.host import Identity
@@ -27,8 +26,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def files(root: Path, tmp_path: Path) -> Filesystem:
-    return Filesystem(root, RunDirectory(tmp_path / "run"))
+def files(root: Path) -> Filesystem:
+    return Filesystem(root)
 
 
 def put(root: Path, name: str, content: str = "", mode: int = 0o644) -> Path:

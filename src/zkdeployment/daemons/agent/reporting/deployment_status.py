@@ -73,7 +73,7 @@ class DeploymentStatus:
     def give_up_version(self) -> None:
         """Record on disk, then in ZooKeeper, that the host has no version until a deployment succeeded."""
         host = self._local.host
-        self._adapters.files.clear_version(host.version)
+        self._adapters.run.clear_version(host.version)
         former = host.former if host.version is None else host.version
         self._local.host = replace(host, version=None, sequence=0, former=former)
         self._registration.refresh()
@@ -87,7 +87,7 @@ class DeploymentStatus:
         host = self._local.host
         changed = (host.step, host.steps) != (step, (done, total))
         if changed:
-            self._adapters.files.write_status(revision, step)
+            self._adapters.run.write_status(revision, step)
             self._adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
             self._local.host = replace(host, step=step, steps=(done, total))
         self._heartbeat.beat()
@@ -109,8 +109,8 @@ class DeploymentStatus:
         self._local.end_deployment()
         self._registration.refresh()
         try:
-            self._adapters.files.write_version(revision, sequence)
-            self._adapters.files.write_status(revision, "done")
+            self._adapters.run.write_version(revision, sequence)
+            self._adapters.run.write_status(revision, "done")
         except HostFilesError:
             self._local.host = replace(
                 self._local.host,
@@ -133,5 +133,5 @@ class DeploymentStatus:
         self._local.set_error(None)
         self.abandon()
         self._registration.refresh()
-        if self._adapters.files.read_status() != "done":
-            self._adapters.files.write_status(self._local.host.version, "done")
+        if self._adapters.run.read_status() != "done":
+            self._adapters.run.write_status(self._local.host.version, "done")

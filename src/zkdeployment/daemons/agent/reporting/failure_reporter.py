@@ -66,7 +66,7 @@ class FailureReporter:
 
     def restore(self) -> None:
         """Read the failure that an earlier agent kept and did not report, and show its error on the host."""
-        self._unreported = self._adapters.files.read_failure()
+        self._unreported = self._adapters.run.failure.read()
         self._is_kept = self._unreported is not None
         if self._unreported is not None:
             self._local.set_failure(self._unreported.stop.reason, self._unreported.failed)
@@ -147,7 +147,7 @@ class FailureReporter:
         self._local.set_failure(cause, failed)
         self._local.end_deployment()
         try:
-            self._adapters.files.write_status(revision, "error")
+            self._adapters.run.write_status(revision, "error")
         except HostFilesError as problem:
             get_logger().error("status-not-written", error=str(problem))
         self._adapters.notifier.status(f"{revision}: error: {cause}")
@@ -176,7 +176,7 @@ class FailureReporter:
         """Write a failure to the disk unless it is there; return the error if that is impossible."""
         try:
             if not self._is_kept:
-                self._adapters.files.write_failure(failure)
+                self._adapters.run.failure.write(failure)
         except HostFilesError as error:
             return error
         self._is_kept = True
@@ -185,7 +185,7 @@ class FailureReporter:
     def _forget(self) -> None:
         self._unreported = None
         try:
-            self._adapters.files.clear_failure()
+            self._adapters.run.failure.clear()
         except HostFilesError as error:
             get_logger().error("failure-not-forgotten", reason=str(error))
 

@@ -44,7 +44,7 @@ class RefusalStatus:
         self._local.set_error(reason)
         self._deployment.abandon()
         try:
-            self._adapters.files.write_status(self._local.host.version, "error")
+            self._adapters.run.write_status(self._local.host.version, "error")
         except HostFilesError as error:
             get_logger().error("status-not-written", error=str(error))
         self._adapters.notifier.status(reason)

@@ -42,7 +42,7 @@ class RegistrationUpdater:
         """
         self._retry.retry_until_reachable(self._adapters.connect)
         self._update_address()
-        adopt = self._adapters.adopts_versions and not self._adapters.files.is_changing()
+        adopt = self._adapters.adopts_versions and not self._adapters.run.is_changing()
         adopted = self._retry.retry_until_reachable(
             lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
         )
@@ -109,6 +109,6 @@ class RegistrationUpdater:
 
     def _record_adopted(self, version: Revision) -> None:
         try:
-            self._adapters.files.write_version(version)
+            self._adapters.run.write_version(version)
         except HostFilesError as error:
             get_logger().warning("version-not-recorded", reason=str(error))

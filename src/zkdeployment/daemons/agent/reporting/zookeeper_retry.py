@@ -89,7 +89,7 @@ class ZooKeeperRetry:
         deploying = self._local.host.deploying
         if deploying is not None and step is not None:
             with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
-                self._adapters.files.write_status(deploying, step)
+                self._adapters.run.write_status(deploying, step)
 
 
 def _pause(state: tenacity.RetryCallState) -> float:

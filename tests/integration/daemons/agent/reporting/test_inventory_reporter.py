@@ -12,7 +12,6 @@ from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.inventories import decode
 from zkdeployment.model.host import Facts
 
@@ -29,7 +28,7 @@ def published_inventory(fleet):
 
 
 def has(host):
-    return Filesystem(host.root, RunDirectory(host.run)).inventory(host.packages.installed())
+    return Filesystem(host.root).inventory(host.packages.installed())
 
 
 def test_an_agent_publishes_its_inventory_at_registration_and_after_each_changing_deployment(fleet, host):

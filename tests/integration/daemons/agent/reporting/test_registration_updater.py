@@ -10,6 +10,7 @@ import pytest
 
 from support.clocks import ManualClock
 from support.zookeeper import renew_session
+from zkdeployment.adapters.host_files.run_directory import RunDirectory
 from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
 from zkdeployment.daemons.agent.reporting.local_host import LocalHost
@@ -20,7 +21,9 @@ HOST = Host(Identity(id="1", name="web1.example.com"), version="abc")
 
 
 @pytest.mark.parametrize("rival", [HOST.identity, Identity("2", HOST.identity.name)], ids=["id", "name"])
-def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id_or_name(zookeeper, rival):
+def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id_or_name(
+    zookeeper, tmp_path, rival
+):
     local, clock = LocalHost(HOST), ManualClock()
     with Session(zookeeper) as session, Session(zookeeper) as other:
         adapters = SimpleNamespace(
@@ -28,7 +31,7 @@ def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id
             session=lambda: session.id,
             address=lambda: None,
             fleet=ZooKeeperFleet(session, patience=300),
-            files=SimpleNamespace(is_changing=lambda: False),
+            run=RunDirectory(tmp_path),
             clock=clock,
             adopts_versions=True,
         )
