@@ -11,7 +11,7 @@ import pytest
 from support.manual import HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
 _RECORDINGS = HERE / "tests" / "recordings"
 
@@ -52,16 +52,14 @@ def values(value: Any, place: str = "") -> Iterator[str]:
         yield f"{place} = {json.dumps(value, ensure_ascii=False, sort_keys=True)}"
 
 
-def shape(value: Any, names: Mapping[str, str], place: str = "") -> set[str]:
+def shape(value: Any, place: str, steady: Callable[[str], str] = str) -> set[str]:
     """Return one line for each place in a JSON value, with its type; all items of a list are one place.
 
-    ``names`` replaces keys that are names of this fleet.
+    ``steady`` replaces keys that are names, and differ from run to run.
     """
     if isinstance(value, dict):
-        lines = {f"{place}: object"}
-        for key, below in value.items():
-            lines |= shape(below, names, f"{place}.{names.get(key, key)}")
-        return lines
+        below = (shape(item, f"{place}.{steady(key)}", steady) for key, item in value.items())
+        return {f"{place}: object"}.union(*below)
     if isinstance(value, list):
-        return {f"{place}: list"}.union(*(shape(item, names, f"{place}[]") for item in value))
+        return {f"{place}: list"}.union(*(shape(item, f"{place}[]", steady) for item in value))
     return {f"{place}: {_JSON_TYPES[type(value)]}"}
