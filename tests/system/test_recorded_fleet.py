@@ -274,7 +274,8 @@ class RecordedFleet:
                 if "packages" not in file.parts and file.exists():
                     self._note_file(file)
         for file in [*box.glob("sandbox.*"), *(box / "syncer").glob(".tree.*")]:
-            self._note_file(file)
+            if file.name != ".tree.unfinished":  # exists only while the syncer works
+                self._note_file(file)
 
     def _note_file(self, file: Path) -> None:
         place = steady(str(file.relative_to(self.box.directory)))
