@@ -41,7 +41,7 @@ def verbs(group, context):
 
 def test_every_verb_is_documented(built):
     text = (built / "man" / "zkdeployment.1").read_text(encoding="utf-8").replace("\\", "")
-    names = [*verbs(program, click.Context(program, info_name="zkdeployment"))]
+    names = [*verbs(program, program.make_context("zkdeployment", [], resilient_parsing=True))]
     assert "zkdeployment rollout promote" in names
     assert [name for name in names if f"\n{name} [OPTIONS]" not in text] == []
 

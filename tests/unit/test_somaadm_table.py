@@ -81,7 +81,7 @@ def test_each_row_names_what_takes_the_place_or_the_reason_for_nothing():
 def test_the_commands_in_the_table_exist():
     found = re.findall(r"``zkdeployment ([a-z-]+)(?: ([a-z-]+))?", " ".join(ours for _, _, ours in rows()))
     assert found
-    context = click.Context(program, info_name="zkdeployment")
+    context = program.make_context("zkdeployment", [], resilient_parsing=True)
     for name, below in found:
         verb = program.get_command(context, name)
         assert verb is not None, name

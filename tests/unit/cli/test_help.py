@@ -20,7 +20,7 @@ def commands(group, context, message=()):
             yield from commands(command, inner, (*message, name))
 
 
-EVERY = list(commands(program, click.Context(program, info_name="zkdeployment")))
+EVERY = list(commands(program, program.make_context("zkdeployment", [], resilient_parsing=True)))
 
 
 @pytest.mark.parametrize(
