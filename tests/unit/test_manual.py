@@ -85,7 +85,9 @@ def test_command_lines_for_hosts_are_valid(command):
         understand(*message)
 
 
-@pytest.mark.parametrize("line", [*examples(program, program.make_context("zkdeployment", [], resilient_parsing=True))])
+@pytest.mark.parametrize(
+    "line", [*examples(program, program.make_context("zkdeployment", [], resilient_parsing=True))]
+)
 def test_the_examples_of_help_are_understood(line):
     line, _, _ = line.partition("  #")
     ours = [command for command in pipeline(line.removeprefix("exec ")) if command[0] in OURS]
