@@ -24,7 +24,7 @@ ACT = Act("tests", "change", "a test", 0.0)
 PUBLIC = ("/docs", "/healthz", "/login", "/logout", "/static/")
 
 #: The routes of tenants begin with one of these; what belongs to others is refused there.
-OF_TENANTS = ("/api/v1/events", "/api/v1/nodes", "/api/v1/pools", "/api/v1/session", "/api/v1/tenants", "/pools")
+OF_TENANTS = ("/api/v1/events", "/api/v1/nodes", "/api/v1/pool", "/api/v1/session", "/api/v1/tenants", "/pools")
 
 ROUTES = sorted(
     (method, route.path)
