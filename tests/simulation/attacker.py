@@ -49,7 +49,7 @@ class Attacker:
             self._world.network.ensemble.write(writes, None)
 
     def forge_node(self, host: str) -> None:
-        """Replace the node of a host whose agent ended by one that an old release's agent would have left."""
+        """Replace the node of a host whose agent ended by one that zc.zkdeployment would have left."""
         path, hosts = f"{paths.HOSTS}/{host}", self._nodes.get(paths.HOSTS)
         if hosts is None:
             return

@@ -164,7 +164,7 @@ class MachineScripts:
     def cap_outputs(self) -> None:
         """Do nothing."""
 
-    def wait_for_predecessor(self, announce: Callable[[str | None, str], None] = lambda _, __: None) -> None:
+    def wait_for_predecessor(self, announce: Callable[[str, str], None] = lambda _, __: None) -> None:
         """Wait for the script of a killed agent."""
         call = self._machine.running
         if call is not None:

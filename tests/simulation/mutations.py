@@ -144,7 +144,7 @@ def verified_properties_ignored() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def forged_nodes_believed() -> Iterator[None]:
-    """Let hosts with publishers adopt the version in a node that an old release's agent could have left."""
+    """Let hosts with publishers adopt the version in a node that zc.zkdeployment could have left."""
     register = HostRegistration.register
 
     def believing(self: Any, host: Any, *, adopt: bool, patient: bool = True) -> Any:

@@ -49,12 +49,9 @@ def mapping_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> di
     }
 
 
-def form_faults(value: object, schema: dict[str, Any], *, checks_names: bool = True) -> Iterator[Fault]:
-    """Return all deviations of a value from a form, each with what was expected and found.
-
-    Published documents keep names that an older version accepted: ``checks_names`` is false for them.
-    """
-    faults = _validator_class(checks_names=checks_names)(schema).iter_errors(value)
+def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
+    """Return all deviations of a value from a form, each with what was expected and found."""
+    faults = _validator_class()(schema).iter_errors(value)
     for fault in sorted(faults, key=lambda fault: [str(part) for part in fault.absolute_path]):
         way, form = tuple(fault.absolute_path), fault.schema
         if fault.validator == "additionalProperties":
@@ -89,7 +86,7 @@ def _shown(value: object) -> str:
 
 
 @functools.cache
-def _validator_class(*, checks_names: bool) -> Any:
+def _validator_class() -> Any:
     """Return a validator of forms that does not accept NaN and infinity as numbers.
 
     In its patterns, ``$`` is the end of the text, as in JSON Schema. In Python, ``$`` also matches before a line
@@ -102,7 +99,7 @@ def _validator_class(*, checks_names: bool) -> Any:
             yield jsonschema.ValidationError(f"{_shown(value)} does not match {wanted!r}")
 
     def name(_validator: Any, kind: str, value: object, _schema: object) -> Iterator[Any]:
-        if checks_names and isinstance(value, str) and not is_name(NameKind[kind], value):
+        if isinstance(value, str) and not is_name(NameKind[kind], value):
             yield jsonschema.ValidationError(f"{_shown(value)} is not a {NameKind[kind].value}")
 
     standard = jsonschema.Draft202012Validator

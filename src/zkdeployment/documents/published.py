@@ -30,7 +30,7 @@ class PublishedDocuments:
         return {
             subject: kind.parse(content)
             for (name, subject), content in self.contents.items()
-            if name == kind.name and not list(form_faults(content, kind.form, checks_names=False))
+            if name == kind.name and not list(form_faults(content, kind.form))
         }
 
 

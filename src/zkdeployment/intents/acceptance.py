@@ -39,8 +39,8 @@ class Acceptance:
     """The approvals and left services that a syncer accepted with the publication ``sequence`` of ``revision``.
 
     ``instances`` are the last instances of groups, also of groups that are gone, by the text of the subject.
-    ``left`` are the services that had left the governance of their intents; ``None`` if an older version recorded
-    the publication.
+    ``left`` are the services that had left the governance of their intents; ``None`` if the record is
+    damaged.
     """
 
     approvals: AcceptedApprovals = field(default_factory=lambda: NOTHING_ACCEPTED)

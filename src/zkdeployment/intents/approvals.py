@@ -67,9 +67,7 @@ def content_digest(approved: Intent | ServiceRelease, reviewed: Review) -> str |
 
 
 def approval_statement(subject: IntentSubject, approval: Approval) -> str:
-    """Return the text that an approver signs. Approvals of earlier versions name no instance."""
-    if not approval.instance:
-        return f"zkdeployment approval v1\n{subject_text(subject)}\n{approval.content}\n"
+    """Return the text that an approver signs."""
     return (
         f"zkdeployment approval v2\n{subject_text(subject)}\n{approval.content}\n{approval.state}\n"
         f"{approval.instance}\n"
@@ -117,11 +115,8 @@ def counted_approvals(snapshot: IntentSnapshot, rules: Sequence[ApprovalRule] | 
 
 
 def name_objection(approval: Approval, approver: KeyOwner) -> str | None:
-    """Return why an approval does not count that names another person than its signer; ``None`` if it counts.
-
-    Approvals of earlier versions named the author of the commit.
-    """
-    if not approval.instance or approval.by == approver.name:
+    """Return why an approval does not count that names another person than its signer; ``None`` if it counts."""
+    if approval.by == approver.name:
         return None
     return f"it names {approval.by} as its approver, but {approver.name} signed it"
 
@@ -135,7 +130,7 @@ def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> st
     if instance is not None and instance.is_running and approval.instance == number:
         return None
     if not approval.instance:
-        return "it does not name its instance, as approvals of earlier versions; approve the group again"
+        return "it does not name its instance; approve the group again"
     if approval.instance <= number:
         return "it was given for an instance that has ended, or for an earlier content; approve the group again"
     if instance is not None and instance.is_running and approval.state != IntentState.INSTANTIATED.value:

@@ -98,7 +98,7 @@ def approved_event(instance: int, events: Iterable[InstanceEvent]) -> InstanceEv
     begun = [event for event in events if event.kind is not InstanceEventKind.TERMINATED]
     if not begun:
         raise RefusedError(
-            f"nothing is known of the content of instance {instance}: an earlier version recorded it; restore the"
+            f"nothing is known of the content of instance {instance}: none of its events is recorded; restore the"
             " content by hand, then approve it"
         )
     if begun[-1].approved_by is None:

@@ -86,8 +86,7 @@ class Assignment:
     def to_json(self) -> dict[str, Value]:
         """Return the assignment in the form that is published under ``/zkdeployment/targets``.
 
-        ``rerun``, ``properties``, ``after`` and ``undeploy`` are included only when they are set: agents of
-        earlier releases refuse keys that they do not know.
+        ``rerun``, ``properties``, ``after`` and ``undeploy`` are included only when they are set.
         """
         set_keys: dict[str, Value] = {}
         if self.rerun is not Rerun.ALWAYS:

@@ -24,8 +24,8 @@ class HostResult:
     """The result of a publication on a host.
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
-    deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` is about;
-    results of older agents lack it. ``unknown`` are the keys that this version does not know.
+    deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` is about.
+    ``unknown`` are the keys that this version does not know.
     """
 
     host_id: str

@@ -112,10 +112,10 @@ class Host:
     ``version`` is the revision that is completely deployed. The value is ``None`` before the first deployment, and
     from the first change of a deployment until that deployment is complete; ``former`` is then the version before
     it. ``sequence`` is that of the publication with which the host reached ``version``, 0 without one; ``None``
-    means that an old agent does not report it. ``completed`` is the sequence of the last publication that the host
-    deployed completely; unlike ``sequence`` it stays during the next deployment. ``failed`` is the failure that
-    ``error`` is about. ``since`` is the time of the node's last change, in seconds since the epoch; it is not one
-    of its properties.
+    means that the agent does not report it, as the agents of zc.zkdeployment. ``completed`` is the sequence of the
+    last publication that the host deployed completely; unlike ``sequence`` it stays during the next deployment.
+    ``failed`` is the failure that ``error`` is about. ``since`` is the time of the node's last change, in seconds
+    since the epoch; it is not one of its properties.
 
     ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
     ``leased`` is the lease that such a host has reached; it is ``None`` while the host changes its role.

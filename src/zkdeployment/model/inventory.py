@@ -77,11 +77,12 @@ class Marker:
     ``files`` are base names: the ``.deployed`` file and the files of older tools beside it (spelled with commas,
     ``.script`` notes). ``package`` is ``None`` when no file names the package that owns the deployment;
     ``version`` is the version of that package (not the revision of the tree). ``sequence`` is that of the
-    publication in which it was deployed; ``None`` in markers of older agents.
+    publication in which it was deployed; ``None`` if it was deployed for a version that was set by hand, and in
+    markers of older tools.
 
     Only the marker of a service with ``rerun = 'changed'`` records what it was deployed with: ``properties`` is
     the digest of its properties, ``packages`` are its installed packages with their exact versions, and
-    ``identity`` is that of the host (``None`` in markers of older agents). The record is removed before the
+    ``identity`` is that of the host. The record is removed before the
     deployment runs again, so a deployment that failed or was interrupted has none.
     """
 
@@ -141,8 +142,8 @@ class KnownHost:
 
     ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
     written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.
-    ``address`` is the host's, and ``completed`` the sequence of the last publication that it deployed completely;
-    older agents report neither. ``idle_role`` is that of a host that can be leased.
+    ``address`` is the host's, and ``completed`` the sequence of the last publication that it deployed completely.
+    ``idle_role`` is that of a host that can be leased.
     """
 
     identity: Identity

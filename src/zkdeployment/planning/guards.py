@@ -57,7 +57,12 @@ def request_refusal(request: PublicationRequest, published_state: PublishedState
             f" {now - request.written:.0f} s old; {again}"
         )
     version = INITIAL if published_state.cluster is None else published_state.cluster.version
-    if request.state is None or request.state == RequestState(version, published_state.stops or 0):
+    if request.state is None:
+        return (
+            f"the request of {request.by} lacks 'state': expected the cluster version and the number of stops that"
+            f" it refers to; {again}"
+        )
+    if request.state == RequestState(version, published_state.stops or 0):
         return None
     if request.state.version == version:
         return f"the fleet was stopped again after {request.by} had asked for a publication; {again}"

@@ -26,7 +26,6 @@ from zkdeployment.planning.steps.rerunning import (
 from zkdeployment.planning.steps.software_difference import compare_software
 from zkdeployment.planning.steps.step_reasons import (
     BUILD_AGAIN,
-    IDENTITY_MISSING,
     NOT_ENDED,
     RECORD_MISSING,
     RUN_AGAIN,
@@ -96,7 +95,7 @@ def is_repetition(step: Step) -> bool:
     """Whether a step repeats what was done for the previous revision, as each revision does."""
     match step:
         case Deploy(reason=reason):
-            return reason in {RUN_AGAIN, RECORD_MISSING, IDENTITY_MISSING}
+            return reason in {RUN_AGAIN, RECORD_MISSING}
         case CheckOut(reason=reason):
             return reason == BUILD_AGAIN
     return isinstance(step, StartDeployments | EndDeployments) and step.reason != NOT_ENDED

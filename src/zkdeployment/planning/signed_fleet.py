@@ -96,7 +96,7 @@ def _of_publication(statement: Statement, fleet: SignedFleet) -> Iterator[Deviat
     if fleet.strategy_problem is not None or strategy != statement.strategy:
         yield Deviation("strategy", _digest(statement.strategy), fleet.strategy_problem or _digest(strategy))
     left = None if fleet.left is None else left_digest(fleet.left)
-    if statement.left is not None and left != statement.left:
+    if left != statement.left:
         yield Deviation("services that left their intents", _digest(statement.left), _digest(left))
 
 

@@ -17,30 +17,36 @@ if TYPE_CHECKING:
 class Failure:
     """A failure that stops the fleet or, with ``part``, fails the host in a rollout.
 
-    ``part`` is the rollout's id and the phase. ``failed`` is the failure for programs; agents of old releases did
-    not keep it.
+    ``failed`` is the failure for programs. ``part`` is the rollout's id and the phase.
     """
 
     stop: Stop
+    failed: DeploymentFailure
     part: tuple[str, Phase] | None = None
-    failed: DeploymentFailure | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return the failure as JSON, in which a host stores it until the failure is reported."""
         part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
-        failed = {} if self.failed is None else {"failed": self.failed.properties()}
-        return {"stop": self.stop.properties(), **part, **failed}
+        return {"stop": self.stop.properties(), **part, "failed": self.failed.properties()}
 
     @classmethod
     def from_json(cls, value: object) -> Failure:
         """Return the failure that ``to_json`` encoded; raises ``ValueError`` for anything else."""
         match value:
-            case {"stop": dict(stop), "rollout": str(rollout), "phase": str(phase), **others}:
-                failed = DeploymentFailure.from_properties(others.get("failed"))
-                return cls(Stop.from_properties(stop), (rollout, Phase(phase)), failed)
-            case {"stop": dict(stop), **others}:
-                return cls(
-                    Stop.from_properties(stop), failed=DeploymentFailure.from_properties(others.get("failed"))
-                )
-            case _:
-                raise ValueError("not a failure")
+            case {"stop": dict(stop), "failed": dict(failed), **others}:
+                return cls(Stop.from_properties(stop), _deployment_failure(failed), _part(others))
+        raise ValueError("not a failure")
+
+
+def _deployment_failure(value: object) -> DeploymentFailure:
+    failed = DeploymentFailure.from_properties(value)
+    if failed is None:
+        raise ValueError("not a failure of a deployment")
+    return failed
+
+
+def _part(value: object) -> tuple[str, Phase] | None:
+    match value:
+        case {"rollout": str(rollout), "phase": str(phase)}:
+            return rollout, Phase(phase)
+    return None

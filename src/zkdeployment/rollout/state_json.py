@@ -1,8 +1,7 @@
 """The encoding of a rollout's state as JSON, small enough for one node.
 
 Hosts are listed once, everything else refers to them by number. Coordinators are upgraded while rollouts are under
-way: unknown keys are kept and written again, and a new key needs a default for states that an older coordinator
-wrote. The keys are older than the names of the fields.
+way: unknown keys are kept and written again.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ _STATES = {letter: state for state, letter in _LETTERS.items()}
 def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[str, object]:
     """Return a state as JSON; equal states give equal values.
 
-    With ``longest`` the value has a short form, which the oldest coordinators cannot read: errors have at
-    most ``longest`` characters, only the last acts are kept, and hosts are grouped by equal values.
+    With ``longest`` the value has a short form: errors have at most ``longest`` characters, only the
+    last acts are kept, and hosts are grouped by equal values.
     """
     if longest is not None:
         state = _shortened(state, longest)
@@ -209,13 +208,13 @@ def _read_state(value: Any) -> RolloutState:
         errors={host: _text(error) for host, error in by_host(value["errors"]).items()},
         absent={host: float(since) for host, since in by_host(value["absent"]).items()},
         late_joiners={host: Phase(phase) for host, phase in by_host(value["late"]).items()},
-        late_since={host: float(when) for host, when in by_host(value.get("entered", {})).items()},
-        proven=frozenset(members_of(value.get("proven", ""))),
+        late_since={host: float(when) for host, when in by_host(value["entered"]).items()},
+        proven=frozenset(members_of(value["proven"])),
         promoted=frozenset(value["promoted"]),
-        forced=frozenset(value.get("forced", ())),
+        forced=frozenset(value["forced"]),
         paused=None if value["paused"] is None else Act.from_json(value["paused"]),
         halted_since=_number(value["held"]),
-        coordinated_at=_number(value["looked"] if "looked" in value else (value["stage"] or {}).get("looked")),
+        coordinated_at=_number(value["looked"]),
         acts=tuple(act_from_json(act, int(act["number"])) for act in value["acts"]),
         last_act_number=int(value["taken"]),
         waiting=_text(value["waiting"]),

@@ -31,7 +31,7 @@ class StandingPublication:
     stamp: int = 0
     targets: Targets = field(default_factory=dict)
     strategy: Strategy | None = None
-    left: tuple[LeftService, ...] | None = None
+    left: tuple[LeftService, ...] = ()
 
 
 def coming_publication(publication: Publication) -> StandingPublication:

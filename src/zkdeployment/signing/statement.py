@@ -26,6 +26,9 @@ NAMESPACE = "zkdeployment-publication"
 
 _SCHEMA = "signed-publication"
 
+#: The digest of no left services.
+NOTHING_LEFT = digest_of(b"[]")
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -34,8 +37,7 @@ class Statement:
     ``since`` is the sequence of the last publication that changed something for hosts (see ``Published``).
     ``strategy`` is the digest of the strategy, ``None`` without one. ``buckets`` maps the names of buckets to
     their digests; a bucket that is not named is empty. ``left`` is the digest of the services that left the
-    governance of their intents; hosts do not read them, but the next publication depends on them. The value is
-    ``None`` in statements of older versions.
+    governance of their intents; hosts do not read them, but the next publication depends on them.
     """
 
     sequence: int
@@ -43,7 +45,7 @@ class Statement:
     revision: Revision
     strategy: str | None = None
     buckets: Mapping[str, str] = field(default_factory=dict)
-    left: str | None = None
+    left: str = NOTHING_LEFT
 
     def to_text(self) -> str:
         """Return the text to sign: canonical JSON in one line, without a line end."""
@@ -53,7 +55,7 @@ class Statement:
             "revision": self.revision,
             "strategy": self.strategy,
             "buckets": dict(self.buckets),
-            **({} if self.left is None else {"left": self.left}),
+            "left": self.left,
         }
         return json.dumps(with_schema(_SCHEMA, body), separators=(",", ":"), sort_keys=True)
 
@@ -72,6 +74,7 @@ class Statement:
                 "revision": revision,
                 "strategy": str() | None as strategy,
                 "buckets": dict(buckets),
+                "left": left,
             } if (
                 schema == with_schema(_SCHEMA, {})["schema"]
                 and is_sequence(sequence)
@@ -81,7 +84,7 @@ class Statement:
                 and (strategy is None or is_digest(strategy))
                 and all(map(is_bucket, buckets))
                 and all(map(is_digest, buckets.values()))
-                and ((left := value.get("left")) is None or is_digest(left))
+                and is_digest(left)
             ):
                 return cls(sequence, since, revision, strategy, buckets, left)
         raise UntrustedError(

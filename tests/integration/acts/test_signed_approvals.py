@@ -153,7 +153,7 @@ def test_a_group_whose_approval_has_no_signature_is_approved_again_before_it_is_
 def test_an_approval_without_an_instance_begins_none_although_a_publication_accepted_it(site: Site):
     site.push("1", site.approved("1", None, IntentState.APPROVED))
     site.publish(counts=True)
-    with pytest.raises(RefusedError, match="it does not name its instance, as approvals of earlier versions"):
+    with pytest.raises(RefusedError, match="it does not name its instance; approve"):
         change_state(site.commits(), site.order, IntentAct.INSTANTIATE)
     assert approve_intent(site.commits(), site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
     site.publish(counts=True)

@@ -103,7 +103,7 @@ def test_a_host_that_did_not_reach_the_last_change_deploys(publishing: Publishin
     publishing.sync()
     with host.agent():
         wait_for(host, first)
-    (host.run / "sequences").unlink()  # as an old agent leaves it
+    (host.run / "sequences").unlink()
     second = publishing.push(TREE, q_yaml=quarantine("2.0"))
     publishing.sync(force=True)
     with host.agent():

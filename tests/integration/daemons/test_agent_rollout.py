@@ -14,6 +14,7 @@ from support.scripted_rollout import ScriptedRollout
 from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
+from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.host import Host
 from zkdeployment.model.stop import Stop
 from zkdeployment.rollout.failure import Failure
@@ -126,7 +127,9 @@ def test_a_failure_that_an_agent_could_not_report_is_reported_by_the_next_agent(
     rollout.grant("deploy")
     host.run.mkdir()
     stop = Stop("h1", "h1.example.com", "r1", "deploy /who/myfoo 0", "it failed and could not say so", 1.0)
-    (host.run / "failure").write_text(json.dumps(Failure(stop, ("1-1", Phase.DEPLOY)).to_json()))
+    failed = DeploymentFailure(1, stop.step, "/who/myfoo", 0)
+    failure = Failure(stop, failed, ("1-1", Phase.DEPLOY))
+    (host.run / "failure").write_text(json.dumps(failure.to_json()))
     with host.agent():
         wait_for_report(rollout, "deploy:h1")
         assert host.node["error"] == rollout.reports()["deploy:h1"] == "it failed and could not say so"

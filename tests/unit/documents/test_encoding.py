@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.strategies import example
 from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
+from zkdeployment.model.names import NameKind, is_name
 from zkdeployment.model.strategy import (
     ALL_HOSTS,
     Criteria,
@@ -22,7 +24,7 @@ from zkdeployment.model.strategy import (
     Window,
 )
 
-NAMES = st.text(min_size=1).filter(lambda name: name.strip())
+NAMES = st.text(min_size=1, max_size=50).filter(partial(is_name, NameKind.TEXT))
 PARTS = NAMES.map(str.strip).filter(lambda part: ":" not in part)
 NUMBERS = st.none() | st.integers(0, 100)
 SECONDS = st.none() | st.floats(0, 1e6)

@@ -78,7 +78,6 @@ class TestRequests:
             (RequestState(False, 3), Cluster(False)),
             (RequestState(A, 3), Cluster(A)),
             (RequestState("initial", 3), None),
-            (None, Cluster(A)),
         ],
     )
     def test_one_that_answers_to_the_state_of_the_fleet_is_served(self, state, cluster):
@@ -91,6 +90,7 @@ class TestRequests:
             (RequestState(A, 3), Cluster(None), f"expected {A}, found null (stopped)"),
             (RequestState(None, 2), Cluster(A), f"expected null (stopped), found {A}"),
             (RequestState(7, 3), Cluster(False), "expected 7, found false (held)"),
+            (None, Cluster(A), "the request of ann@adm1 lacks 'state'"),
         ],
     )
     def test_one_that_answers_to_another_state_is_not(self, state, cluster, message):

@@ -16,17 +16,26 @@ FAILED = DeploymentFailure(8, "deploy /a 0", "/a", 0)
 @pytest.mark.parametrize(
     "failure",
     [
-        Failure(STOP),
-        Failure(STOP, ("3-1", Phase.PREPARE)),
-        Failure(STOP, failed=FAILED),
-        Failure(STOP, ("3-1", Phase.PREPARE), FAILED),
+        Failure(STOP, FAILED),
+        Failure(STOP, FAILED, ("3-1", Phase.PREPARE)),
     ],
 )
 def test_a_failure_reads_back(failure):
     assert Failure.from_json(json.loads(json.dumps(failure.to_json()))) == failure
 
 
-@pytest.mark.parametrize("value", [None, [], {}, {"stop": 1}, {"stop": {}, "rollout": "3-1", "phase": "rest"}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        {"stop": 1},
+        {"stop": {}},
+        {"stop": {}, "failed": {}},
+        {"stop": {}, "failed": FAILED.properties(), "rollout": "3-1", "phase": "rest"},
+    ],
+)
 def test_anything_else_is_no_failure(value):
     with pytest.raises(ValueError, match="not a"):
         Failure.from_json(value)

@@ -17,6 +17,7 @@ statements = st.builds(
     st.text(max_size=9) | st.integers(),
     st.none() | digests,
     st.dictionaries(st.text("0123456789abcdef", min_size=2, max_size=2), digests, max_size=4),
+    digests,
 )
 
 
@@ -34,16 +35,16 @@ def test_different_statements_have_different_texts(one, other):
 
 
 def test_the_text_is_canonical_json():
-    statement = Statement(7, 5, "é", None, {"ff": "0" * 64, "00": "1" * 64})
+    statement = Statement(7, 5, "é", None, {"ff": "0" * 64, "00": "1" * 64}, "2" * 64)
     assert statement.to_text() == (
-        f'{{"buckets":{{"00":"{"1" * 64}","ff":"{"0" * 64}"}},"revision":"\\u00e9",'
+        f'{{"buckets":{{"00":"{"1" * 64}","ff":"{"0" * 64}"}},"left":"{"2" * 64}","revision":"\\u00e9",'
         '"schema":"zkdeployment/signed-publication/v1","sequence":7,"since":5,"strategy":null}'
     )
 
 
 GOOD = (
-    '{"buckets":{},"revision":"r1","schema":"zkdeployment/signed-publication/v1","sequence":7,"since":5,'
-    '"strategy":null}'
+    f'{{"buckets":{{}},"left":"{"f" * 64}","revision":"r1","schema":"zkdeployment/signed-publication/v1",'
+    '"sequence":7,"since":5,"strategy":null}'
 )
 
 
@@ -64,6 +65,8 @@ GOOD = (
         ("{}", '{"0":"' + "0" * 64 + '"}'),
         ("{}", '{"00":"' + "0" * 63 + '"}'),
         ("{}", '{"00":7}'),
+        ('"left"', '"other"'),
+        ("f" * 64, "f" * 63),
     ],
 )
 def test_a_text_of_another_form_is_refused(part, wrong):

@@ -44,7 +44,7 @@ class PristineCopies:
         return copy
 
     def installed_files(self, package: str) -> frozenset[str] | None:
-        """Return the files of the installed state; ``None`` if an older agent installed it."""
+        """Return the files of the installed state; ``None`` if they are not recorded."""
         return self._files(package, "files")
 
     def coming_files(self, package: str) -> frozenset[str]:

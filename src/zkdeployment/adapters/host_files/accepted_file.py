@@ -24,8 +24,7 @@ class AcceptedFile:
     """A file with one JSON object, replaced atomically.
 
     The object has what was accepted with the ``last`` publication and with the ``coming`` one, which is written at
-    that moment. Earlier versions wrote fingerprints by subject; while they published, the object had
-    ``accepted``, ``coming``, ``revision`` and ``sequence``.
+    that moment.
     """
 
     def __init__(self, file: Path) -> None:
@@ -70,26 +69,20 @@ def _to_json(acceptance: Acceptance | None) -> dict[str, Any] | None:
 
 
 def _record(value: Any) -> AcceptanceRecord:
-    """Return the record in a file of this or an earlier version; raises ``ValueError`` and others without one."""
-    if value.keys() == {"last", "coming"}:
-        return AcceptanceRecord(_acceptance(value["last"]), _acceptance(value["coming"]))
-    if value.keys() == {"accepted", "coming", "revision", "sequence"}:
-        last = None if value["accepted"] is None else {"approvals": value["accepted"]}
-        coming = {"approvals": value["coming"], "revision": value["revision"], "sequence": value["sequence"]}
-        return AcceptanceRecord(_acceptance(last), _acceptance(coming))
-    return AcceptanceRecord(_acceptance({"approvals": value}))
+    """Return the record that ``write_accepted`` encoded; raises ``ValueError`` and others for another value."""
+    return AcceptanceRecord(_acceptance(value["last"]), _acceptance(value["coming"]))
 
 
 def _acceptance(value: Any) -> Acceptance | None:
     if value is None:
         return None
-    approvals, left = value["approvals"], value.get("left")
-    revision, sequence = value.get("revision"), value.get("sequence", 0)
+    approvals, left = value["approvals"], value["left"]
+    revision, sequence = value["revision"], value["sequence"]
     if not all(isinstance(each, str) for each in approvals.values()):
         raise TypeError("expected fingerprints")
     if not (revision is None or is_revision(revision)) or not (sequence == 0 or is_sequence(sequence)):
         raise ValueError("expected a publication")
-    instances = {subject: _instance(one) for subject, one in value.get("instances", {}).items()}
+    instances = {subject: _instance(one) for subject, one in value["instances"].items()}
     return Acceptance(approvals, None if left is None else left_from_json(left), revision, sequence, instances)
 
 

@@ -38,7 +38,8 @@ class MarkerFiles:
     """The markers in the directory ``etc``. Raises ``HostFilesError``.
 
     ``records`` has an empty file ``APPLICATION/NAME`` for each marker. In a directory that other users may change,
-    only recorded markers count: their owner may have renamed others. Agents of earlier versions had no records.
+    only recorded markers count: their owner may have renamed others. zc.zkdeployment had no records: without the
+    directory ``records``, all present markers count, and the first write records them.
     """
 
     def __init__(self, etc: Path, records: Path) -> None:
@@ -77,13 +78,13 @@ class MarkerFiles:
 
     def _record(self, application: str, name: str) -> None:
         if not self._records.is_dir():
-            self._record_markers_of_earlier_agents()
+            self._record_present_markers()
         record = self._records / application / name
         record.parent.mkdir(parents=True, exist_ok=True)
         if not record.exists():
             durable.replace(record, b"")
 
-    def _record_markers_of_earlier_agents(self) -> None:
+    def _record_present_markers(self) -> None:
         new = self._records.with_name(f".{self._records.name}.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)

@@ -97,7 +97,7 @@ class RunDirectory:
         former = self.read_identity()
         if former == identity:
             return
-        if former is not None:  # otherwise the last agent recorded no identity, or this is a new host
+        if former is not None:  # otherwise the last agent was that of zc.zkdeployment, or this is a new host
             get_logger().warning("identity-changed", was=asdict(former), now=asdict(identity))
             self._version.forget_sequences()
             self._version.clear(self._version.read(self._status_line()))
@@ -221,7 +221,7 @@ class RunDirectory:
             self._queues, self._requests = self.read_queues(), self._session_file().get("requests")
 
     def _session_file(self) -> Mapping[str, object]:
-        """Return the content of the file ``session`` if it is this directory's; all releases write this file."""
+        """Return the content of the file ``session`` if it is this directory's."""
         value = self._read("session")
         return value if isinstance(value, dict) and value.get("place") == self._location else {}
 

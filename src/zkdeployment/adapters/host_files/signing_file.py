@@ -36,10 +36,9 @@ class SigningFile:
             case None:
                 return SigningRecord()
             case {"reserved": reserved} if is_sequence(reserved):
-                sequence, since, revision = (value.get(name) for name in ("sequence", "since", "revision"))
-                if is_sequence(sequence) and is_sequence(since) and is_revision(revision):
-                    left = value.get("left")
-                    return SigningRecord(reserved, sequence, since, revision, left if is_digest(left) else None)
+                sequence, since, revision, left = map(value.get, ("sequence", "since", "revision", "left"))
+                if is_sequence(sequence) and is_sequence(since) and is_revision(revision) and is_digest(left):
+                    return SigningRecord(reserved, sequence, since, revision, left)
                 return SigningRecord(reserved)
         return self._unknown("not a record of signatures")
 

@@ -28,7 +28,7 @@ class VersionFile:
 
     ``host_version`` is the JSON of the fully deployed revision; it is ``null`` from the first change of a
     deployment until the deployment is complete. ``former_version`` is the JSON of the previous revision, for
-    operators. Older agents wrote no ``former_version``, and kept ``host_version`` while they changed the host.
+    operators. zc.zkdeployment wrote no ``former_version``, and kept ``host_version`` while it changed the host.
     ``sequences`` is a JSON object: the sequence of the publication with which the host reached its revision, by
     revision. The object also has the previous revision, so that it is correct before and after ``host_version`` is
     replaced.
@@ -43,7 +43,7 @@ class VersionFile:
         """Return the revision that the host has fully deployed; ``None`` without one.
 
         A damaged file counts as none and is logged. ``status`` is the line of the status file, which shows whether
-        an older agent ended in the middle of a deployment.
+        the agent of zc.zkdeployment ended in the middle of a deployment.
         """
         text = _read(self._version)
         if text is None or text.strip() == _CHANGING:
@@ -93,7 +93,7 @@ class VersionFile:
         _replace(self._version, None)
 
     def take_over(self, status: bytes | None) -> None:
-        """Convert the files of an older agent; afterwards ``read`` no longer depends on the status."""
+        """Convert the files of zc.zkdeployment; afterwards ``read`` no longer depends on the status."""
         if self._former.exists():
             return
         recorded = _revision(_read(self._version) or _CHANGING)

@@ -34,7 +34,7 @@ class PackageCache:
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
         """Return the intact files of those of the packages that the cache has."""
-        paths = {path for package in packages for path in self._paths(package) if path.exists()}
+        paths = {path for package in packages if (path := self._path(package)).exists()}
         try:
             files = self._database.read(sorted(paths))
         except PackageError:  # A file is damaged: skip it.
@@ -45,25 +45,23 @@ class PackageCache:
         """Move files into the cache; raises ``OSError``."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in files:
-            file.path.replace(self._paths(file.package)[0])
+            file.path.replace(self._path(file.package))
         durable.sync_directory(self.directory)
 
     def copy(self, files: Iterable[RpmFile]) -> None:
         """Copy files into the cache; raises ``OSError``."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in files:
-            durable.replace(self._paths(file.package)[0], file.path.read_bytes())
+            durable.replace(self._path(file.package), file.path.read_bytes())
 
     def drop(self, packages: Iterable[Package]) -> None:
         """Remove the files of these packages."""
-        for path in (path for package in packages for path in self._paths(package)):
-            path.unlink(missing_ok=True)
+        for package in packages:
+            self._path(package).unlink(missing_ok=True)
 
     def prune(self, installed: Packages) -> None:
         """Remove the files of packages that are no longer installed."""
-        names = {
-            path.name for packages in installed.values() for package in packages for path in self._paths(package)
-        }
+        names = {self._path(package).name for packages in installed.values() for package in packages}
         for path in self.directory.glob("*.rpm"):
             if path.name not in names:
                 path.unlink()
@@ -85,8 +83,7 @@ class PackageCache:
         except PackageError:
             return ()
 
-    def _paths(self, package: Package) -> Sequence[Path]:
-        """Return the path of a package's file, and the path that older versions of this program used."""
-        stem = f"{package.name}-{package.version}-{package.release}.{package.arch}"
-        old = self.directory / f"{stem}.rpm"
-        return [self.directory / f"{stem}.epoch{package.epoch}.rpm", old] if package.epoch else [old]
+    def _path(self, package: Package) -> Path:
+        """Return the path of a package's file: the files of two epochs have different names."""
+        epoch = f".epoch{package.epoch}" if package.epoch else ""
+        return self.directory / f"{package.name}-{package.version}-{package.release}.{package.arch}{epoch}.rpm"

@@ -30,14 +30,14 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 class OrphanedScript:
     """A script whose agent was killed. ``started`` is in seconds since the machine's boot.
 
-    ``name`` and ``revision`` are those of its run; ``revision`` is ``None`` if an earlier release recorded it.
+    ``name`` and ``revision`` are those of its run.
     """
 
     pid: int
     started: float
     scope: Scope
     name: str
-    revision: str | None
+    revision: str
 
     @property
     def is_running(self) -> bool:
@@ -98,10 +98,9 @@ class ScriptRecord:
                 found: tuple[int, float] | None = content["pid"], content["started"]
             else:
                 found = _search(content["argv"], content["begun"])
-            name, revision = content.get("name") or " ".join(content["argv"]), content.get("revision")
             if found is None:
                 return None
-            script = OrphanedScript(*found, Scope(content["unit"]), name, revision)
+            script = OrphanedScript(*found, Scope(content["unit"]), content["name"], content["revision"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return script if script.is_running else None

@@ -112,10 +112,10 @@ class ScriptRunner:
         except OSError as error:
             get_logger().warning("output-not-capped", directory=str(self.logs), reason=error.strerror)
 
-    def wait_for_predecessor(self, announce: Callable[[str | None, str], None] = lambda _, __: None) -> None:
+    def wait_for_predecessor(self, announce: Callable[[str, str], None] = lambda _, __: None) -> None:
         """Wait for the script that a killed agent left running: two scripts must never change one host.
 
-        If there is one, ``announce`` is called before the wait, with its revision if that is known, and its name.
+        If there is one, ``announce`` is called before the wait, with its revision and its name.
         """
         orphan = self._record.orphan()
         if orphan is not None:

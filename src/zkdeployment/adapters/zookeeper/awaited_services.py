@@ -77,8 +77,8 @@ class ZooKeeperAwaitedService:
     def _examined(self, progress: OrderProgress, missing: Sequence[str], fleet: int) -> OrderProgress:
         """Return the progress with those of the ``missing`` hosts that are registered, and what is known of them.
 
-        A host that has the publication has deployed the service. The deployment is recorded here, because agents
-        of earlier releases do not record it. ``fleet`` is the number of registered hosts.
+        A host that has the publication has deployed the service, also if its agent did not record that.
+        ``fleet`` is the number of registered hosts.
         """
         registered, hosts = self._registered(missing, fleet)
         have = {host.identity.id for host in hosts if host.has_reached(self._sequence)}

@@ -119,7 +119,7 @@ class ZooKeeperFleet:
     def register(self, host: Host, *, adopt: bool = False) -> Revision | None:
         """Create this host's ephemeral node, or update it if this session owns it.
 
-        With ``adopt``, the version in a persistent node, which only agents of old releases created, replaces the
+        With ``adopt``, the version in a persistent node, which only zc.zkdeployment created, replaces the
         host's own and is returned. Raises ``DuplicateError`` if another live host has this id or name.
         """
         return self._registration.register(host, adopt=adopt)

@@ -87,7 +87,7 @@ class HostRegistration:
                 )
                 self._remember_session()
                 self._previous_session_lives = node is not None and node.owner == self._previous_session
-                # Reconnecting hosts do not examine the hosts of old agents, which claim no names, again.
+                # Reconnecting hosts do not examine zc.zkdeployment's hosts, which claim no names, again.
                 rival = older_rival(self._session, host.identity, all_hosts=self._identity is None)
             except ConflictError:
                 continue  # another writer, or the end of a session, changed the nodes: read them again
@@ -221,7 +221,7 @@ def host_path(host: Host) -> str:
 
 
 def _adopted_version(node: Node | None) -> Revision | None:
-    """Return the version of a persistent node, which only agents of old releases created."""
+    """Return the version of a persistent node, which only agents of zc.zkdeployment created."""
     if node is None or node.owner:
         return None
     return Host.from_properties("", node.properties).version

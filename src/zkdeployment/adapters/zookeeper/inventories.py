@@ -112,9 +112,11 @@ def decode(host_id: str, data: bytes, *, software: bool = True) -> KnownHost:
     """
     try:
         return _known_host(host_id, unpack(data), _inventory if software else _markers_only)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"its inventory cannot be read ({type(error).__name__}: {error})"
-        return KnownHost(Identity(host_id, host_id), unknown=message)
+    except KeyError as error:
+        reason = f"it lacks the key {error}"
+    except (ValueError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    return KnownHost(Identity(host_id, host_id), unknown=f"its inventory cannot be read ({reason})")
 
 
 def _path(host_id: str) -> str:
@@ -142,7 +144,6 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
             ]
             for marker in inventory.markers
         ],
-        # Beside the markers, whose lists older programs read by their length.
         "sequences": [marker.sequence for marker in inventory.markers],
         "records": _records(inventory.markers),
         "identities": _identities(inventory.markers),
@@ -177,13 +178,12 @@ def _known_host(host_id: str, value: Any, decode_inventory: Callable[[Any], Inve
         inventory=None if inventory is None else decode_inventory(inventory),
         time=float(value["time"]),
         unknown=_text(value["unknown"]),
-        # Agents of old releases do not publish these.
-        tags=tuple(_text(tag) for tag in value.get("tags", ())),
-        labels=_texts(value.get("labels", {})),
-        rack=_text_or_none(value.get("rack")),
-        address=_text_or_none(value.get("address")),
-        completed=_number_or_none(value.get("completed")),
-        idle_role=_text_or_none(value.get("lease")),
+        tags=tuple(_text(tag) for tag in value["tags"]),
+        labels=_texts(value["labels"]),
+        rack=_text_or_none(value["rack"]),
+        address=_text_or_none(value["address"]),
+        completed=_number_or_none(value["completed"]),
+        idle_role=_text_or_none(value["lease"]),
     )
 
 
@@ -203,10 +203,9 @@ def _inventory(value: Any) -> Inventory:
         checkouts=_texts(value["checkouts"]),
         applications=_names(value["applications"]),
         controllers=_names(value["controllers"]),
-        # Agents of old releases do not publish these.
-        lost_scripts=_names(value.get("lost_scripts", ())),
-        originals=_texts(value.get("originals", {})),
-        deployments_started=bool(value.get("started")),
+        lost_scripts=_names(value["lost_scripts"]),
+        originals=_texts(value["originals"]),
+        deployments_started=bool(value["started"]),
     )
 
 
@@ -216,10 +215,8 @@ def _markers_only(value: Any) -> Inventory:
 
 def _markers(value: Any) -> tuple[Marker, ...]:
     markers = value["markers"]
-    # Agents of old releases do not publish these.
-    sequences = value.get("sequences") or [None] * len(markers)
-    records = value.get("records") or [None] * len(markers)
-    identities = value.get("identities") or [None] * len(markers)
+    records = value["records"] or [None] * len(markers)
+    identities = value["identities"] or [None] * len(markers)
     return tuple(
         replace(
             _marker(*fields),
@@ -228,7 +225,9 @@ def _markers(value: Any) -> tuple[Marker, ...]:
             packages=() if record is None else tuple(_text(package) for package in record[1:]),
             identity=None if identity is None else _identity(*identity),
         )
-        for fields, sequence, record, identity in zip(markers, sequences, records, identities, strict=True)
+        for fields, sequence, record, identity in zip(
+            markers, value["sequences"], records, identities, strict=True
+        )
     )
 
 

@@ -31,7 +31,7 @@ class ReportingAdapters:
     ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
     of the current session, ``None`` without a session. ``address`` returns the host's address if it is known.
     ``files`` is the software of the host, ``run`` the state of the agent itself.
-    ``adopts_versions`` is whether the host believes the version in a node that an old release's agent left.
+    ``adopts_versions`` is whether the host believes the version in a node that zc.zkdeployment left.
     """
 
     connect: Callable[[], None]

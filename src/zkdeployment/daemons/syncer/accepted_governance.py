@@ -16,7 +16,7 @@ from zkdeployment.intents.acceptance import (
     standing_list,
 )
 from zkdeployment.log import get_logger
-from zkdeployment.signing.statement import left_digest
+from zkdeployment.signing.statement import NOTHING_LEFT, left_digest
 
 if TYPE_CHECKING:
     from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
@@ -50,14 +50,14 @@ class AcceptedGovernance:
         if recorded is not None:
             return recorded
         revision, digest = standing_list(published, signed)
-        if digest == left_digest(()) or (digest is None and published.intents is None):
+        if digest == NOTHING_LEFT or (digest is None and published.intents is None):
             return StandingGovernance(revision)
         left = self._store.left()
-        if digest is not None and left_digest(left) != digest:
+        if left_digest(left) != digest:
             raise UntrustedError(
                 "ZooKeeper does not hold the list of the services that left their intents: expected the list of"
-                f" the publication of {revision} (sha256:{digest[:12]}…), found another one in /zkdeployment/left;"
-                " restore this node from a backup, or copy .MIRROR.accepted from the machine of the syncer that"
+                f" the publication of {revision} ({_shown(digest)}), found another one in /zkdeployment/left;"
+                " restore these nodes from a backup, or copy .MIRROR.accepted from the machine of the syncer that"
                 " published this revision"
             )
         return StandingGovernance(revision, left)
@@ -85,3 +85,7 @@ class AcceptedGovernance:
         if self._memory is not None:
             self._memory.write_accepted(record)
         self._record = record
+
+
+def _shown(digest: str | None) -> str:
+    return "unknown, because /zkdeployment/targets lacks 'left'" if digest is None else f"sha256:{digest[:12]}…"

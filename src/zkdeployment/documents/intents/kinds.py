@@ -254,13 +254,10 @@ CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
 )
 
 
-def intent_of_document(document: Mapping[str, Any], *, is_published: bool = False) -> Intent:
-    """Return the group or the cluster of a document; raises ``ValueError`` if its form is not valid.
-
-    A published document may have names that only an older version accepted.
-    """
+def intent_of_document(document: Mapping[str, Any]) -> Intent:
+    """Return the group or the cluster of a document; raises ``ValueError`` if its form is not valid."""
     kind: DocumentKind[Any] = CLUSTER if document.get("schema") == CLUSTER_SCHEMA else GROUP
-    for _, message in form_faults(document, kind.form, checks_names=not is_published):
+    for _, message in form_faults(document, kind.form):
         raise ValueError(message)
     intent: Intent = kind.parse(document)
     return intent

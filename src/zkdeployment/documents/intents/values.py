@@ -58,7 +58,7 @@ class Approval:
     ``signature`` covers the subject, the content, the ``state`` and the number of the ``instance``. The state is
     what is approved: a new instance (Approved), what runs (Instantiated), or the end of governance (Released). A
     signed approval begins or changes one instance only: the number grows with each approval, and is at least the
-    time of the approval. Both are empty in approvals without a signature, and in those of earlier versions.
+    time of the approval. Both are empty in approvals without a signature.
     ``also`` are the approvals of other people.
     """
 

@@ -40,7 +40,7 @@ def strategy_to_json(strategy: Strategy) -> dict[str, object]:
 def strategy_from_json(value: object) -> Strategy:
     """Return the strategy that ``strategy_to_json`` encoded; raises ``ValueError`` for an invalid one."""
     document: Any = value
-    faults = list(form_faults(document, SCHEMAS[STRATEGY_SCHEMA], checks_names=False))
+    faults = list(form_faults(document, SCHEMAS[STRATEGY_SCHEMA]))
     for _, message in faults or group_faults(document["data"]["groups"]):
         raise ValueError(f"not a valid strategy: {message}")
     return strategy_from_value(document)

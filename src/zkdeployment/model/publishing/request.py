@@ -55,8 +55,8 @@ class PublicationRequest:
     """An operator's request to publish the branch's tip now, as with ``sync --force``.
 
     ``id`` distinguishes requests. ``error`` is the syncer's answer if the publication failed. The request is
-    served only in ``state`` (``None``: written by an older version of the program), and for ``age_limit`` seconds
-    after it was ``written`` by ZooKeeper's clock, in seconds since the epoch.
+    served only in ``state`` (``None``: the node does not name one), and for ``age_limit`` seconds after it was
+    ``written`` by ZooKeeper's clock, in seconds since the epoch.
     """
 
     id: str

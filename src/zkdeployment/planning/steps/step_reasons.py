@@ -39,11 +39,8 @@ def why_undeployed(marker: Marker, wanted: Iterable[Assignment]) -> str:
 
 
 #: The reason of a deployment whose marker does not record what it was deployed with: it was deployed with
-#: ``rerun = 'always'``, by an earlier release, or not completely.
+#: ``rerun = 'always'``, by an older tool, or not completely.
 RECORD_MISSING = "run again, because its marker does not record its properties"
-
-#: The reason of a deployment that an agent recorded which did not record the identity of its host.
-IDENTITY_MISSING = "run again, because its marker does not record the id, name and role of the host"
 
 
 def why_deployed_again(
@@ -63,13 +60,13 @@ def why_deployed_again(
         return f"subtype changed from {marker.subtype or 'none'} to {assignment.subtype or 'none'}"
     if assignment.rerun is not Rerun.CHANGED:
         return RUN_AGAIN
-    if marker.properties is None:
+    if marker.properties is None or (identity is not None and marker.identity is None):
         return RECORD_MISSING
     if marker.properties != assignment.properties:
         return "properties changed"
-    if identity is None or identity == marker.identity:
+    if identity is None or marker.identity is None or identity == marker.identity:
         return RUN_AGAIN
-    return IDENTITY_MISSING if marker.identity is None else _identity_change(marker.identity, identity)
+    return _identity_change(marker.identity, identity)
 
 
 def _identity_change(before: Identity, after: Identity) -> str:

@@ -25,26 +25,6 @@ def test_a_record_is_read_back_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ({"shop": "a"}, AcceptanceRecord(Acceptance({"shop": "a"}))),
-        (
-            {"accepted": None, "coming": {"shop": "b"}, "revision": "r2", "sequence": 7},
-            AcceptanceRecord(None, Acceptance({"shop": "b"}, None, "r2", 7)),
-        ),
-        (
-            {"accepted": {"shop": "a"}, "coming": {}, "revision": 2, "sequence": 7},
-            AcceptanceRecord(Acceptance({"shop": "a"}), Acceptance({}, None, 2, 7)),
-        ),
-    ],
-)
-def test_a_record_of_an_earlier_version_has_no_left_services(tmp_path, written, read):
-    path = tmp_path / ".tree.accepted"
-    path.write_text(json.dumps(written))
-    assert AcceptedFile(path).read_accepted() == read
-
-
-@pytest.mark.parametrize(
     "damage",
     [
         {"approvals": {"shop": 1}},
@@ -65,7 +45,18 @@ def test_a_damaged_record_accepts_nothing(tmp_path, damage):
     assert file.read_accepted() == AcceptanceRecord(Acceptance())
 
 
-@pytest.mark.parametrize("content", ["[]", "7", "{", '{"last": null, "coming": null, "more": 1}'])
+@pytest.mark.parametrize("key", ["approvals", "left", "revision", "sequence", "instances"])
+def test_a_record_without_one_of_its_keys_accepts_nothing(tmp_path, key):
+    path = tmp_path / ".tree.accepted"
+    file = AcceptedFile(path)
+    file.write_accepted(COMING)
+    value = json.loads(path.read_text())
+    del value["coming"][key]
+    path.write_text(json.dumps(value))
+    assert file.read_accepted() == AcceptanceRecord(Acceptance())
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "{", "{}", '{"shop": "a"}', '{"last": null}'])
 def test_another_value_accepts_nothing(tmp_path, content):
     path = tmp_path / ".tree.accepted"
     path.write_text(content)

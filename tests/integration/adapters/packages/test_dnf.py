@@ -190,18 +190,6 @@ def test_the_cache_holds_several_epochs_of_a_package(host, tmp_path):
     assert cache.find({offers[2].package}) == []
 
 
-def test_a_cached_file_with_the_name_used_by_older_agents_is_found(host):
-    deploy(host, {"epochal": "1.0"})
-    (file,) = (state_directory(host) / "kept").glob("epochal*.rpm")
-    assert file.name == "epochal-1.0-1.noarch.epoch1.rpm"
-    file.rename(file.with_name("epochal-1.0-1.noarch.rpm"))
-    host.withdraw("epochal", "1.0")
-    transaction = host.manager.prepare(change({}, "epochal"))
-    assert transaction.reversible
-    host.manager.commit(transaction)
-    assert cached_files(host) == set()
-
-
 def test_a_package_of_the_system_can_be_restored_after_every_repository_dropped_it(host):
     host.put("bar", "1.0")
     host.manager.commit(host.manager.prepare(change({"bar": "2.0", "foo": "1.0"}, preserve=("bar",))))

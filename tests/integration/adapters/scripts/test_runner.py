@@ -277,18 +277,6 @@ def test_the_next_agent_does_not_wait_for_a_script_that_was_never_started(tmp_pa
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_that_an_agent_of_an_earlier_release_left_running_is_named_by_its_arguments(tmp_path, make):
-    orphan = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
-    record = ScriptRecord(tmp_path / "script")
-    record.started(recorded(["/bin/sleep", "60"]), orphan.pid)
-    content = json.loads((tmp_path / "script").read_text())
-    (tmp_path / "script").write_text(json.dumps({key: content[key] for key in ("argv", "unit", "pid", "started")}))
-    announced = []
-    make(timeout=0.1).wait_for_predecessor(lambda *script: announced.append(script))
-    assert announced == [(None, "/bin/sleep 60")]
-    assert orphan.wait(60) == -signal.SIGTERM
-
-
 def test_nothing_but_the_start_of_the_program_comes_between_the_last_check_and_a_script(tmp_path, make):
     def check() -> None:
         assert json.loads((tmp_path / "script").read_text())["argv"] == [path]
@@ -318,7 +306,8 @@ def test_the_next_agent_does_not_wait_for_a_script_that_has_ended(tmp_path, make
 
 
 @pytest.mark.parametrize(
-    "record", ["", "nonsense", "[]", '{"unit": null, "pid": 1, "started": 5}', '{"pid": "x"}']
+    "record",
+    ["", "nonsense", "[]", '{"unit": null, "name": "x", "revision": "r", "pid": 1, "started": 5}', '{"pid": "x"}'],
 )
 def test_a_damaged_record_and_a_record_of_another_process_are_ignored(tmp_path, make, record):
     (tmp_path / "script").write_text(record)

@@ -124,7 +124,7 @@ def test_reading_the_progress_again_sets_no_further_watch(client, orders, sessio
     assert max(map(len, session._client._data_watchers.values())) == 1
 
 
-def test_a_host_that_has_the_publication_counts_although_its_old_agent_records_nothing(client, orders):
+def test_a_host_that_has_the_publication_counts_although_its_agent_recorded_nothing(client, orders):
     expect(client, "h1", "h2")
     register(client, "h1", version="r1", sequence=SEQUENCE)
     register(client, "h2", version="r1", sequence=SEQUENCE - 1)

@@ -43,6 +43,11 @@ NEVER = 3600.0
 OFTEN = 0.05
 
 
+def request_in(version: str | None) -> dict[str, Value]:
+    """Return the node of a request that refers to a cluster version without recorded stops."""
+    return {"id": "1", "by": "me", "reason": "", "time": 0.0, "state": {"version": version, "stops": 0}}
+
+
 @contextmanager
 def following(
     publishing: Publishing, interval: float, connection: str | None = None, source: TreeSource | None = None
@@ -211,7 +216,7 @@ def test_a_request_stays_pending_while_another_syncer_holds_the_lock(publishing:
 
 
 def test_a_request_from_before_the_start_is_served(publishing: Publishing):
-    publishing.put("/zkdeployment/request", {"id": "1", "by": "me", "reason": "", "time": 0.0})
+    publishing.put("/zkdeployment/request", request_in(None))
     publishing.put("/hosts", {"version": None})
     revision = publishing.push(TREE)
     with following(publishing, NEVER):
@@ -239,7 +244,7 @@ def test_a_closed_session_ends_the_follower(publishing: Publishing):
 
 
 def test_a_request_that_zookeeper_interrupts_is_served_later(publishing: Publishing, proxy: Proxy):
-    publishing.put("/zkdeployment/request", {"id": "1", "by": "me", "reason": "", "time": 0.0})
+    publishing.put("/zkdeployment/request", request_in("initial"))
     revision = publishing.push(TREE)
     source = publishing.source()
     fetched: list[object] = []
@@ -262,7 +267,7 @@ def test_a_request_that_zookeeper_interrupts_is_served_later(publishing: Publish
             lambda: "zookeeper-unreachable" in [entry["event"] for entry in logs],
             "the server's absence is noticed",
         )
-        assert publishing.get("/zkdeployment/request") == {"id": "1", "by": "me", "reason": "", "time": 0.0}
+        assert publishing.get("/zkdeployment/request") == request_in("initial")
         proxy.heal()
         published(publishing, revision)
         wait_until(lambda: publishing.get("/zkdeployment/request") is None, "the request is answered")

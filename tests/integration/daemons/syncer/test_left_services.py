@@ -169,16 +169,16 @@ def test_the_standing_publication_is_signed_again_with_the_accepted_content(publ
     assert before.left is not None
 
 
-def test_a_fleet_whose_publications_have_no_digest_of_the_list_is_upgraded(publishing: Publishing):
-    """An earlier version wrote neither the digest nor the left services of its own record."""
+def test_another_syncer_refuses_a_publication_whose_digest_of_the_list_was_removed(publishing: Publishing):
     for document in (GROUP, None):
         publishing.push(TREE, i_yaml=document)
         publishing.sync()
     targets = publishing.get("/zkdeployment/targets") or {}
-    targets.pop("left")
-    publishing.client.set("/zkdeployment/targets", json.dumps(targets).encode())
-    (publishing.directory / "syncer/.tree.accepted").write_text("{}")
+    del targets["left"]
+    publishing.put("/zkdeployment/targets", targets)
     publishing.push(f"{TREE}/more\n")
+    with pytest.raises(UntrustedError, match=r"\(unknown, because /zkdeployment/targets lacks 'left'\)"):
+        publishing.sync(name="second")
     publishing.sync()
     assert publishing.targets == WITHHELD
     assert (publishing.get("/zkdeployment/targets") or {})["left"]

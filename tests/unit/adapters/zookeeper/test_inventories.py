@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
 from zkdeployment.adapters.zookeeper.inventories import decode, encode
 from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Facts, Identity
+from zkdeployment.model.host import Identity
 from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
 
 names = st.text("abc-\u00e9\udcff", min_size=1, max_size=4)
@@ -79,14 +79,7 @@ def test_equal_inventories_have_equal_encodings():
     assert encode(first) == encode(second)
 
 
-HOST = {"id": "h1", "name": "app1", "role": None, "time": 0, "unknown": "", "inventory": None}
-
-
-def test_facts_that_older_agents_do_not_publish_are_empty():
-    known = decode("h1", pack(HOST))
-    assert (known.unknown, known.facts) == ("", Facts(name="app1"))
-
-
+HOST = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory())))
 WHOLE = encode(KnownHost(Identity("h1", "app1"), Inventory(packages={"foo": (Package("foo", 0, "1", "1", "x"),)})))
 CORRUPT = {
     "nothing": b"",
@@ -120,18 +113,18 @@ def test_a_deployment_that_was_started_and_not_ended_is_encoded():
     assert decode("h1", encode(known)) == known
 
 
-def test_an_inventory_of_an_older_agent_has_neither_lost_scripts_nor_originals():
-    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(managed={"foo": "foo"}))))
-    del written["inventory"]["lost_scripts"], written["inventory"]["originals"], written["inventory"]["started"]
-    assert decode("h1", pack(written)).inventory == Inventory(managed={"foo": "foo"})
+@pytest.mark.parametrize("key", ["tags", "labels", "rack", "address", "completed", "lease"])
+def test_a_record_without_one_of_its_keys_is_unknown_and_the_key_is_named(key):
+    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory())))
+    del written[key]
+    assert decode("h1", pack(written)).unknown == f"its inventory cannot be read (it lacks the key '{key}')"
 
 
-def test_markers_of_an_older_agent_have_no_sequence():
-    marker = Marker(Deployment("/a", 0), "foo", "foo", sequence=7)
-    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory(markers=(marker,)), completed=7)))
-    del written["inventory"]["sequences"], written["completed"], written["address"]
-    expected = KnownHost(Identity("h1", "app1"), Inventory(markers=(Marker(Deployment("/a", 0), "foo", "foo"),)))
-    assert decode("h1", pack(written)) == expected
+@pytest.mark.parametrize("key", ["lost_scripts", "originals", "started", "sequences", "records", "identities"])
+def test_an_inventory_without_one_of_its_keys_is_unknown_and_the_key_is_named(key):
+    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory())))
+    del written["inventory"][key]
+    assert decode("h1", pack(written)).unknown == f"its inventory cannot be read (it lacks the key '{key}')"
 
 
 @given(known_hosts)

@@ -276,7 +276,7 @@ HOST = Identity("h1", "h1.example.com", "web")
             Identity("h1", "old.example.com"),
             "the host changed its name from old.example.com to h1.example.com, role from none to web",
         ),
-        (None, "run again, because its marker does not record the id, name and role of the host"),
+        (None, "run again, because its marker does not record its properties"),
     ],
 )
 def test_a_deployment_runs_again_if_it_was_run_with_another_identity_of_the_host(recorded, reason):

@@ -28,7 +28,7 @@ def remove_stale_contenders(session: Session, previous: int | None, queues: Mapp
 
     Other hosts then need not wait until that session expires. Nothing that the killed agent started may still be
     running. ``queues`` (``JoinedQueues``) are the queues that the agent may have been in. They are unknown if the
-    agent was of an earlier release or the machine was booted: then all queues are searched.
+    agent did not record them or the machine was booted: then all queues are searched.
     """
     if previous is not None and previous != session.id:
         for path in _contenders_of(session, previous) if queues is None else _contenders_in(session, queues):

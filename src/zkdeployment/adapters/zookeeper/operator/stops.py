@@ -32,7 +32,7 @@ LAST = 64
 _SHARED = "~later-"
 _ESCAPED = "~%6Cater-"
 
-#: How many stops one transaction removes if agents of old releases recorded more than the limit.
+#: How many nodes one transaction removes if other programs created more than the limit.
 _BATCH = 500
 
 

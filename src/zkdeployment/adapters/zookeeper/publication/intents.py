@@ -103,7 +103,7 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
         return None
     try:
         return IntentRecord(
-            intent_of_document(index["document"], is_published=True),
+            intent_of_document(index["document"]),
             IntentState(index["state"]),
             tuple(
                 _instance_of(
@@ -133,7 +133,7 @@ def read_governance(session: Session) -> Governance:
 
 def _governing(name: str, node: Node) -> Intent:
     try:
-        return intent_of_document((_index(name, node) or {})["document"], is_published=True)
+        return intent_of_document((_index(name, node) or {})["document"])
     except (KeyError, TypeError, ValueError) as error:
         raise TreeError(
             f"{_path(name)} is damaged, so what its intent governs is not known; restore the node, or remove it to"
@@ -150,10 +150,7 @@ def read_awaiting_records(session: Session) -> tuple[IntentRecord, ...]:
     nodes = zip(names, session.get_many(map(_path, names)), strict=True)
     indexes = [index for name, node in nodes if node is not None and (index := _index(name, node)) is not None]
     awaiting = [index for index in indexes if _awaits_final_status(index)]
-    records = (
-        read_record(session, intent_of_document(index["document"], is_published=True).subject)
-        for index in awaiting
-    )
+    records = (read_record(session, intent_of_document(index["document"]).subject) for index in awaiting)
     return tuple(record for record in records if record is not None and record.awaits_final_status)
 
 
@@ -223,7 +220,7 @@ def _record(
         return unpack(b"".join(data))
 
     try:
-        intent = intent_of_document(index["document"], is_published=True)
+        intent = intent_of_document(index["document"])
         *former, last = index["instances"] or (None,)
         instances = [
             _instance(entry, value_of) if whole or entry is last else _former_instance(entry)
@@ -255,7 +252,7 @@ def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
         services=services_from_json(value["services"]),
         target=value["target"],
         final=final,
-        events=events_from_json(value.get("events")),
+        events=events_from_json(value["events"]),
     )
 
 

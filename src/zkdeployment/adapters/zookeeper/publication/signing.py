@@ -70,7 +70,7 @@ class PublicationSigning:
             publication.revision,
             strategy_digest(publication.strategy),
             digests.digests,
-            None if publication.left is None else left_digest(publication.left),
+            left_digest(publication.left),
         )
         if self._started is None or self._started.statement != statement:
             self._started = StartedSignature(statement, digests, self.signer.start(statement.to_text()))

@@ -52,12 +52,11 @@ class DeploymentStatus:
         self._registration.refresh()
 
     @contextlib.contextmanager
-    def awaiting_script(self, revision: str | None, name: str) -> Iterator[None]:
+    def awaiting_script(self, revision: str, name: str) -> Iterator[None]:
         """Show, during the block, that the host waits for a script that the previous agent began."""
-        shown = revision or str(self._local.host.former or self._local.host.version)
-        self._local.host = replace(self._local.host, deploying=shown, step=None, steps=None)
+        self._local.host = replace(self._local.host, deploying=revision, step=None, steps=None)
         try:
-            self.show(shown, f"wait for {name}, which the previous agent began", 0, 0)
+            self.show(revision, f"wait for {name}, which the previous agent began", 0, 0)
         except HostFilesError as error:
             get_logger().error("status-not-written", reason=str(error))
         self._registration.refresh()

@@ -96,7 +96,7 @@ class FailureReporter:
         """
         stop = self._show(revision, failed, error)
         log = get_logger().bind(reason=stop.reason)
-        failure = Failure(stop, part, failed)
+        failure = Failure(stop, failed, part)
         self._unreported, self._is_kept = failure, False
         problem = self._keep(failure)
         if problem is not None:
@@ -122,7 +122,7 @@ class FailureReporter:
         """
         stop = self._show(revision, failed, error)
         tail = getattr(error, "tail", "")
-        self._adapters.mailer.send(*failure_mail(Failure(stop, failed=failed), tail, reported=True, alone=True))
+        self._adapters.mailer.send(*failure_mail(Failure(stop, failed), tail, reported=True, alone=True))
         self._registration.refresh()
         self._publish_output(stop, tail)
         get_logger().critical("deployment-failed", reason=stop.reason)

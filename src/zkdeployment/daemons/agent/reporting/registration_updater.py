@@ -35,7 +35,7 @@ class RegistrationUpdater:
         self._written_at = 0.0
 
     def register(self) -> None:
-        """Connect and create the host's node; adopt the version of a persistent node of an old release's agent.
+        """Connect and create the host's node; adopt the version of a persistent node of zc.zkdeployment.
 
         No version is adopted from such a node if a deployment was interrupted on this host, or if the host has
         publishers: no publisher signed that the host has the content of that version.

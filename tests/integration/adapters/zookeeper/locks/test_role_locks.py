@@ -52,7 +52,7 @@ def lock(session, number=1, joined=None):
 
 
 def request(session, number, role="web"):
-    """Leave a request as an agent of an earlier release does."""
+    """Leave a request as an agent of zc.zkdeployment does."""
     session.ensure(f"/role-locks/{role}")
     data = json.dumps({"requestor": str(number), "hostname": f"web{number}"}).encode()
     return session.enqueue(f"/role-locks/{role}/lr-", data, ephemeral=False)
