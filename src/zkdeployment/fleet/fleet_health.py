@@ -25,7 +25,7 @@ from zkdeployment.fleet.rollouts.states import (
 )
 from zkdeployment.fleet.rollouts.text import final_report
 from zkdeployment.fleet.status import FleetStatus, fleet_status
-from zkdeployment.fleet.stops import describe_stops
+from zkdeployment.fleet.stops import describe_group_stops, describe_stops
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.host import is_host_name
 from zkdeployment.model.listing import listing
@@ -93,6 +93,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         *_absences(snapshot, status),
         *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
+        *((Health.CRITICAL, sentence) for sentence in describe_group_stops(snapshot.group_stops, now)),
         *_failing_daemons(snapshot, now, limits),
         *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),

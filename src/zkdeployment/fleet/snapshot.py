@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publishing.history import Refusal
     from zkdeployment.model.publishing.request import PublicationRequest
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.stop import GroupStop, Stop
     from zkdeployment.rollout.state import RolloutState
 
 
@@ -30,7 +30,7 @@ class FleetSnapshot:
     finished to that role.
 
     ``refusal`` is about the tip of the branch, if the syncer refuses to publish it. ``failures`` are the daemons
-    whose cycles fail unexpectedly.
+    whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted by group.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -53,6 +53,7 @@ class FleetSnapshot:
     since: int = 0
     refusal: Refusal | None = None
     failures: tuple[DaemonFailure, ...] = ()
+    group_stops: tuple[GroupStop, ...] = ()
 
     @property
     def identities(self) -> tuple[Identity, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host
     from zkdeployment.model.publishing.history import Refusal
     from zkdeployment.model.publishing.request import PublicationRequest
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.stop import GroupStop, Stop
     from zkdeployment.model.tree import Value
     from zkdeployment.rollout.state import RolloutState
 
@@ -38,7 +38,8 @@ class FleetStatus:
     ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
     ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
     the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
-    ``refusal`` about the tip that the syncer refuses. ``failures`` are the daemons whose cycles fail unexpectedly.
+    ``refusal`` about the tip that the syncer refuses. ``failures`` are the daemons whose cycles fail unexpectedly,
+    ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
     """
 
     cluster: Cluster | None
@@ -54,6 +55,7 @@ class FleetStatus:
     request: PublicationRequest | None = None
     refusal: Refusal | None = None
     failures: tuple[DaemonFailure, ...] = ()
+    group_stops: tuple[GroupStop, ...] = ()
 
     def to_json(self) -> dict[str, Value]:
         """Return the fleet as ``-o json`` prints it; ``version`` is the present cluster version."""
@@ -71,6 +73,7 @@ class FleetStatus:
             "request": None if self.request is None else _request_json(self.request),
             "refusal": None if self.refusal is None else self.refusal.to_json(),
             "failures": [failure.to_json() for failure in self.failures],
+            "group_stops": [{"group": stop.group, **stop.properties()} for stop in self.group_stops],
             "hosts": [host.to_json() for host in self.hosts],
         }
 
@@ -117,6 +120,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         request=snapshot.request,
         refusal=snapshot.refusal,
         failures=snapshot.failures,
+        group_stops=snapshot.group_stops,
         completed=completed,
         warnings=_warnings(snapshot),
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zkdeployment.model.cluster import Cluster
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.model.stop import GroupStop, Stop
 
 #: How many hosts a sentence names.
 _NAMED = 3
@@ -37,6 +37,15 @@ def describe_stops(stops: Iterable[Stop], now: float) -> list[str]:
     if replaced:
         sentences.append(f"{replaced} more stops were recorded; only the first and the last ones are kept")
     return sentences
+
+
+def describe_group_stops(stops: Iterable[GroupStop], now: float) -> list[str]:
+    """Return a sentence for each stopped group, with the act that ends its stop."""
+    return [
+        f"{stop} ({ago(stop.stop.time, now)}); publish a change of the group, or 'zkdeployment intent resume"
+        f" {stop.group} --reason TEXT'"
+        for stop in stops
+    ]
 
 
 def _sentence(group: Sequence[Stop]) -> str:

@@ -17,6 +17,7 @@ from zkdeployment.documents.intents.kinds import CLUSTER, GROUP, approval_value,
 from zkdeployment.documents.intents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
+    FleetStop,
     IntentState,
     UpdateRule,
     subject_text,
@@ -129,6 +130,9 @@ def with_description(placed: PlacedIntent, wanted: Intent) -> dict[str, bytes | 
         if present.update is not wanted.update:
             is_default = wanted.update is UpdateRule.TERMINATE
             changes["data", "update"] = REMOVED if is_default else wanted.update.value
+        if present.fleet_stop is not wanted.fleet_stop:
+            is_default = wanted.fleet_stop is FleetStop.FLEET
+            changes["data", "fleet-stop"] = REMOVED if is_default else wanted.fleet_stop.value
     key = "network-intents" if isinstance(present, ClusterIntents) else "apps"
     changes |= {("data", key, *way): value for way, value in _parts_changes(present.apps, wanted.apps).items()}
     return _changed(placed, changes)

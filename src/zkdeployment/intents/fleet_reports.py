@@ -13,6 +13,7 @@ from zkdeployment.intents.reality import (
 )
 from zkdeployment.model.deployment import Deployment
 from zkdeployment.model.inventory import absent_hosts
+from zkdeployment.model.stop import services_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,8 @@ def fleet_reports(
 def _present(host: Host, inventory: KnownHost | None, results: Mapping[str, HostResult]) -> ReportedHost:
     result = None if host.deploying is not None else results.get(host.identity.id)
     failure, completed = host.failed, max(host.sequence or 0, host.completed or 0)
+    if failure is None:
+        failure = next((one.failed for one in host.lacking.values() if one.failed is not None), None)
     if failure is None and result is not None and result.failed is not None:
         # The agent was restarted after the failure; its new node does not have it.
         failure = result.failed if result.failed.sequence > completed else None
@@ -66,6 +69,7 @@ def _present(host: Host, inventory: KnownHost | None, results: Mapping[str, Host
         error=host.error or (None if failure is None or result is None else result.error),
         address=host.address,
         facts=_facts(host),
+        lacking=services_of(host.lacking),
     )
 
 

@@ -134,7 +134,11 @@ def _judge_beginning(
 def _changed_document_keys(before: IntentSnapshot, after: IntentSnapshot) -> tuple[str, ...]:
     """Return the keys of the document whose values differ, sorted."""
     old, new = before.intent, after.intent
-    keys = {"approval": old.approval != new.approval, "update": old.update != new.update}
+    keys = {
+        "approval": old.approval != new.approval,
+        "update": old.update != new.update,
+        "fleet-stop": old.fleet_stop != new.fleet_stop,
+    }
     changed = {key for key, is_different in keys.items() if is_different}
     return tuple(sorted({*changed, *changed_keys(before.content, after.content)}))
 

@@ -29,7 +29,7 @@ class ReportedHost:
 
     ``deployments`` are the markers of its inventory, ``None`` if it never published one. ``completed`` is the
     sequence of the last publication that it deployed completely. ``was_seen`` is ``False`` for a host name in the
-    tree that no known host has.
+    tree that no known host has. ``lacking`` are the services that it lacks of that publication.
     """
 
     identity: Identity
@@ -42,6 +42,7 @@ class ReportedHost:
     address: str | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
     was_seen: bool = True
+    lacking: frozenset[str] = frozenset()
 
     @property
     def targets(self) -> tuple[str, ...]:

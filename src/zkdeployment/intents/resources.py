@@ -132,7 +132,9 @@ class _ResourceReader:
             has_failed=failure is not None
             and failure.sequence >= changed
             and failure.concerns(deployment, service.assignment),
-            is_recorded=(host.completed is not None and host.completed >= changed)
+            is_recorded=(
+                host.completed is not None and host.completed >= changed and deployment.path not in host.lacking
+            )
             or (marker is not None and marker.sequence is not None and marker.sequence >= changed),
             has_marker=None if host.deployments is None else marker is not None,
             is_host_present=host.is_present,

@@ -59,6 +59,8 @@ class Assignment:
 
     ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
     ``undeploys_last``: a host that is to lose the service keeps it until the hosts that gain it have it.
+    ``group`` is the deployment intent group that a failure of the deploy script stops, ``p1/store/v1/shop``;
+    ``None``: it stops the fleet.
     """
 
     path: str
@@ -72,6 +74,7 @@ class Assignment:
     properties: str | None = None
     after: tuple[str, ...] = ()
     undeploys_last: bool = False
+    group: str | None = None
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -86,7 +89,7 @@ class Assignment:
     def to_json(self) -> dict[str, Value]:
         """Return the assignment in the form that is published under ``/zkdeployment/targets``.
 
-        ``rerun``, ``properties``, ``after`` and ``undeploy`` are included only when they are set.
+        Keys from ``rerun`` to ``group`` are included only when they are set.
         """
         set_keys: dict[str, Value] = {}
         if self.rerun is not Rerun.ALWAYS:
@@ -97,6 +100,8 @@ class Assignment:
             set_keys["after"] = [*self.after]
         if self.undeploys_last:
             set_keys["undeploy"] = LAST
+        if self.group is not None:
+            set_keys["group"] = self.group
         return set_keys | {
             "path": self.path,
             "n": self.n,

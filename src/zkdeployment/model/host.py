@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.model.cluster import is_revision
 from zkdeployment.model.deployment import DeploymentFailure
+from zkdeployment.model.stop import lacking_from_json, services_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.stop import LackingGroup
     from zkdeployment.model.tree import Properties, Value
 
 
@@ -120,6 +122,8 @@ class Host:
     ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
     ``leased`` is the lease that such a host has reached; it is ``None`` while the host changes its role.
     ``lease_failed`` is the number of the lease that the host last failed to follow.
+
+    ``lacking`` is what the host skipped of ``version``, or failed at, by the group that is stopped.
     """
 
     identity: Identity
@@ -141,6 +145,7 @@ class Host:
     idle_role: str | None = None
     leased: Leased | None = None
     lease_failed: int | None = None
+    lacking: Mapping[str, LackingGroup] = field(default_factory=dict)
 
     @property
     def is_leasable(self) -> bool:
@@ -174,6 +179,10 @@ class Host:
     def has(self, revision: Revision | None) -> bool:
         """Whether the revision is completely deployed; never true of a host in the middle of a deployment."""
         return self.version is not None and revision is not None and str(self.version) == str(revision)
+
+    def lacks(self, service: str) -> bool:
+        """Whether the host skipped steps of a service, or failed at them, because its group is stopped."""
+        return service in services_of(self.lacking)
 
     def has_reached(self, sequence: int) -> bool:
         """Whether the host completed the publication with this sequence, or a later one."""
@@ -209,6 +218,7 @@ class Host:
             "lease": self.idle_role,
             "leased": None if self.leased is None else self.leased.properties(),
             "lease_failed": self.lease_failed,
+            "lacking": {group: lacking.to_json() for group, lacking in self.lacking.items()} or None,
         }
         return {name: value for name, value in properties.items() if value is not None or name == "version"}
 
@@ -254,6 +264,7 @@ class Host:
             idle_role=text("lease"),
             leased=Leased.from_properties(properties.get("leased")),
             lease_failed=number("lease_failed"),
+            lacking=lacking_from_json(properties.get("lacking")),
             since=since,
         )
 

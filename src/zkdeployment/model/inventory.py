@@ -78,7 +78,7 @@ class Marker:
     ``.script`` notes). ``package`` is ``None`` when no file names the package that owns the deployment;
     ``version`` is the version of that package (not the revision of the tree). ``sequence`` is that of the
     publication in which it was deployed; ``None`` if it was deployed for a version that was set by hand, and in
-    markers of older tools.
+    markers of older tools. ``group`` is that of its assignment.
 
     Only the marker of a service with ``rerun = 'changed'`` records what it was deployed with: ``properties`` is
     the digest of its properties, ``packages`` are its installed packages with their exact versions, and
@@ -97,6 +97,7 @@ class Marker:
     properties: str | None = None
     packages: tuple[str, ...] = ()
     identity: Identity | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Undeploy:
     (or that of the role, if the role has a controller). A service that was removed from the tree is undeployed on
     all hosts at once. ``last`` means that the host keeps the service until the hosts that gain it have it; such a
     step follows all deployments and the role controller's scripts, and needs the service's lock in any case.
-    ``unrecorded`` is as in ``Deploy``.
+    ``unrecorded`` is as in ``Deploy``, ``group`` as in ``Assignment``.
     """
 
     kind: ClassVar[str] = "undeploy"
@@ -66,6 +66,7 @@ class Undeploy:
     package: str = ""
     unrecorded: Marker | None = None
     last: bool = False
+    group: str | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -262,6 +263,17 @@ Step: TypeAlias = (
 )
 
 
+def group_of(step: Step) -> str | None:
+    """Return the deployment intent group that a failure of a step's script stops; ``None``: it stops the fleet."""
+    match step:
+        case Deploy():
+            return step.assignment.group
+        case Undeploy():
+            return step.group
+        case _:
+            return None
+
+
 def packages_of(step: Step) -> frozenset[str]:
     """Return the names of the packages and checkouts that a step changes."""
     match step:
@@ -282,12 +294,19 @@ class Plan:
     ``handover`` is the path of a service whose application changes on this host. Its lock is held from its
     undeployment until the end of its deployment, across all steps between, so that the service is never missing on
     all hosts at once. There is at most one such service, because a host never holds two service locks.
-    ``unchanged`` are the wanted deployments that are not run again, because of ``rerun = 'changed'``.
+    ``unchanged`` are the wanted deployments that are not run again, because of ``rerun = 'changed'``. ``withheld``
+    are the services whose steps the plan leaves out, by the deployment intent group that is stopped.
     """
 
     steps: tuple[Step, ...] = ()
     handover: str | None = None
     unchanged: tuple[Deployment, ...] = ()
+    withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The deployment intent groups that failures of the plan's steps stop."""
+        return frozenset(group for group in map(group_of, self.steps) if group is not None)
 
     @property
     def unrecorded(self) -> tuple[Marker, ...]:

@@ -1,13 +1,16 @@
-"""Stops: the reasons why the fleet is stopped or held, kept under ``/zkdeployment/stops`` until it is resumed."""
+"""Stops: the reasons why the fleet, or one group, is stopped or held; kept in ZooKeeper until it is resumed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.model.cluster import short
+from zkdeployment.model.deployment import DeploymentFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.model.act import Act
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.tree import Properties, Value
@@ -124,3 +127,68 @@ class FailureOutput:
             time=float(time) if isinstance(time, int | float) else 0.0,
             text=str(properties.get("output", "")),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStop:
+    """The failure of a host that stopped a group; ``group`` is the subject, as in ``p1/store/v1/shop``.
+
+    ``sequence`` is that of the publication in which the host failed. The stop only withholds: hosts skip the
+    group's steps until a publication changes the group, or an operator resumes it.
+    """
+
+    group: str
+    sequence: int
+    stop: Stop
+
+    def __str__(self) -> str:
+        return f"group {self.group} is stopped: {self.stop}"
+
+    def properties(self) -> dict[str, Value]:
+        """Return the properties of the stop's node."""
+        return {**self.stop.properties(), "sequence": self.sequence}
+
+    @classmethod
+    def from_properties(cls, group: str, properties: Properties) -> GroupStop:
+        """Return the stop that a node describes; missing values read as unknown."""
+        sequence = properties.get("sequence")
+        stop = replace(Stop.from_properties(properties), by=None)
+        return cls(group, sequence if isinstance(sequence, int) else 0, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class LackingGroup:
+    """What a host lacks of a stopped group, although it has the publication.
+
+    ``services`` are the paths of the services whose steps it skipped or failed at. ``failed`` is its own failure.
+    """
+
+    services: frozenset[str] = frozenset()
+    failed: DeploymentFailure | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the value in the host's node and in its file."""
+        failed = {} if self.failed is None else {"failed": self.failed.properties()}
+        return {"services": [*sorted(self.services)], **failed}
+
+    @classmethod
+    def from_json(cls, value: object) -> LackingGroup:
+        """Return what ``to_json`` encoded; malformed values read as not set."""
+        match value:
+            case {"services": list(services), **others}:
+                failed = DeploymentFailure.from_properties(others.get("failed"))
+                return cls(frozenset(map(str, services)), failed)
+            case _:
+                return cls()
+
+
+def services_of(lacking: Mapping[str, LackingGroup]) -> frozenset[str]:
+    """Return the services of all groups that a host lacks."""
+    return frozenset(service for one in lacking.values() for service in one.services)
+
+
+def lacking_from_json(value: object) -> dict[str, LackingGroup]:
+    """Return what a host lacks, by group; nothing for anything but a mapping."""
+    if not isinstance(value, dict):
+        return {}
+    return {str(group): LackingGroup.from_json(lacking) for group, lacking in value.items()}

@@ -106,7 +106,8 @@ def is_settled(plan: Plan) -> bool:
 
     A deployment without its record may have been run with other properties, and has to be run again.
     """
-    return all(is_repetition(step) and step.reason != RECORD_MISSING for step in plan.steps)
+    repeats = all(is_repetition(step) and step.reason != RECORD_MISSING for step in plan.steps)
+    return repeats and not plan.withheld
 
 
 def _steps(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.errors import TreeError
 from zkdeployment.model.checkout import is_checkout, parse_checkout
 from zkdeployment.model.deployment import FIRST, LAST, Rerun
-from zkdeployment.model.names import NameKind, name_problem
+from zkdeployment.model.names import NameKind, is_name, name_problem
 from zkdeployment.model.problem import Problem
 from zkdeployment.model.tree import PROPERTY_LINK
 from zkdeployment.tree.links import property_value
@@ -210,6 +210,16 @@ def check_undeploy(value: Value) -> bool:
     if not isinstance(value, str) or value not in {FIRST, LAST}:
         raise TreeError(f"undeploy is {shown(value)}, expected '{FIRST}' or '{LAST}'")
     return value == LAST
+
+
+def check_group(value: Value) -> str | None:
+    """Return the subject of a deployment intent group, ``None`` for no group; raises ``TreeError`` otherwise."""
+    if value is None:
+        return None
+    names = value.split("/") if isinstance(value, str) else []
+    if len(names) == 4 and all(is_name(NameKind.PLAIN, name) for name in names):
+        return "/".join(names)
+    raise TreeError(f"group is {shown(value)}, expected PROJECT/APP/VERSION/NAME")
 
 
 def check_properties(value: Value) -> str:

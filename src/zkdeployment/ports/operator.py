@@ -49,6 +49,12 @@ class ClusterControl(Protocol):
         no revision is completely published.
         """
 
+    def resume_group(self, group: str, act: Act) -> None:
+        """End the stop of a deployment intent group: hosts that lack its steps run them.
+
+        Raises ``RefusedError`` if the group is not stopped.
+        """
+
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         """Ask the syncer to publish the tip of the branch, and return the revision when it is published.
 

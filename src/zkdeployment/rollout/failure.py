@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure that stops the fleet or, with ``part``, fails the host in a rollout.
+    """A failure that stops the fleet, with ``part`` fails the host in a rollout, with ``group`` stops that group.
 
     ``failed`` is the failure for programs. ``part`` is the rollout's id and the phase.
     """
@@ -23,18 +23,26 @@ class Failure:
     stop: Stop
     failed: DeploymentFailure
     part: tuple[str, Phase] | None = None
+    group: str | None = None
 
     def to_json(self) -> dict[str, Value]:
         """Return the failure as JSON, in which a host stores it until the failure is reported."""
         part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
-        return {"stop": self.stop.properties(), **part, "failed": self.failed.properties()}
+        group = {} if self.group is None else {"group": self.group}
+        return {"stop": self.stop.properties(), **part, "failed": self.failed.properties(), **group}
 
     @classmethod
     def from_json(cls, value: object) -> Failure:
         """Return the failure that ``to_json`` encoded; raises ``ValueError`` for anything else."""
         match value:
             case {"stop": dict(stop), "failed": dict(failed), **others}:
-                return cls(Stop.from_properties(stop), _deployment_failure(failed), _part(others))
+                group = others.get("group")
+                return cls(
+                    Stop.from_properties(stop),
+                    _deployment_failure(failed),
+                    _part(others),
+                    group if isinstance(group, str) else None,
+                )
         raise ValueError("not a failure")
 
 

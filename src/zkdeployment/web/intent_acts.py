@@ -27,7 +27,7 @@ from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.intents.resources import instance_resources, is_terminating
 from zkdeployment.model.act import sanitize
 from zkdeployment.model.user import ActKind
-from zkdeployment.web.acts import check_right, require_commits
+from zkdeployment.web.acts import check_right, new_act, require_commits
 from zkdeployment.web.views.intents.acts import intent_paths
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.intents.approval_rules import ApprovalCount
     from zkdeployment.intents.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.reality import FleetReports
+    from zkdeployment.model.act import Act
     from zkdeployment.model.commits import CommitOutcome
     from zkdeployment.model.user import User
     from zkdeployment.ports.server import ServerAdapters
@@ -88,6 +89,16 @@ def act_on_intent(
     if act is IntentAct.APPROVE:
         return approve_intent(commits, order, content=content)
     return change_state(commits, order, act)
+
+
+def resume_group(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> Act:
+    """End the stop of a group; return the act."""
+    record = find_record(adapters, subject)
+    check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(record.intent))
+    group = subject_text(subject)
+    act = new_act(adapters, user, f"intent resume {group}", reason)
+    adapters.operator.cluster.resume_group(group, act)
+    return act
 
 
 def preview_act(adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct) -> CommitOutcome:

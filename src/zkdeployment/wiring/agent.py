@@ -87,7 +87,7 @@ def build_agent(
             record_name(settings)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
-        version = run.read_version(identity)
+        version, lacking = run.read_version(identity), run.read_lacking()
         host = _with_lease(
             settings,
             run,
@@ -95,8 +95,9 @@ def build_agent(
                 identity,
                 version=version,
                 sequence=run.read_sequence(version),
-                completed=run.read_completed(),
+                completed=None if lacking else run.read_completed(),
                 former=run.read_former_version(),
+                lacking=lacking,
                 pid=os.getpid(),
                 tags=settings.tags,
                 labels=settings.labels,

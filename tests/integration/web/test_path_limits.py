@@ -87,6 +87,8 @@ class IntentTable(NamedTuple):
     key: str
     verbs: tuple[str, ...]
     services: str
+    #: The verbs without a page.
+    without_page: tuple[str, ...] = ()
 
     def parts(self, kind: str, services: str = "") -> dict[str, tuple[str, ...]]:
         """Return the apps of the group or cluster with a name."""
@@ -106,7 +108,7 @@ class IntentTable(NamedTuple):
             yield Case(is_inside, "POST", self.template, self.names, self.body("new", kind, "ef"))
             for wanted in PARTS:
                 yield Case(is_inside and wanted == "inside", "PUT", one, named, self.body(kind, wanted))
-            for verb in self.verbs:
+            for verb in (*self.verbs, *self.without_page):
                 body = REASON | ({"instance": 1} if verb == "rollback" else {})
                 yield Case(is_inside, "POST", f"{one}/{verb}", named, body)
             yield Case(is_inside, "DELETE", one, named)
@@ -118,6 +120,7 @@ GROUP_TABLE = IntentTable(
     "apps",
     ("adopt", "approve", "instantiate", "rollback", "terminate"),
     "ab",
+    ("resume",),
 )
 CLUSTER_TABLE = IntentTable(
     CLUSTERS, {"provider": "ams"}, "network-intents", ("adopt", "apply", "terminate"), "cd"

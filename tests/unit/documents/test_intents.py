@@ -17,6 +17,7 @@ from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
+    FleetStop,
     IntentState,
     UpdateRule,
     parse_subject,
@@ -68,6 +69,7 @@ def test_both_documents_of_the_manual_are_read():
         WEB,
         replace(WEB, state=IntentState.APPLIED),
         replace(SHOP, state=IntentState.INSTANTIATED, approval=APPROVAL, update=UpdateRule.APPROVE),
+        replace(SHOP, fleet_stop=FleetStop.GROUP),
         replace(SHOP, state=IntentState.TERMINATED, approval=replace(APPROVAL, signature="-----BEGIN\nxyz\n")),
     ],
 )

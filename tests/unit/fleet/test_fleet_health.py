@@ -19,7 +19,7 @@ from zkdeployment.model.host import Host, Identity, Leased
 from zkdeployment.model.inventory import KnownHost
 from zkdeployment.model.lock import Contender, Lock, LockKind
 from zkdeployment.model.publishing.request import SyncerReport
-from zkdeployment.model.stop import COORDINATOR, Stop
+from zkdeployment.model.stop import COORDINATOR, GroupStop, Stop
 from zkdeployment.model.work import LockedWork
 from zkdeployment.pools.overview import PoolOverview, PoolsStatus
 from zkdeployment.rollout.state import Ending
@@ -220,6 +220,16 @@ def test_a_daemon_that_fails_in_each_cycle_is_a_warning_at_once_and_critical_aft
     assert (verdict.health, verdict.line) == (Health.WARNING, line)
     verdict = judge(RUNNING, host(), failures=(replace(FAILING, since=NOW - 3600),))
     assert verdict.health is Health.CRITICAL
+
+
+def test_a_stopped_group_is_critical_and_names_the_act_that_ends_its_stop():
+    stop = Stop("h1", "app1", "r2", "deploy /a 0", "boom", NOW - 60)
+    verdict = judge(RUNNING, host(), group_stops=(GroupStop("p1/store/v1/shop", 7, stop),))
+    line = (
+        "group p1/store/v1/shop is stopped: app1 (h1) failed at deploy /a 0 of r2: boom (1 min ago); publish a"
+        " change of the group, or 'zkdeployment intent resume p1/store/v1/shop --reason TEXT'"
+    )
+    assert (verdict.health, verdict.line) == (Health.CRITICAL, line)
 
 
 def judge_rollout(state, *, coordinator="ops1 (process 7)", minutes=20.0):

@@ -113,6 +113,7 @@ def test_the_fleet_as_json():
         "request": None,
         "refusal": None,
         "failures": [],
+        "group_stops": [],
         "rollout": None,
         "warnings": [],
         "hosts": [status.hosts[0].to_json()],

@@ -45,6 +45,8 @@ def encode(marker: Marker) -> bytes:
         "version": marker.version,
         "sequence": marker.sequence,
     }
+    if marker.group is not None:
+        content["group"] = marker.group
     if marker.properties is not None:
         content |= {"properties": marker.properties, "packages": list(marker.packages)}
         if marker.identity is not None:
@@ -138,6 +140,7 @@ def _read_marker(directory: Path, deployment: Deployment, files: list[str]) -> t
         properties=texts.get("properties"),
         packages=_texts(known.get("packages")),
         identity=_identity(known.get("host")),
+        group=texts.get("group"),
     )
     return marker, bool(known)
 

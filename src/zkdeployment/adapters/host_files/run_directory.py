@@ -21,6 +21,7 @@ from zkdeployment.adapters.host_files.version_file import VersionFile
 from zkdeployment.adapters.late_imports import late_import
 from zkdeployment.errors import ConfigurationError, HostFilesError
 from zkdeployment.log import get_logger
+from zkdeployment.model.stop import lacking_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.publication import Published
+    from zkdeployment.model.stop import LackingGroup
     from zkdeployment.pools.lease import LeaseRecord
 
 _LARGEST = 64 * 1024
@@ -136,6 +138,15 @@ class RunDirectory:
     def clear_version(self, former: Revision | None) -> None:
         """Record that a deployment begins to change the host; ``former`` is the last known revision."""
         self._version.clear(former)
+
+    def read_lacking(self) -> dict[str, LackingGroup]:
+        """Return what the host lacks of its version, by the group that is stopped."""
+        return lacking_from_json(self._read("lacking"))
+
+    def write_lacking(self, lacking: Mapping[str, LackingGroup]) -> None:
+        """Record what the host lacks."""
+        content = {group: lacks.to_json() for group, lacks in lacking.items()}
+        self._replace("lacking", json.dumps(content).encode())
 
     def read_lease(self) -> LeaseRecord | None:
         """Return the last lease that this host began to follow; ``None`` for a missing or damaged file."""

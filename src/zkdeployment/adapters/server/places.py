@@ -133,6 +133,9 @@ class LimitedCluster:
     def resume(self, act: Act) -> Revision:
         return self.cluster.resume(act)
 
+    def resume_group(self, group: str, act: Act) -> None:
+        self.cluster.resume_group(group, act)
+
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         with self.places.taken():
             return self.cluster.resume_latest(act, timeout=timeout, overrides=overrides)

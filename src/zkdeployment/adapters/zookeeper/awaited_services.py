@@ -31,6 +31,10 @@ _EXAMINED = 20
 _NAMES_OF_A_NODE = 20
 
 
+#: Why a host that has the publication will not deploy a service of it.
+_LACKING = "the deployment intent group of the service is stopped"
+
+
 class ZooKeeperAwaitedService:
     """The progress of one service in one publication, read through one session."""
 
@@ -81,7 +85,9 @@ class ZooKeeperAwaitedService:
         ``fleet`` is the number of registered hosts.
         """
         registered, hosts = self._registered(missing, fleet)
-        have = {host.identity.id for host in hosts if host.has_reached(self._sequence)}
+        reached = [host for host in hosts if host.has_reached(self._sequence)]
+        lacking = {host.identity.id: _LACKING for host in reached if host.lacks(self._service)}
+        have = {host.identity.id for host in reached} - lacking.keys()
         for name in sorted(have):
             finish(self._session, self._sequence, self._service, name)
         rollout = read_outline(self._session, self._sequence)
@@ -92,7 +98,7 @@ class ZooKeeperAwaitedService:
             finished=progress.finished | have,
             registered=frozenset(registered),
             names={host.identity.id: host.identity.name for host in hosts},
-            failed={} if rollout is None else undeployable_hosts(rollout, judged),
+            failed=lacking | ({} if rollout is None else undeployable_hosts(rollout, judged)),
         )
 
     def _registered(self, missing: Sequence[str], fleet: int) -> tuple[list[str], list[Host]]:

@@ -13,6 +13,7 @@ from zkdeployment.adapters.zookeeper.client.nodes import encode
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Operation
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
 from zkdeployment.adapters.zookeeper.failure_outputs import write_output
+from zkdeployment.adapters.zookeeper.group_stops import stopped_groups, stopping_group
 from zkdeployment.adapters.zookeeper.host_registration import HostRegistration, host_path
 from zkdeployment.adapters.zookeeper.inventories import replace_inventory, write_inventory
 from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedQueues, JoinedRoles
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from zkdeployment.model.host import Host, Identity
     from zkdeployment.model.inventory import KnownHost
     from zkdeployment.model.publication import OrderEntry, Published
-    from zkdeployment.model.stop import FailureOutput, Stop
+    from zkdeployment.model.stop import FailureOutput, GroupStop, Stop
     from zkdeployment.pools.lease import Lease
     from zkdeployment.rollout.permission import Permission, Phase, PhaseReport
 
@@ -167,6 +168,33 @@ class ZooKeeperFleet:
         raise ConflictError(
             f"cannot stop the fleet: other writers changed its nodes during each of {_ATTEMPTS} attempts"
         )
+
+    def stop_group(self, stop: GroupStop) -> bool:
+        """Record a failure that stops one group, unless the group is stopped already.
+
+        Returns ``False``, and writes nothing, if the fleet is not to deploy any more what failed.
+        """
+        for _ in range(_ATTEMPTS):
+            operations = stopping_group(self._session, stop)
+            if operations is None:
+                return False
+            if not operations:
+                return True
+            try:
+                self._session.commit(*operations)
+            except ConflictError:
+                continue
+            return True
+        raise ConflictError(
+            f"cannot stop the group {stop.group}: other writers changed /hosts during each of {_ATTEMPTS} attempts"
+        )
+
+    def stopped_groups(self) -> frozenset[str]:
+        """Return the subjects of the deployment intent groups that are stopped: no host begins their steps.
+
+        All stops count that were written before the cluster version was read last.
+        """
+        return stopped_groups(self._session)
 
     def permission(
         self,

@@ -13,7 +13,7 @@ from zkdeployment.fleet.branch.refusals import describe_refusal
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.host_status import HostState
 from zkdeployment.fleet.requests import describe_request
-from zkdeployment.fleet.stops import describe_stops
+from zkdeployment.fleet.stops import describe_group_stops, describe_stops
 from zkdeployment.model.cluster import short
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def render(status: FleetStatus) -> RenderableType:
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in reasons]
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
     requests += [] if status.refusal is None else [describe_refusal(status.refusal, time.time())]
+    requests += describe_group_stops(status.group_stops, time.time())
     requests += [describe_failure(failure, time.time()) for failure in status.failures]
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]

@@ -9,8 +9,10 @@ import click
 from zkdeployment.acts.intents import change_state, intent_order
 from zkdeployment.cli.intent.reading import subject_argument
 from zkdeployment.cli.intent.waiting import intent_wait_options, report
-from zkdeployment.cli.shared.operator_options import current_user, reason_option
+from zkdeployment.cli.shared.operator_options import current_user, new_act, reason_option
 from zkdeployment.cli.shared.options import configured_repository, zookeeper_options
+from zkdeployment.cli.shared.terminal import echo
+from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.intents.life_cycle import IntentAct
 from zkdeployment.wiring.commits import open_commits, terminal_author
 from zkdeployment.wiring.operator import open_operator
@@ -79,6 +81,26 @@ def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: W
       zkdeployment intent terminate p1/store/v1/shop --wait --timeout 600
     """
     _act(connection, subject, reason, waits, IntentAct.TERMINATE)
+
+
+@click.command(name="resume")
+@subject_argument
+@reason_option(required=True)
+@zookeeper_options
+def resume(connection: Servers, subject: IntentSubject, reason: str) -> None:
+    """End the stop of a group with fleet-stop: group.
+
+    The hosts that lack steps of the group run them, and the group's other services, again. A publication that
+    changes the group ends its stop, too. The exit code is 3 if the group is not stopped.
+
+    \b
+    Example:
+      zkdeployment intent resume p1/store/v1/shop --reason 'the database is back'
+    """
+    group = subject_text(subject)
+    with open_operator(connection) as operator:
+        operator.cluster.resume_group(group, new_act(f"intent resume {group}", reason))
+    echo(f"resumed {group}")
 
 
 def _act(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, act: IntentAct) -> None:

@@ -14,6 +14,7 @@ _VERBS = {
     "instantiate": LazyVerb("intent.acts", "Deploy the services of an approved group.", "instantiate"),
     "list": LazyVerb("intent.listing", "List all intents with their states.", "list_intents"),
     "release": LazyVerb("intent.governance", "Deploy services that left their intent.", "release"),
+    "resume": LazyVerb("intent.acts", "End the stop of a failed group.", "resume"),
     "rollback": LazyVerb("intent.rollback", "Go back to the approved content of an instance."),
     "show": LazyVerb("intent.listing", "Show the document, the state and the approval of an intent.", "show"),
     "status": LazyVerb("intent.status", "Show the resources of an intent and their statuses."),

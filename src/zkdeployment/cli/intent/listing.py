@@ -160,6 +160,7 @@ def _facts(overview: IntentOverview) -> Iterator[tuple[str, str]]:
             yield "approvals", f"{count}{until}"
         yield "profile", intent.composite_profile
         yield "update", intent.update.value
+        yield "fleet-stop", intent.fleet_stop.value
     for name, paths in sorted(intent.apps.items()):
         yield (
             "app" if isinstance(intent, DeploymentIntentGroup) else "network intent",

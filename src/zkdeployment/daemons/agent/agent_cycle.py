@@ -124,7 +124,7 @@ class AgentCycle:
             return
         self._held = None
         # A host needs no grant to follow its lease.
-        is_gated = published.governs(cluster) and self.lease.is_reached
+        is_gated = published.governs(cluster) and self.lease.is_reached and not self._has_been_granted(published)
         gate = self._gate(published, cluster.revision) if is_gated else None
         with bound(revision=cluster.revision):
             event = self._compare(cluster.revision, published, gate)
@@ -139,18 +139,35 @@ class AgentCycle:
         is_leased = self.lease.is_reached
         has_reached = self._reporting.host.has_reached(published.effective_since)
         is_repeated = published.revision == revision and published.effective_since > 0 and not has_reached
-        if revision == self._reporting.host.version and is_leased and not is_repeated:
+        is_resumed = self._is_group_resumed()
+        if revision == self._reporting.host.version and is_leased and not (is_repeated or is_resumed):
             self._leave_locks()
             self._settle()
             if gate is not None:
                 gate.confirm()
             return CycleEvent.VERSION_PRESENT
-        if published.revision == revision and is_leased and has_reached and not self._is_older(published):
+        is_reached = published.revision == revision and has_reached and not self._is_older(published)
+        if is_reached and is_leased and not is_resumed:
             return self._take_over(revision, published.sequence, gate)
         if gate is not None and (failure := gate.failure()) is not None:
             self._reporting.refusal.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
+
+    def _has_been_granted(self, published: Published) -> bool:
+        """Whether the host completed its part in the rollout, and only lacks steps of stopped groups.
+
+        The host needs no further grant to run them: its rollout may have ended.
+        """
+        reached = self._adapters.run.read_sequence(published.revision)
+        return bool(self._reporting.host.lacking) and reached >= published.effective_since > 0
+
+    def _is_group_resumed(self) -> bool:
+        """Whether the host lacks steps of a group that is not stopped any more."""
+        lacking = self._reporting.host.lacking.keys()
+        if not lacking:
+            return False
+        return not lacking <= self._reporting.retry.retry_until_reachable(self._adapters.fleet.stopped_groups)
 
     def _is_older(self, published: Published) -> bool:
         """Whether a publication is older than the one that this host completed."""

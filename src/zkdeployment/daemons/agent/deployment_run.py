@@ -76,12 +76,15 @@ class DeploymentRun:
             self._supervision.hand_on_work()
             self._inventory.publish()
             self._record_result(f"{failed}: {self._reporting.host.error}", self._reporting.host.failed)
-            self._run_after_failure(str(failed))
+            self._run_after_failure(str(failed), self._reporting.host.error or "")
             return False
         except (ConflictError, UnreachableError):
             self._reporting.deployment.abandon()
             raise
         get_logger().info("deployment-succeeded")
+        if (failure := self._supervision.group_failure) is not None:
+            failed_step, reason = failure
+            self._run_after_failure(failed_step.step, reason)
         return True
 
     def _execute(self) -> None:
@@ -125,11 +128,11 @@ class DeploymentRun:
             self._supervision.begin_changes()
             self._adapters.scripts.run(self._commands.after, name="after", revision=self._supervision.revision)
 
-    def _run_after_failure(self, step: str) -> None:
-        """Run the command for failures; the deployment has failed and was reported, whatever the command does."""
+    def _run_after_failure(self, step: str, error: str) -> None:
+        """Run the command for failures; the step has failed and was reported, whatever the command does."""
         if not self._commands.after_failure:
             return
-        facts = {"ZKDEPLOYMENT_STEP": step, "ZKDEPLOYMENT_ERROR": self._reporting.host.error or ""}
+        facts = {"ZKDEPLOYMENT_STEP": step, "ZKDEPLOYMENT_ERROR": error}
         try:
             self._adapters.scripts.run(
                 self._commands.after_failure,
@@ -137,13 +140,20 @@ class DeploymentRun:
                 revision=self._supervision.revision,
                 facts=facts,
             )
-        except ScriptError as error:
-            get_logger().error("after-failure-failed", reason=str(error))
+        except ScriptError as problem:
+            get_logger().error("after-failure-failed", reason=str(problem))
 
     def _record_success(self) -> None:
-        self._record_result()
+        failure = self._supervision.group_failure
+        if failure is None:
+            self._record_result()
+        else:
+            failed, reason = failure
+            self._record_result(f"{failed.step}: {reason}", failed)
         with self._supervision.reporting("record the version"):
-            self._reporting.deployment.succeed(self._supervision.revision, self._supervision.sequence)
+            self._reporting.deployment.succeed(
+                self._supervision.revision, self._supervision.sequence, self._supervision.lacking
+            )
             self._supervision.reach_lease()
 
     def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:

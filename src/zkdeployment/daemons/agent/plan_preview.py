@@ -45,7 +45,9 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     has_revision = revision == version and has_role
     reached = adapters.run.read_sequence(version)
     is_new = published.revision == revision and published.effective_since > reached
-    if revision == INITIAL or (has_revision and not is_new):
+    lacking = adapters.run.read_lacking()
+    is_resumed = bool(lacking) and not lacking.keys() <= adapters.fleet.stopped_groups()
+    if revision == INITIAL or (has_revision and not (is_new or is_resumed)):
         return revision, Plan()
     if adapters.trusted is None:
         wanted = adapters.fleet.wanted(identity, revision)
@@ -53,4 +55,4 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
         wanted = adapters.trusted.targets(identity, revision).wanted
     has_order = published.revision == revision and not leasable
     made = make_plan(adapters, identity, wanted, published.effective_since if has_order else 0)
-    return revision, Plan() if has_revision and is_settled(made) else made
+    return revision, Plan() if has_revision and not lacking and is_settled(made) else made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.model.plan import Deploy, Plan
 from zkdeployment.planning.planner import is_settled, plan, unwanted_services
+from zkdeployment.planning.steps.stopped_groups import without_stopped_groups
 from zkdeployment.planning.steps.undeploying import leaving_services
 
 if TYPE_CHECKING:
@@ -84,21 +85,27 @@ def _take_part(
     paths = [assignment.path for assignment in wanted.assignments if assignment.n]
     entries = adapters.fleet.order_entries(sequence, paths)
     deployed = {step.deployment.path for step in made.steps if isinstance(step, Deploy)}
+    lacking = frozenset().union(*made.withheld.values())
     for path, entry in entries.items():
         if identity.id not in entry.hosts:
             adapters.fleet.join_order(sequence, path, identity)
-        if path not in deployed:
+        if path not in deployed | lacking:
             adapters.fleet.finish_order(sequence, path, identity)
     return frozenset(entries.keys() & deployed)
 
 
 def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState, sequence: int) -> Plan:
-    """Return the plan of a host; ``sequence`` is that of the order by which it undeploys services (0: none)."""
+    """Return the plan of a host, without the steps of stopped groups.
+
+    ``sequence`` is that of the order by which the host undeploys services (0: none).
+    """
     inventory = adapters.inventory()
     leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
     entries = adapters.fleet.order_entries(sequence, leaving) if leaving else {}
     lasting = [path for path, entry in entries.items() if entry.gaining]
     services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
-    return plan(
+    made = plan(
         wanted.assignments, inventory, wanted.controller, identity=identity, services=services, lasting=lasting
     )
+    stopped = adapters.fleet.stopped_groups() if made.groups else frozenset()
+    return without_stopped_groups(made, stopped, wanted.assignments, inventory)

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.daemons.agent.plans import read_plan
 from zkdeployment.daemons.agent.recheck import Recheck
+from zkdeployment.daemons.agent.steps.group_stops import GroupStoppedError, GroupStops
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.errors import (
+    AwaitedServiceError,
     ConflictError,
     DuplicateError,
     LockLostError,
     RestartError,
+    ScriptError,
     ShutdownError,
     UnreachableError,
     UntrustedError,
@@ -21,9 +24,10 @@ from zkdeployment.log import bound
 from zkdeployment.model.cluster import ClusterState
 from zkdeployment.model.deployment import DeploymentFailure
 from zkdeployment.model.publication import DeploymentBasis
+from zkdeployment.model.stop import services_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
     from zkdeployment.daemons.agent.agent_adapters import AgentAdapters
@@ -34,7 +38,9 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.control import Control
     from zkdeployment.model.cluster import Revision
     from zkdeployment.model.deployment import Deployment
+    from zkdeployment.model.plan import Step
     from zkdeployment.model.publication import Published
+    from zkdeployment.model.stop import LackingGroup
     from zkdeployment.rollout.permission import Phase
 
 
@@ -48,11 +54,15 @@ _NO_FAILURES = (
     ConflictError,
     DuplicateError,
     FailedError,
+    GroupStoppedError,
     LockLostError,
     RestartError,
     ShutdownError,
     UnreachableError,
 )
+
+#: Errors of a step that stop its group: other errors have causes that concern more than the group.
+_OF_GROUP = (AwaitedServiceError, ScriptError)
 
 
 class Supervision:
@@ -90,6 +100,7 @@ class Supervision:
         self._disturbed = disturbed
         self._recheck = Recheck(adapters.clock, adapters.session)
         self._stamp: int | None = None  # of the cluster version when it was last checked
+        self._group_stops = GroupStops(adapters.fleet, reporting)
         self.changed = False
 
     @property
@@ -120,7 +131,7 @@ class Supervision:
         with self.reporting("plan"):
             self._reporting.deployment.show(self.revision, "plan", 0, 0)
             with failpoints("plan"):
-                return read_plan(
+                made = read_plan(
                     self._adapters,
                     self._reporting.host.identity,
                     self.revision,
@@ -128,6 +139,8 @@ class Supervision:
                     leasable=self._lease.is_leasable,
                     has_revision=self.has_revision,
                 )
+                self._group_stops.begin(made.plan)
+                return made
 
     def begin_changes(self) -> bool:
         """Record that the host has no version any more, before the first change of the deployment.
@@ -195,13 +208,40 @@ class Supervision:
         self._adapters.scripts.cap_outputs()
         return changed
 
+    def withholds(self, step: Step) -> bool:
+        """Whether a step must not run, because its group is stopped; the host then lacks its service.
+
+        Software is not removed either after such a step. Raises ``ConflictError`` if the step changes software and
+        a group of the plan was stopped: the host plans again, without the software of that group.
+        """
+        return self._group_stops.withholds(step)
+
+    def lacks(self, service: str) -> bool:
+        """Whether this deployment skipped steps of a service, or failed at them, because its group is stopped."""
+        return service in services_of(self.lacking)
+
+    @property
+    def lacking(self) -> Mapping[str, LackingGroup]:
+        """What this deployment skipped, or failed at, by the group that is stopped."""
+        return self._group_stops.lacking
+
+    @property
+    def group_failure(self) -> tuple[DeploymentFailure, str] | None:
+        """The first failure of this deployment that stopped a group, and its reason; ``None`` without one."""
+        return self._group_stops.failure
+
     @contextlib.contextmanager
     def reporting(
-        self, step: str, *, deployment: Deployment | None = None, packages: Collection[str] = ()
+        self,
+        step: str,
+        *,
+        deployment: Deployment | None = None,
+        packages: Collection[str] = (),
+        group: str | None = None,
     ) -> Iterator[None]:
         """Report failures of the block to the fleet before enclosing blocks release their locks.
 
-        ``deployment`` or ``packages`` are what the step is about. Raises ``FailedError`` after the report.
+        ``deployment`` or ``packages`` are what the step XX
         """
         with bound(step=step):
             try:
@@ -215,6 +255,9 @@ class Supervision:
                 part = None if gate is None or is_untrusted or not gate.rollout else (gate.rollout, gate.phase)
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
+                if group is not None and not self._lease.is_leasable and isinstance(error, _OF_GROUP):
+                    self._group_stops.fail(self.revision, failed, group, error)
+                    raise GroupStoppedError(step) from error
                 if part is None and self._lease.is_leasable and not is_untrusted:
                     self._reporting.failures.fail_alone(self.revision, failed, error)
                 else:
@@ -227,8 +270,9 @@ class Supervision:
 
     @property
     def has_revision(self) -> bool:
-        """Whether the host has the revision from an earlier publication, and does not change its role."""
-        return self._lease.is_reached and self._reporting.host.version == self.revision
+        """Whether the host has the revision completely from an earlier publication, and keeps its role."""
+        host = self._reporting.host
+        return self._lease.is_reached and host.version == self.revision and not host.lacking
 
     @property
     def is_role_change(self) -> bool:
@@ -250,4 +294,6 @@ class Supervision:
         if cluster is None or cluster.revision != self.revision:
             now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
             raise ConflictError(f"the cluster version changed: expected {self.revision}, found {now}")
+        if cluster.stamp != self._stamp:
+            self._group_stops.read()
         self._stamp = cluster.stamp

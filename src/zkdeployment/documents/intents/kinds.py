@@ -11,6 +11,7 @@ from zkdeployment.documents.intents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
+    FleetStop,
     FurtherApproval,
     IntentState,
     UpdateRule,
@@ -108,6 +109,10 @@ _GROUP_FORM = mapping_form(
                     "enum": [rule.value for rule in UpdateRule],
                     "description": f"one of: {', '.join(rule.value for rule in UpdateRule)}",
                 },
+                "fleet-stop": {
+                    "enum": [rule.value for rule in FleetStop],
+                    "description": f"one of: {', '.join(rule.value for rule in FleetStop)}",
+                },
                 "approval": APPROVAL,
             },
         ),
@@ -146,6 +151,8 @@ def intent_document(intent: Intent) -> dict[str, Any]:
     }
     if intent.update is not UpdateRule.TERMINATE:
         data["update"] = intent.update.value
+    if intent.fleet_stop is not FleetStop.FLEET:
+        data["fleet-stop"] = intent.fleet_stop.value
     if intent.approval is not None:
         data["approval"] = approval_value(intent.approval)
     return {
@@ -187,6 +194,7 @@ def _parse_group(value: Any) -> DeploymentIntentGroup:
         state=IntentState(data["state"]),
         update=UpdateRule(data.get("update", UpdateRule.TERMINATE.value)),
         approval=parse_approval(data["approval"]) if "approval" in data else None,
+        fleet_stop=FleetStop(data.get("fleet-stop", FleetStop.FLEET.value)),
     )
 
 

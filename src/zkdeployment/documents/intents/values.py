@@ -42,6 +42,13 @@ class UpdateRule(Enum):
     APPROVE = "approve"
 
 
+class FleetStop(Enum):
+    """What a failed deployment script of a group stops: the steps of the group, or the fleet."""
+
+    GROUP = "group"
+    FLEET = "fleet"
+
+
 @dataclass(frozen=True, slots=True)
 class FurtherApproval:
     """The approval of the same content and instance by another person; ``signature`` covers the same."""
@@ -88,6 +95,7 @@ class DeploymentIntentGroup:
     state: IntentState = IntentState.CREATED
     update: UpdateRule = UpdateRule.TERMINATE
     approval: Approval | None = None
+    fleet_stop: FleetStop = FleetStop.FLEET
 
     @property
     def subject(self) -> IntentSubject:
@@ -132,6 +140,11 @@ class ClusterIntents:
     def update(self) -> UpdateRule:
         """Applied network intents change after their termination only."""
         return UpdateRule.TERMINATE
+
+    @property
+    def fleet_stop(self) -> FleetStop:
+        """A failure of network intents stops the fleet."""
+        return FleetStop.FLEET
 
     @property
     def description(self) -> dict[str, object]:

@@ -70,7 +70,8 @@ def _rollouts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
 
 def _stops(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
     old, new = before.fleet, after.fleet
-    if (_halt(old), old.stops, old.request) == (_halt(new), new.stops, new.request):
+    known = _halt(old), old.stops, old.request, old.group_stops
+    if known == (_halt(new), new.stops, new.request, new.group_stops):
         return
     halt = _halt(new)
     newest = max(new.stops, key=lambda stop: stop.time, default=None)
@@ -81,6 +82,7 @@ def _stops(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
             "stops": len(new.stops),
             "newest": None if newest is None or halt is None else str(newest)[:_LONGEST],
             "requested": new.request is not None,
+            "groups": [stop.group for stop in new.group_stops],
         },
     )
 

@@ -18,6 +18,7 @@ from zkdeployment.fleet.stops import describe_stops, stops_in_force
 from zkdeployment.model.cluster import ClusterState, short
 from zkdeployment.model.listing import listing
 from zkdeployment.model.lock import LockKind
+from zkdeployment.model.stop import services_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,6 +101,8 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
         case ClusterState.IMPORTING:
             return _explain_import(snapshot, locks, now)
     if cluster is not None and host.has(cluster.version or None) and host.deploying is None:
+        if host.lacking:
+            return _explain_lacking(snapshot, host, now)
         return Explanation(
             Cause.CONVERGED,
             f"{host.identity} is at the cluster version {short(cluster.version or None)}: nothing to explain.",
@@ -109,6 +112,22 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
         or explain_wait_for_service(snapshot, host, now)
         or (_explain_following(host) if host.is_leasable else explain_missing_grant(snapshot, host.identity, now))
         or _explain_progress(snapshot, host, now)
+    )
+
+
+def _explain_lacking(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
+    """Explain what a host lacks of the cluster version because groups are stopped."""
+    services = listing(sorted(services_of(host.lacking)), _NAMED)
+    stops = [stop for stop in snapshot.group_stops if stop.group in host.lacking]
+    return Explanation(
+        Cause.CONVERGED,
+        f"{host.identity} is at the cluster version {short(host.version)}, but lacks {services}, because the group"
+        " is stopped.",
+        tuple(f"{stop} ({ago(stop.stop.time, now)})" for stop in stops),
+        tuple(
+            f"publish a change of the group, or 'zkdeployment intent resume {group} --reason TEXT'"
+            for group in sorted(host.lacking)
+        ),
     )
 
 

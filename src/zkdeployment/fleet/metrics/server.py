@@ -23,7 +23,7 @@ class ServerFacts:
     a route is a template such as ``/hosts/{host}``. ``streams`` are open event streams; ``lost`` counts streams
     whose client was too slow. ``read_at`` is when ZooKeeper last confirmed the fleet that the service shows, in
     seconds since the epoch, and ``readings`` is how often that fleet has changed; both are unknown at first, and
-    so are the ``pools``.
+    so are the ``pools`` and the number of deployment intent groups that are stopped.
     """
 
     process: DaemonProcess
@@ -35,6 +35,7 @@ class ServerFacts:
     readings: int = 0
     connected: bool = False
     pools: PoolReading | None = None
+    stopped_groups: int | None = None
 
 
 def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
@@ -62,5 +63,6 @@ def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
         gauge("server_feed_connected", "1 while the service follows the fleet in ZooKeeper.", facts.connected),
         gauge("server_feed_age_seconds", "Seconds since ZooKeeper confirmed the fleet that is shown.", age),
         counter("server_feed_readings_total", "Changes of the fleet that the service has read.", facts.readings),
+        gauge("server_stopped_groups", "Deployment intent groups that are stopped.", facts.stopped_groups),
         *(() if facts.pools is None else pool_metrics(facts.pools)),
     )

@@ -117,6 +117,7 @@ def _undeploy(marker: Marker, difference: SoftwareDifference, *, is_locked: bool
         locked=is_locked,
         package=package,
         unrecorded=without_record(marker),
+        group=marker.group,
     )
 
 

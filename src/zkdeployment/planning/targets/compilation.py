@@ -63,7 +63,7 @@ class Compilation:
     def under(self, governance: Governance) -> Compilation:
         """Return the compilation of the same tree, which has no problems, under another governance."""
         withheld = governance.withheld(self.whole)
-        return replace(self, withheld=withheld, targets=without_withheld(self.whole, withheld))
+        return replace(self, withheld=withheld, targets=_deployed(self.whole, withheld, governance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,15 @@ def compile_tree(
     if ordered:
         problems = (*problems, *order_problems(whole, services(tree)))
     withheld = governance.withheld(whole)
-    targets = without_withheld(whole, withheld)
+    targets = _deployed(whole, withheld, governance)
     if not checks_conflicts:
         problems = (*problems, *target_conflicts(targets, targets))
     return Compilation(whole, targets, problems, withheld, ordered, renewal)
+
+
+def _deployed(whole: Targets, withheld: frozenset[ServiceTarget], governance: Governance) -> Targets:
+    """Return the targets that hosts deploy, with the groups that failures of their services stop."""
+    return governance.with_groups(without_withheld(whole, withheld))
 
 
 def _services(targets: Targets, names: Iterable[str]) -> dict[str, Assignment]:

@@ -11,6 +11,7 @@ from zkdeployment.model.names import NameKind
 from zkdeployment.planning.services import (
     application_of,
     check_after,
+    check_group,
     check_n,
     check_name,
     check_patches,
@@ -66,6 +67,7 @@ def assignment_from_json(value: object) -> Assignment:
         properties=None if fields.get("properties") is None else check_properties(fields["properties"]),
         after=check_after(fields.get("after", [])),
         undeploys_last=check_undeploy(fields.get("undeploy", FIRST)),
+        group=check_group(fields.get("group")),
     )
 
 

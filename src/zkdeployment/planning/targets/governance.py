@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
-from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.documents.intents.values import FleetStop, subject_text
 from zkdeployment.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -67,6 +67,23 @@ class Governance:
         """Return the services of the ``whole`` tree's targets that are not deployed."""
         withheld = withheld_services(self.intents, governed_services(self.intents, whole)) if self.intents else ()
         return frozenset((*withheld, *self._left_withheld(whole)))
+
+    def with_groups(self, targets: Targets) -> Targets:
+        """Return the targets with the groups that failures stop instead of the fleet."""
+        groups = [intent for intent in self.intents if intent.fleet_stop is FleetStop.GROUP]
+        if not groups:
+            return targets
+        owners = _Owners(groups)
+        grouped: dict[int, Assignment] = {}  # targets of one service share its assignment
+
+        def group(assignment: Assignment, target: str) -> Assignment:
+            found = None if target.startswith("/") else owners.of(assignment.path, target)
+            if not found:
+                return assignment
+            subject = subject_text(found[0].intent.subject)
+            return grouped.setdefault(id(assignment), replace(assignment, group=subject))
+
+        return {name: tuple(group(one, name) for one in assignments) for name, assignments in targets.items()}
 
     def _left_withheld(self, whole: Targets) -> Iterator[ServiceTarget]:
         """Yield the services that stay withheld after they left governance, and that no intent has now."""

@@ -28,7 +28,7 @@ from zkdeployment.web.api.intent_answers import (
 from zkdeployment.web.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.web.error_responses import ERRORS
 from zkdeployment.web.intent_documents import check_new_state, requested_intent
-from zkdeployment.web.models.acts import ReasonedRequest
+from zkdeployment.web.models.acts import ActRequest, ReasonedRequest, RecordedAct
 from zkdeployment.web.models.intents import (
     ApproveRequest,
     CommitReference,
@@ -165,6 +165,17 @@ def terminate_group(
 ) -> CommitReference:
     """Undeploy the services of an instantiated group."""
     return change_state(adapters, user, group, IntentAct.TERMINATE, request)
+
+
+@router.post("/{name}/resume")
+def resume_group(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    group: Annotated[IntentSubject, Depends(_group)],
+    request: ActRequest,
+) -> RecordedAct:
+    """End the stop of a group whose failures stop only the group."""
+    return RecordedAct.of(intent_acts.resume_group(adapters, user, group, request.reason))
 
 
 @router.get("/{name}/history", response_model=IntentHistoryBody)

@@ -46,5 +46,6 @@ async def read_metrics(request: Request, user: Reader, adapters: Adapters) -> Re
         readings=0 if cached is None else cached.reading.number,
         connected=cached is not None and cached.connected,
         pools=None if cached is None else cached.reading.pools,
+        stopped_groups=None if cached is None else len(cached.reading.fleet.group_stops),
     )
     return Response(adapters.render_metrics(server_metrics(facts)), media_type="text/plain; version=0.0.4")

@@ -82,6 +82,19 @@ class DaemonFailureBody(Described):
     since: float
 
 
+class GroupStopBody(Described):
+    """The stop of a deployment intent group: the failure of a host in the publication with this sequence."""
+
+    group: str
+    sequence: int
+    host: str
+    name: str
+    revision: Revision
+    step: str
+    reason: str
+    time: float
+
+
 class StatusBody(Described):
     """The status of the fleet, or of one host."""
 
@@ -99,6 +112,7 @@ class StatusBody(Described):
     request: RequestBody | None
     refusal: RefusalBody | None
     failures: list[DaemonFailureBody]
+    group_stops: list[GroupStopBody]
     hosts: list[HostStatusBody]
 
 

@@ -55,6 +55,7 @@ class GroupData(_Strict):
     apps: dict[str, Paths]
     state: Literal["Created", "Approved", "Instantiated", "Terminated"] | None = None
     update: Literal["terminate", "approve"] | None = None
+    fleet_stop: Annotated[Literal["group", "fleet"] | None, Field(alias="fleet-stop")] = None
     approval: ApprovalBody | None = None
 
 

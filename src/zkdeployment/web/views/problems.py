@@ -11,7 +11,7 @@ from zkdeployment.fleet.locks import is_orphaned
 from zkdeployment.fleet.requests import describe_request
 from zkdeployment.model.cluster import short
 from zkdeployment.web.views.host_query import HostQuery
-from zkdeployment.web.views.links import host_page
+from zkdeployment.web.views.links import host_page, intent_page
 from zkdeployment.web.views.moments import moment
 from zkdeployment.web.views.states import count_text
 
@@ -64,6 +64,7 @@ def fleet_problems(
     return (
         *_stops(status, now),
         *_failures(status, now),
+        *_stopped_groups(status, now),
         *_absences(status),
         *_orphaned_locks(snapshot, locks),
         *_requests(status, now),
@@ -113,6 +114,14 @@ def _failures(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
     rest = sum(len(group) for group in groups[_SHOWN:])
     if rest:
         yield FleetProblem(f"{count_text(rest, 'more host')} failed in other ways", href=_failed().address)
+
+
+def _stopped_groups(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    for stop in status.group_stops:
+        host = HostLink(stop.stop.host_name, host_page(stop.stop.host_id))
+        title = f"Group {stop.group} is stopped: failed at {stop.stop.step} of {short(stop.stop.revision)}"
+        page = intent_page(tuple(stop.group.split("/")))
+        yield FleetProblem(title, stop.stop.reason, (host,), href=page, at=moment(stop.stop.time, now))
 
 
 def _failing_daemons(status: FleetStatus, now: float) -> Iterator[FleetProblem]:

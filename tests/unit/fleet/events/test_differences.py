@@ -117,6 +117,7 @@ def test_a_stop_follows_the_change_of_the_cluster_version():
         "stops": 1,
         "newest": "stopped by jim@desk: smoke",
         "requested": False,
+        "groups": [],
     }
 
 

@@ -1,6 +1,7 @@
 """Targets without what intents withhold: compiled, compiled again after a change, and walked by an agent."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.service_trees import tree_of
 from zkdeployment.documents.intents.kinds import GROUP, intent_document
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
 from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.errors import TreeError
 from zkdeployment.model.host import Identity
@@ -66,6 +67,16 @@ INTENTS = st.lists(GROUPS | CLUSTERS, max_size=3, unique_by=lambda intent: inten
 
 def group(state, *paths):
     return DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"app": paths}, state)
+
+
+@pytest.mark.parametrize(("rule", "named"), [(FleetStop.GROUP, "p1/store/v1/shop"), (FleetStop.FLEET, None)])
+def test_targets_name_the_group_of_a_service_whose_failures_stop_only_that_group(rule, named):
+    tree = parse("t.zk", BLUE_AND_GREEN.replace("green : shop", "green : other")).tree
+    shop = replace(group(IntentState.INSTANTIATED, "/blue"), fleet_stop=rule)
+    compilation = compile_tree(tree, Governance((shop,)))
+    found = {one.path: one.group for one in compilation.targets["web"]}
+    assert found == {"/blue": named, "/green": None}
+    assert {one.group for one in compilation.whole["web"]} == {None}
 
 
 @given(TREES, INTENTS)

@@ -35,6 +35,7 @@ def assignments(draw):
         properties=draw(st.none() | st.just("0a" * 32)),
         after=draw(st.sampled_from([(), ("/db",), ("/a/b", "/db")])),
         undeploys_last=draw(st.booleans()),
+        group=draw(st.none() | st.just("p1/store/v1/shop")),
     )
 
 
@@ -64,6 +65,9 @@ def test_published_assignments_are_read_back(wanted):
         ({"patches": ["x"]}, "patches holds 'x'"),
         ({"rerun": "never"}, "rerun is 'never', expected 'always' or 'changed'"),
         ({"rerun": None}, "rerun is None"),
+        ({"group": "shop"}, "group is 'shop', expected PROJECT/APP/VERSION/NAME"),
+        ({"group": "p1/store/v1/-x"}, "expected PROJECT/APP/VERSION/NAME"),
+        ({"group": ["p1"]}, "expected PROJECT/APP/VERSION/NAME"),
         ({"properties": "ab"}, "properties is 'ab', expected a SHA-256"),
         ({"properties": ["a" * 64]}, "expected a SHA-256"),
     ],

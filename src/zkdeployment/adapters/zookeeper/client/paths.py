@@ -17,6 +17,7 @@ TARGETS = f"{OURS}/targets"
 MANAGED = f"{OURS}/managed"
 SIGNED = f"{OURS}/signed"
 STOPS = f"{OURS}/stops"
+GROUP_STOPS = f"{OURS}/group-stops"
 BUSY = f"{OURS}/busy"
 OUT_OF_SERVICE = f"{OURS}/out-of-service"
 HOST_NAMES = f"{OURS}/host-names"
@@ -105,6 +106,11 @@ def host_name_path(name: str) -> str:
 def out_of_service_path(host_id: str) -> str:
     """Return the node that marks a host that released its role's lock before the controller's end script ran."""
     return f"{OUT_OF_SERVICE}/{host_id}"
+
+
+def group_stop_path(group: str) -> str:
+    """Return the path of the stop of a deployment intent group, which is given by its subject."""
+    return f"{GROUP_STOPS}/{quote(group, safe='')}"
 
 
 def output_path(host_id: str) -> str:

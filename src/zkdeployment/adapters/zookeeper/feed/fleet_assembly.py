@@ -11,6 +11,7 @@ from zkdeployment.adapters.zookeeper.client.reads import Read
 from zkdeployment.adapters.zookeeper.daemon_failures import failure_of
 from zkdeployment.adapters.zookeeper.feed.decoded_nodes import DecodedNodes
 from zkdeployment.adapters.zookeeper.feed.pool_assembly import PoolAssembly
+from zkdeployment.adapters.zookeeper.group_stops import group_stop_of
 from zkdeployment.adapters.zookeeper.inventories import decode as decode_inventory
 from zkdeployment.adapters.zookeeper.locks.contender_lock import contender, queued
 from zkdeployment.adapters.zookeeper.operator.stops import stop_of
@@ -60,6 +61,17 @@ _LISTS = (
     paths.COORDINATORS,
     paths.INTENTS,
     paths.FAILURES,
+    paths.GROUP_STOPS,
+)
+
+#: The nodes below these are followed, too.
+_FOLLOWED = (
+    paths.HOSTS,
+    paths.STOPS,
+    paths.OUT_OF_SERVICE,
+    paths.INTENTS,
+    paths.FAILURES,
+    paths.GROUP_STOPS,
 )
 
 
@@ -78,7 +90,7 @@ class FleetAssembly:
         """Yield everything that has to be followed, as far as the nodes read so far show it."""
         yield from (Read(path) for path in _NODES)
         yield from (Read(path, children=True) for path in _LISTS)
-        for directory in (paths.HOSTS, paths.STOPS, paths.OUT_OF_SERVICE, paths.INTENTS, paths.FAILURES):
+        for directory in _FOLLOWED:
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
         current = current_id(self._nodes.node(paths.ROLLOUTS))
@@ -113,6 +125,7 @@ class FleetAssembly:
                 rollout=self._rollout(last) if governed else None,
                 coordinator=self._leader() if governed else None,
                 failures=self._all(paths.FAILURES, failure_of),
+                group_stops=self._all(paths.GROUP_STOPS, group_stop_of),
             ),
             started=started,
             finished=finished,

@@ -15,6 +15,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.clients import WatchHandler
 from zkdeployment.adapters.zookeeper.client.transactions import Check, Operation
 from zkdeployment.adapters.zookeeper.cluster_node import changing_cluster
+from zkdeployment.adapters.zookeeper.group_stops import resuming_group
 from zkdeployment.adapters.zookeeper.operator.audit import recording
 from zkdeployment.adapters.zookeeper.operator.stops import (
     few_stops,
@@ -75,6 +76,15 @@ class ZooKeeperClusterControl:
 
         self._commit_with_retries(resuming)
         return cast("Revision", published)  # otherwise the event was refused
+
+    def resume_group(self, group: str, act: Act) -> None:
+        def resuming() -> list[Operation]:
+            hosts, stop = self._session.get_many([paths.HOSTS, paths.group_stop_path(group)])
+            if hosts is None or stop is None:
+                raise RefusedError(f"group {group} is not stopped, so there is nothing to resume")
+            return [*resuming_group(hosts, group), recording(self._session, act)]
+
+        self._commit_with_retries(resuming)
 
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         request = PublicationRequest(

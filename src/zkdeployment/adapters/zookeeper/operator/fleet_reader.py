@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.daemon_failures import read_failures
 from zkdeployment.adapters.zookeeper.failure_outputs import read_output
+from zkdeployment.adapters.zookeeper.group_stops import read_group_stops
 from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.inventories import forget_host, known_ids, read_inventories
 from zkdeployment.adapters.zookeeper.locks.role_locks import read_out_of_service
@@ -82,6 +83,7 @@ class ZooKeeperFleetReader:
             rollout=None if last.strategy is None else read_rollout(self._session, last.effective_since),
             coordinator=None if last.strategy is None else read_leader(self._session),
             failures=read_failures(self._session),
+            group_stops=read_group_stops(self._session),
         )
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:

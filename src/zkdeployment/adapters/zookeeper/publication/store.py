@@ -12,6 +12,7 @@ from zkdeployment.adapters.zookeeper.client import paths
 from zkdeployment.adapters.zookeeper.client.transactions import Check
 from zkdeployment.adapters.zookeeper.failure_outputs import remove_outputs
 from zkdeployment.adapters.zookeeper.former_intents import archive_operations, removed_histories
+from zkdeployment.adapters.zookeeper.group_stops import ending_stops
 from zkdeployment.adapters.zookeeper.host_reports import read_reports
 from zkdeployment.adapters.zookeeper.inventories import read_inventories
 from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
@@ -57,6 +58,7 @@ from zkdeployment.adapters.zookeeper.publication.signing import (
 )
 from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
 from zkdeployment.adapters.zookeeper.rollout.records import read_rollout
+from zkdeployment.documents.intents.values import subject_text
 from zkdeployment.errors import ConflictError, ZkdeploymentError
 from zkdeployment.intents.instance_events import InstanceChange
 from zkdeployment.log import get_logger
@@ -420,7 +422,12 @@ def _intent_operations(
     nodes = read_intent_nodes(session, records.keys(), intents.after.keys())
     operations = intent_operations(records, nodes, publication.withheld, publication.left)
     removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, intents.after)))
-    return replace(operations, parts=(*operations.parts, *archive_operations(session, removed)))
+    changed = map(subject_text, {*records, *(intents.before.keys() - intents.after.keys())})
+    return replace(
+        operations,
+        parts=(*operations.parts, *archive_operations(session, removed)),
+        indexes=(*operations.indexes, *ending_stops(session, [*changed])),
+    )
 
 
 def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:

@@ -14,7 +14,7 @@ from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import DeploymentResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from zkdeployment.daemons.agent.agent_adapters import ReportingAdapters
     from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
     from zkdeployment.daemons.telemetry.agent_events import AgentEvents
     from zkdeployment.model.cluster import Revision
+    from zkdeployment.model.stop import LackingGroup
 
 
 class DeploymentStatus:
@@ -92,18 +93,29 @@ class DeploymentStatus:
         self._heartbeat.beat()
         return changed
 
-    def succeed(self, revision: Revision, sequence: int) -> None:
+    def lack(self, lacking: Mapping[str, LackingGroup]) -> None:
+        """Record on disk what the host lacks because a group is stopped, before its version is recorded."""
+        self._adapters.run.write_lacking(lacking)
+        self._local.host = replace(self._local.host, lacking=dict(lacking))
+
+    def succeed(
+        self, revision: Revision, sequence: int, lacking: Mapping[str, LackingGroup] | None = None
+    ) -> None:
         """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file.
 
         ``sequence`` is that of the publication that the host completed; 0 for a version that was set by hand.
+        ``lacking`` is what the host lacks of it, because groups are stopped (``None``: what it lacked before).
 
         Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its version from before,
         so that the deployment is repeated.
         """
+        if lacking is not None and lacking != self._local.host.lacking:
+            self.lack(lacking)
         before = self._local.host
+        completed = None if before.lacking else sequence or None
         self._local.set_error(None)
         self._local.host = replace(
-            self._local.host, version=revision, sequence=sequence, completed=sequence or None, former=None
+            self._local.host, version=revision, sequence=sequence, completed=completed, former=None
         )
         self._local.end_deployment()
         self._registration.refresh()

@@ -14,6 +14,10 @@ _FLEET_GOES_ON = (
     "The fleet continues: rollout {rollout} judges the host's group by its success criteria\n"
     "(zkdeployment rollout show). This host is excluded until there is another rollout.\n"
 )
+_GROUP_STOPPED = (
+    "The fleet continues: group {group} is stopped, and no host begins a step of it until a publication changes\n"
+    "the group, or an operator resumes it (zkdeployment intent resume {group} --reason TEXT).\n"
+)
 _HOST_ALONE = (
     "The fleet continues: this host can be leased, so its failures concern no other host. It tries again when\n"
     "its lease or the cluster version changes, or when its agent is restarted.\n"
@@ -39,6 +43,8 @@ def failure_mail(
     stop = failure.stop
     host = f"{stop.host_name} ({stop.host_id})"
     consequence = _FLEET_STOPPED if failure.part is None else _FLEET_GOES_ON.format(rollout=failure.part[0])
+    if failure.group is not None:
+        consequence = _GROUP_STOPPED.format(group=failure.group)
     if alone or obsolete:
         consequence = _HOST_ALONE if alone else _OBSOLETE
     tail = without_secrets(output)

@@ -23,7 +23,7 @@ from zkdeployment.errors import (
 )
 from zkdeployment.log import get_logger
 from zkdeployment.model.deployment import DeploymentResult
-from zkdeployment.model.stop import MAX_OUTPUT_BYTES, FailureOutput, Stop
+from zkdeployment.model.stop import MAX_OUTPUT_BYTES, FailureOutput, GroupStop, Stop
 from zkdeployment.printable import printable, printable_lines
 from zkdeployment.rollout.failure import Failure
 from zkdeployment.rollout.permission import PhaseReport
@@ -69,17 +69,21 @@ class FailureReporter:
         self._unreported = self._adapters.run.failure.read()
         self._is_kept = self._unreported is not None
         if self._unreported is not None:
-            self._local.set_failure(self._unreported.stop.reason, self._unreported.failed)
+            self._show_unreported(self._unreported)
 
     def report_unreported(self) -> None:
         """Report a failure, once ZooKeeper answers, that an earlier agent or an earlier cycle did not report."""
         failure = self._unreported
         if failure is None:
             return
-        self._local.set_failure(failure.stop.reason, failure.failed)
+        self._show_unreported(failure)
         self._retry.retry_until_reachable(lambda: self._attempt(failure))
         self._forget()
         get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="later")
+
+    def _show_unreported(self, failure: Failure) -> None:
+        if failure.group is None:
+            self._local.set_failure(failure.stop.reason, failure.failed)
 
     def fail(
         self,
@@ -94,9 +98,21 @@ class FailureReporter:
         failure is reported to that rollout and no other host stops. Raises ``ShutdownError`` or ``RestartError``
         if this process has to end before that; then the next agent reports the failure.
         """
-        stop = self._show(revision, failed, error)
-        log = get_logger().bind(reason=stop.reason)
-        failure = Failure(stop, failed, part)
+        self._report(Failure(self._show(revision, failed, error), failed, part), error)
+
+    def fail_group(self, revision: Revision, failed: DeploymentFailure, group: str, error: Exception) -> str:
+        """Stop one deployment intent group because of ``error``, and return the reason as ZooKeeper has it.
+
+        The deployment goes on; otherwise this does as ``fail``.
+        """
+        get_logger().error("deployment-error", reason=reason(error), exc_info=error)
+        stop = self._stop(revision, failed, reason(error))
+        self._report(Failure(stop, failed, group=group), error)
+        return stop.reason
+
+    def _report(self, failure: Failure, error: Exception) -> None:
+        """Report a failure and inform operators; return when ZooKeeper has it."""
+        log = get_logger().bind(reason=failure.stop.reason)
         self._unreported, self._is_kept = failure, False
         problem = self._keep(failure)
         if problem is not None:
@@ -112,8 +128,8 @@ class FailureReporter:
         if not reported:
             self._retry.retry_until_overdue(lambda: self._attempt(failure))
         self._forget()
-        self._publish_output(stop, tail)
-        log.critical("deployment-failed")
+        self._publish_output(failure.stop, tail)
+        log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
 
     def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
         """Fail this host because of ``error``: no other host and no rollout is concerned.
@@ -151,6 +167,9 @@ class FailureReporter:
         except HostFilesError as problem:
             get_logger().error("status-not-written", error=str(problem))
         self._adapters.notifier.status(f"{revision}: error: {cause}")
+        return self._stop(revision, failed, cause)
+
+    def _stop(self, revision: Revision, failed: DeploymentFailure, cause: str) -> Stop:
         identity = self._local.host.identity
         return Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
 
@@ -198,6 +217,9 @@ class FailureReporter:
             self._phases.send(*failure.part, PhaseReport(failure.stop.time, failure.stop.reason))
             return True
         try:
+            if failure.group is not None:
+                sequence = 0 if failure.failed is None else failure.failed.sequence
+                return self._adapters.fleet.stop_group(GroupStop(failure.group, sequence, failure.stop))
             stopped = self._adapters.fleet.stop_fleet(self._local.host, failure.stop)
         except ConflictError as error:
             raise UnreachableError(str(error)) from error  # no host may start anything before the stop is written

@@ -9,13 +9,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.agent.steps.group_stops import GroupStoppedError
 from zkdeployment.daemons.failpoints import failpoints, reach
 from zkdeployment.daemons.jitter import jittered
 from zkdeployment.daemons.queue_pace import TURN
 from zkdeployment.errors import AwaitedServiceError, UnreachableError
 from zkdeployment.log import get_logger
-from zkdeployment.model.plan import Deploy, Undeploy
-from zkdeployment.planning.precedence.progress import order_wait, reading_interval, with_restarting
+from zkdeployment.model.plan import Deploy, Undeploy, group_of
+from zkdeployment.planning.precedence.progress import OrderWait, order_wait, reading_interval, with_restarting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.daemons.agent.supervision import Supervision
     from zkdeployment.model.host import Identity
     from zkdeployment.model.plan import Step
-    from zkdeployment.planning.precedence.progress import OrderProgress, OrderWait
+    from zkdeployment.planning.precedence.progress import OrderProgress
     from zkdeployment.ports.process import Clock
 
 
@@ -97,7 +98,7 @@ class OrderedSteps:
             return None
         path = step.deployment.path
         self._remaining[path] -= 1
-        if self._remaining[path]:
+        if self._remaining[path] or self._supervisor.lacks(path):
             return None
         with failpoints("order"):
             while True:
@@ -111,8 +112,11 @@ class OrderedSteps:
         """Show the first wait and wait for a change, for one turn; fail if a wait is in vain."""
         for step, wait in waits:
             if wait.failure:
-                with self._supervisor.reporting(step.title, deployment=step.deployment):
-                    raise AwaitedServiceError(wait.failure)
+                try:
+                    with self._supervisor.reporting(step.title, deployment=step.deployment, group=group_of(step)):
+                        raise AwaitedServiceError(wait.failure)
+                except GroupStoppedError:
+                    return  # the step is withheld now
         step, wait = waits[0]
         if self._runner.show_waiting(wait.step):
             get_logger().info("waiting-for-service", deployment=str(step.deployment), step=wait.step)
@@ -121,10 +125,16 @@ class OrderedSteps:
         self._supervisor.check_waiting()
 
     def _wait_of(self, step: Undeploy | Deploy) -> OrderWait | None:
-        """Return the first wait of a step that is not over; ``None`` if the step may run."""
+        """Return the first wait of a step that is not over; ``None`` if the step may run or is withheld."""
+        if self._supervisor.withholds(step):
+            return None
         for path, gaining in self._awaited_by(step):
             if (path, gaining) in self._over:
                 continue
+            if self._supervisor.lacks(path):
+                return OrderWait(
+                    path, failure=f"{path} is not deployed on this host, because its group is stopped"
+                )
             ignores = self._plan.ignores_failures
             wait = order_wait(path, self._progress(path), gaining=gaining, ignores_failures=ignores)
             if wait:

@@ -194,6 +194,7 @@ class StepEffects:
             properties=assignment.properties if is_recorded else None,
             packages=packages if is_recorded else (),
             identity=self._identity if is_recorded else None,
+            group=assignment.group,
         )
         with failpoints("marker"):
             self._adapters.files.write_marker(marker)

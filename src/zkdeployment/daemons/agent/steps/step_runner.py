@@ -5,11 +5,13 @@ The order of steps and the locks they need belong to the executor, the changes o
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from zkdeployment.daemons.agent.steps.group_stops import GroupStoppedError
 from zkdeployment.daemons.failpoints import failpoints
 from zkdeployment.log import bound, get_logger
-from zkdeployment.model.plan import Deploy, Undeploy, packages_of
+from zkdeployment.model.plan import Deploy, Undeploy, group_of, packages_of
 from zkdeployment.planning.plan_text import sentence
 
 if TYPE_CHECKING:
@@ -53,24 +55,29 @@ class StepRunner:
     ) -> None:
         """Run one step; ``lock`` is the lock of its service, if this host holds it.
 
-        ``check`` replaces the supervisor's check. Raises ``LockLostError``, before the step changes anything, if
-        the lock is lost.
+        ``check`` replaces the supervisor's check. A step whose group is stopped, or becomes stopped by the failure
+        of this step, is left. Raises ``LockLostError``, before the step changes anything, if the lock is lost.
         """
+        with contextlib.suppress(GroupStoppedError):
+            if not self._supervisor.withholds(step):
+                self._run(step, lock, check or self._supervisor.check)
+        self._done += 1
+
+    def _run(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
         deployment = step.deployment if isinstance(step, Deploy | Undeploy) else None
         shown = {} if deployment is None else {"deployment": str(deployment)}
         packages = packages_of(step)
         with (
             bound(**shown),
-            self._supervisor.reporting(step.title, deployment=deployment, packages=packages),
+            self._supervisor.reporting(step.title, deployment=deployment, packages=packages, group=group_of(step)),
         ):
             self.show(step.title)
-            self._authorize(
-                step, lock, check or self._supervisor.check
-            )  # last: what it finds soon becomes outdated
+            self._authorize(step, lock, check)  # last: what it finds soon becomes outdated
+            if self._supervisor.withholds(step):
+                return
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             with failpoints(step.kind.replace(" ", "-")):
                 self._effects.apply(step, lock)
-        self._done += 1
 
     def show(self, step: str) -> bool:
         """Show the current step of the host; return whether it differs from the last one shown."""

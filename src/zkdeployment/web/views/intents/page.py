@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import ClusterIntents, IntentState, subject_text
+from zkdeployment.documents.intents.values import ClusterIntents, FleetStop, IntentState, subject_text
 from zkdeployment.fleet.branch.jobs import JobState
 from zkdeployment.intents.difference import content_difference
 from zkdeployment.model.cluster import short
@@ -256,6 +256,7 @@ def _facts(record: IntentRecord) -> Iterator[tuple[str, str]]:
         yield "Project", intent.project
         yield "Composite app", f"{intent.composite_app} {intent.version}"
         yield "Profile", intent.composite_profile
+        yield "A failure stops", "the group" if intent.fleet_stop is FleetStop.GROUP else "the fleet"
         yield "Update", "in place, if approved" if intent.update.value == "approve" else "after its termination"
     yield "Content", record.content.digest
     if idle := idle_paths(intent, record.content.nodes):

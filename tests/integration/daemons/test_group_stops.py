@@ -1,0 +1,322 @@
+"""A failed group stops only itself: a real syncer, real agents and scripts, and a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
+from support.commands import invoke
+from support.coordinated_fleet import CoordinatedFleet
+from support.strategies import canary_first
+from support.waiting import wait_until
+from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
+from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.errors import RefusedError
+from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.status import fleet_status
+from zkdeployment.intents.reading import intent_snapshots
+from zkdeployment.model.act import Act
+from zkdeployment.model.source_files import SourceFile
+from zkdeployment.planning.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.publishing import Publishing
+
+GROUP = "p1/store/v1/shop"
+NODE = "/zkdeployment/group-stops/p1%2Fstore%2Fv1%2Fshop"
+
+TREE = """
+/b
+  /web : bar
+    version = '{bar}'
+    /deploy
+      /h1
+      /h2
+/z
+  /one : foo
+    version = '{foo}'
+    /deploy
+      /h1
+      /h2
+  /two : foo
+    version = '{foo}'
+    /deploy
+      /h1
+      /h2
+"""
+
+DOCUMENT = """\
+schema: zkdeployment/DeploymentIntentGroup/v1
+metadata: {{project: p1, composite-app: store, version: v1, name: {name}}}
+data:
+  composite-profile: plain
+  apps: {{app: [{path}]}}
+  state: Instantiated
+  update: approve
+  fleet-stop: {stops}
+  approval: {{content: "{content}", by: alice@example.com}}
+"""
+
+
+def document(tree: str, name: str, path: str, stops: str) -> str:
+    """Return the document of an instantiated group whose content in ``tree`` is approved."""
+    text = DOCUMENT.format(name=name, path=path, stops=stops, content="sha256:" + "0" * 64)
+    reviewed = review([SourceFile("a.zk", tree.encode()), SourceFile("i.yaml", text.encode())])
+    snapshot = intent_snapshots(reviewed.documents, reviewed.linted.tree)["p1", "store", "v1", name]
+    return text.replace("sha256:" + "0" * 64, snapshot.content.digest)
+
+
+class Site:
+    """Two groups on two hosts: the shop below /z, whose failures stop the shop, and the web below /b."""
+
+    def __init__(self, fleet: Fleet, publishing: Publishing) -> None:
+        self.fleet = fleet
+        self.publishing = publishing
+        self.h1, self.h2 = fleet.host("h1"), fleet.host("h2")
+        self.stops = "group"
+
+    def publish(self, *, foo: str, bar: str, **more: str) -> str:
+        tree = TREE.format(foo=foo, bar=bar)
+        revision = self.publishing.push(
+            tree,
+            shop_yaml=document(tree, "shop", "/z", self.stops),
+            web_yaml=document(tree, "web", "/b", "fleet"),
+            **more,
+        )
+        self.publishing.sync()
+        return revision
+
+    def deploy(self) -> None:
+        """Publish version 1.0 of everything and wait until both hosts have it."""
+        revision = self.publish(foo="1.0", bar="1.0")
+        with self.h1.agent(), self.h2.agent():
+            wait_for_versions([self.h1, self.h2], revision)
+        self.fleet.journal.unlink()
+
+    @contextmanager
+    def failed(self) -> Iterator[str]:
+        """Deploy, then publish version 2.0, at which h1 fails; h1's agent runs during the block."""
+        self.deploy()
+        self.h1.fail("/z/one 0")
+        revision = self.publish(foo="2.0", bar="2.0")
+        with self.h1.agent():
+            self.h1.wait_for_version(revision)
+            yield revision
+
+    def calls(self, host: AgentHost) -> list[str]:
+        return [call for call in self.fleet.calls() if call.startswith(f"{host.id} ")]
+
+    def resume(self) -> None:
+        with Session(self.fleet.connection) as session:
+            act = Act("alice@example.com", f"intent resume {GROUP}", "the database is back", time.time())
+            ZooKeeperClusterControl(session).resume_group(GROUP, act)
+
+
+@pytest.fixture
+def site(fleet: Fleet, publishing: Publishing) -> Site:
+    return Site(fleet, publishing)
+
+
+def versions(host: AgentHost) -> dict[str, str]:
+    return {name: packages[0].version for name, packages in host.packages.installed().items()}
+
+
+def test_a_failed_group_stops_only_its_own_steps_on_the_failed_host(site: Site):
+    with site.failed() as revision:
+        assert site.fleet.version == revision
+        assert site.calls(site.h1) == [*called("/b/web 0"), "h1 start /z/one 0", "h1 fail /z/one 0"]
+        stop = site.fleet.get(NODE)
+        assert (stop["host"], stop["step"], stop["revision"]) == ("h1", "deploy /z/one 0", revision)
+        assert stop["sequence"] == site.h1.node["sequence"]
+        assert site.h1.node["lacking"][GROUP]["services"] == ["/z/one", "/z/two"]
+        assert "error" not in site.h1.node
+
+
+def test_no_other_host_begins_a_step_of_a_stopped_group_or_changes_its_software(site: Site):
+    with site.failed() as revision, site.h2.agent():
+        site.h2.wait_for_version(revision)
+        assert site.calls(site.h2) == called("/b/web 0", host="h2")
+        assert versions(site.h2) == {"foo": "1.0", "bar": "2.0"}
+        assert site.h2.node["lacking"] == {GROUP: {"services": ["/z/one", "/z/two"]}}
+
+
+def test_a_host_in_the_middle_of_its_plan_begins_no_step_of_a_group_that_is_stopped_meanwhile(site: Site):
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    block = site.h2.block()
+    revision = site.publish(foo="2.0", bar="2.0")
+    with site.h2.agent():
+        wait_until(lambda: site.fleet.calls() == ["h2 start /b/web 0"], "h2 is in the other group's script")
+        with site.h1.agent():
+            wait_until(lambda: site.fleet.get(NODE), "h1 has stopped the group")
+            block.unlink()
+            wait_for_versions([site.h1, site.h2], revision)
+    assert site.calls(site.h2) == called("/b/web 0", host="h2")
+
+
+def test_a_publication_that_changes_the_group_ends_its_stop_and_all_hosts_deploy_it(site: Site):
+    with site.failed() as failed, site.h2.agent():
+        site.h2.wait_for_version(failed)
+        (site.h1.root / "fail").unlink()
+        revision = site.publish(foo="1.0", bar="2.0")
+        wait_for_versions([site.h1, site.h2], revision)
+        assert site.fleet.get(NODE) == {}
+        assert "lacking" not in site.h1.node
+        assert "lacking" not in site.h2.node
+    assert "h1 end /z/two 0" in site.fleet.calls()
+    assert "h2 end /z/two 0" in site.fleet.calls()
+    assert versions(site.h1) == versions(site.h2) == {"foo": "1.0", "bar": "2.0"}
+
+
+def test_a_publication_that_leaves_the_group_as_it_is_does_not_end_its_stop(site: Site):
+    with site.failed():
+        site.fleet.journal.unlink()
+        revision = site.publish(foo="2.0", bar="1.0")
+        site.h1.wait_for_version(revision)
+        assert site.calls(site.h1) == called("/b/web 0")
+        assert site.h1.node["lacking"][GROUP]["services"] == ["/z/one", "/z/two"]
+        assert site.fleet.get(NODE)
+
+
+def test_hosts_run_the_steps_that_they_lack_when_an_operator_resumes_the_group(site: Site):
+    with site.failed() as revision, site.h2.agent():
+        site.h2.wait_for_version(revision)
+        (site.h1.root / "fail").unlink()
+        site.resume()
+        for host in (site.h1, site.h2):
+            wait_until(lambda host=host: "lacking" not in host.node, f"{host.id} lacks nothing")
+            host.wait_for_version(revision)
+    assert versions(site.h1) == versions(site.h2) == {"foo": "2.0", "bar": "2.0"}
+    assert "h2 end /z/two 0" in site.fleet.calls()
+    with pytest.raises(RefusedError, match=f"group {GROUP} is not stopped"):
+        site.resume()
+
+
+def test_a_failure_stops_the_fleet_unless_the_document_says_otherwise(site: Site):
+    site.stops = "fleet"
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    site.publish(foo="2.0", bar="2.0")
+    with site.h1.agent():
+        site.h1.wait_for_error()
+    assert site.fleet.version is None
+    assert site.fleet.get(NODE) == {}
+
+
+KILLED = [
+    "before:lack",
+    "after:lack",
+    "before:stop-group",
+    "after:stop-group",
+    "before:release@2",
+    "before:record",
+    "after:record",
+]
+
+
+@pytest.mark.parametrize("point", KILLED)
+def test_a_host_that_is_killed_around_its_failure_stops_the_group_and_completes_the_others(site: Site, point: str):
+    for package in ("foo", "bar"):
+        put_script(site.h1.root, package)
+    revision = site.publish(foo="1.0", bar="1.0")
+    site.h1.fail("/z/one 0")
+    with site.h1.process(failpoints=f"{point}=kill") as agent:
+        assert agent.wait(30) == -signal.SIGKILL
+    with site.h1.process():
+        wait_until(lambda: site.h1.has_finished(revision) and "lacking" in site.h1.node, "h1 lacks only the group")
+        assert site.fleet.version == revision
+        assert site.fleet.get(NODE)["step"] == "deploy /z/one 0"
+        assert site.h1.node["lacking"][GROUP]["services"] == ["/z/one", "/z/two"]
+    assert "h1 end /b/web 0" in site.fleet.calls()
+    assert not any("/z/two" in call for call in site.fleet.calls())
+
+
+def test_a_stop_that_somebody_invents_only_withholds_and_one_that_is_removed_deploys_what_was_published(
+    site: Site,
+):
+    site.deploy()
+    site.fleet.write(NODE, {})
+    revision = site.publish(foo="1.0", bar="2.0")
+    with site.h1.agent():
+        site.h1.wait_for_version(revision)
+        assert site.calls(site.h1) == called("/b/web 0")
+        site.fleet.remove(NODE)
+        site.fleet.set_version(revision)
+        wait_until(lambda: "lacking" not in site.h1.node and site.h1.has_finished(revision), "h1 lacks nothing")
+    assert "h1 end /z/two 0" in site.fleet.calls()
+
+
+def test_a_service_that_waits_for_a_service_of_the_stopped_group_fails(site: Site):
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    tree = TREE.format(foo="2.0", bar="2.0").replace("'2.0'", "'2.0'\n    deploy_after = ['/z/one']", 1)
+    site.publishing.push(
+        tree, shop_yaml=document(tree, "shop", "/z", "group"), web_yaml=document(tree, "web", "/b", "fleet")
+    )
+    site.publishing.sync()
+    with site.h1.agent():
+        error = site.h1.wait_for_error()
+    assert error == "/z/one is not deployed on this host, because its group is stopped"
+    assert site.fleet.version is None
+    assert site.fleet.get(NODE)["step"] == "deploy /z/one 0"
+
+
+def test_a_rollout_continues_over_a_stopped_group_and_its_hosts_run_the_steps_after_a_resume(
+    site: Site, zookeeper: str
+):
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    strategy = canary_first({"node_names": ["h1"]})
+    with ExitStack() as stack:
+        for host in (site.h1, site.h2):
+            stack.enter_context(host.agent())
+        session = stack.enter_context(Session(zookeeper))
+        revision = site.publish(foo="2.0", bar="2.0", strategy_yaml=strategy)
+        with CoordinatedFleet(zookeeper, session).coordinator(live=True) as daemon:
+            thread = threading.Thread(target=daemon.coordinator.run)
+            thread.start()
+            wait_for_versions([site.h1, site.h2], revision)
+            assert site.calls(site.h2) == called("/b/web 0", host="h2")
+            (site.h1.root / "fail").unlink()
+            site.resume()
+            for host in (site.h1, site.h2):
+                wait_until(lambda host=host: "lacking" not in host.node, f"{host.id} lacks nothing")
+                host.wait_for_version(revision)
+            daemon.control.stop()
+            thread.join(60)
+    assert versions(site.h2) == {"foo": "2.0", "bar": "2.0"}
+
+
+def test_the_verb_resumes_a_group_and_records_who_did(site: Site):
+    with site.failed():
+        (site.h1.root / "fail").unlink()
+        options = ["-z", site.fleet.connection, "--reason", "the database is back"]
+        assert invoke("intent", "resume", GROUP, *options).stdout == f"resumed {GROUP}\n"
+        wait_until(lambda: "lacking" not in site.h1.node, "h1 lacks nothing")
+        refused = invoke("intent", "resume", GROUP, *options)
+        assert (refused.returncode, "is not stopped" in refused.stderr) == (3, True)
+    with Session(site.fleet.connection) as session:
+        (act,) = ZooKeeperFleetReader(session).acts()
+    assert (act.what, act.reason) == (f"intent resume {GROUP}", "the database is back")
+
+
+def test_status_why_and_the_intent_show_the_failure(site: Site):
+    with site.failed() as revision:
+        with Session(site.fleet.connection) as session:
+            snapshot = ZooKeeperFleetReader(session).snapshot()
+        explanation = explain_host(snapshot, (), "h1", now=time.time())
+        assert "but lacks /z/one, /z/two, because the group is stopped" in explanation.sentence
+        status = fleet_status(snapshot)
+        assert status.group_stops[0].stop.revision == revision
+        shown = invoke("intent", "status", GROUP, "-z", site.fleet.connection, "-o", "json")
+        assert json.loads(shown.stdout)["rsync-status"] == {"Failed": 1, "Pending": 1, "Retrying": 2}
