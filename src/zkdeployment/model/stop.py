@@ -158,9 +158,9 @@ class GroupStop:
 
 @dataclass(frozen=True, slots=True)
 class LackingGroup:
-    """What a host lacks of a stopped group, although it has the publication.
+    """The services of a stopped group that a host lacks, although the host has the publication.
 
-    ``services`` are the paths of the services whose steps it skipped or failed at. ``failed`` is its own failure.
+    ``services`` are the paths of the services whose steps the host skipped or failed at. ``failed`` is the failure of this host.
     """
 
     services: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """The stops of deployment intent groups: one node for each stopped group, until it changes or is resumed.
 
-Each change of these nodes also writes ``/hosts`` as it is. A transaction that begins a step checks the version of
+Each change of these nodes also writes ``/hosts`` with unchanged data. A transaction that begins a step checks the version of
 ``/hosts``, so no step of the group begins after the stop; and the watches on ``/hosts`` wake all hosts.
 """
 

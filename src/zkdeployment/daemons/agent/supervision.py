@@ -222,7 +222,7 @@ class Supervision:
 
     @property
     def lacking(self) -> Mapping[str, LackingGroup]:
-        """What this deployment skipped, or failed at, by the group that is stopped."""
+        """The steps that this deployment skipped or failed at, by the stopped group."""
         return self._group_stops.lacking
 
     @property

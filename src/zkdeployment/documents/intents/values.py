@@ -43,7 +43,7 @@ class UpdateRule(Enum):
 
 
 class FleetStop(Enum):
-    """What a failed deployment script of a group stops: the steps of the group, or the fleet."""
+    """The extent of a stop after a failed script of a group: the steps of the group, or the fleet."""
 
     GROUP = "group"
     FLEET = "fleet"
