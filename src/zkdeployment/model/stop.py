@@ -160,7 +160,8 @@ class GroupStop:
 class LackingGroup:
     """The services of a stopped group that a host lacks, although the host has the publication.
 
-    ``services`` are the paths of the services whose steps the host skipped or failed at. ``failed`` is the failure of this host.
+    ``services`` are the paths of the services whose steps the host skipped or failed at. ``failed`` is the
+    failure of this host.
     """
 
     services: frozenset[str] = frozenset()

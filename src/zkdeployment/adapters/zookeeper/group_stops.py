@@ -1,7 +1,7 @@
 """The stops of deployment intent groups: one node for each stopped group, until it changes or is resumed.
 
-Each change of these nodes also writes ``/hosts`` with unchanged data. A transaction that begins a step checks the version of
-``/hosts``, so no step of the group begins after the stop; and the watches on ``/hosts`` wake all hosts.
+Each change of these nodes also writes ``/hosts`` with unchanged data. A transaction that begins a step checks the
+version of ``/hosts``, so no step of the group begins after the stop; and the watches on ``/hosts`` wake all hosts.
 """
 
 from __future__ import annotations
