@@ -203,6 +203,9 @@ AFTER_A_FAILURE = ("status", "why host1", "history", "rollout show", "services",
 #: The answers that do not end.
 STREAMS = {"/api/v1/events"}
 
+#: ZooKeeper's own node, and one that exists only while the job has work.
+NOT_NOTED = {"/zookeeper", "/zkdeployment/checks/due"}
+
 
 @dataclass
 class RecordedFleet:
@@ -260,8 +263,9 @@ class RecordedFleet:
         self.note("znodes", [f"{place}: {'ephemeral' if stat.ephemeralOwner else 'persistent'}, access {rights}"])
         self.note("znodes", data_shape(data, f"{place} = "))
         for name in client.get_children(path):
-            if name != "zookeeper":
-                self._note_node(client, f"{path.rstrip('/')}/{name}")
+            below = f"{path.rstrip('/')}/{name}"
+            if below not in NOT_NOTED:
+                self._note_node(client, below)
 
     def note_files(self) -> None:
         """Note the mode of each file that the programs wrote, and the shape of what is JSON."""
