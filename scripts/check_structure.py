@@ -66,7 +66,7 @@ def shared_class_names(files: Sequence[Path]) -> Iterator[str]:
 
 
 def import_circle(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
-    """Yield a problem if modules import each other, also if they do so in functions or for types only."""
+    """Yield a problem if modules import each other at run time, also if they do so in functions."""
     modules = _named_modules(files, source)
     graph = {name: set(_imported(file, modules)) - {name} for name, file in modules.items()}
     try:
@@ -83,7 +83,7 @@ def _named_modules(files: Sequence[Path], root: Path) -> dict[str, Path]:
 
 
 def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(_parse(file.read_text(encoding="utf-8"))):
+    for node in _executed(_parse(file.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name in modules)
@@ -94,6 +94,14 @@ def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
                         yield whole
                     elif package in modules:
                         yield package
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below ``node``, without blocks that only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield child
+            yield from _executed(child)
 
 
 def lone_protocols(files: Sequence[Path], tests: Path = TESTS) -> Iterator[str]:

@@ -31,7 +31,7 @@ from support.zookeeper import (
     zookeeper,
     zookeeper_server,
 )
-from zkdeployment import log
+from zkdeployment.base import log
 
 __all__ = [
     "_programs_end_with_the_tests",

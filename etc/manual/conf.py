@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from docutils import nodes
 
-from zkdeployment.cli.program import program
+from zkdeployment.programs.verbs import program
 
 project = "zkdeployment"
 release = version = importlib.metadata.version("zkdeployment")

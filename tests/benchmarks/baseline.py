@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from kazoo.client import KazooClient
 
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.model.names import RESERVED
-from zkdeployment.model.tree import Tree
+from zkdeployment.base.names import RESERVED
+from zkdeployment.tree.values import Tree
+from zkdeployment.zookeeper.nodes import encode
 
 
 def import_tree(client: KazooClient, tree: Tree, path: str = "") -> Iterator[str]:

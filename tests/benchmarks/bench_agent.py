@@ -22,11 +22,11 @@ from benchmarks.results import Result, Scale, best, interleaved, middle, seconds
 from support.agents import AgentHost, Fleet
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.model.host import Identity
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Identity
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.zookeeper.session import Session
 
 _PATIENCE = 60
 #: Seconds of a round in which idle processes are watched, and milliseconds an agent may take longer than a watch.
@@ -46,7 +46,7 @@ threading.Event().wait()
 """
 
 #: The same with the libraries that the agent needs: the least that its private memory can be.
-_WITH_LIBRARIES = f"import configparser, subprocess, tempfile, tenacity, zkdeployment.log.lines\n{_BARE}"
+_WITH_LIBRARIES = f"import configparser, subprocess, tempfile, tenacity, zkdeployment.base.log.lines\n{_BARE}"
 
 
 def measure(scale: Scale) -> Iterator[Result]:

@@ -15,14 +15,14 @@ from pathlib import Path
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
 from support.written_fleet import WrittenFleet
-from zkdeployment import log
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.daemons.checks.check_daemon import CheckDaemon
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.wiring.coordinator import build_checks
+from zkdeployment.base import log
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.checks.daemon.check_daemon import CheckDaemon
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.programs.coordinator import build_checks
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create
 
 #: The hosts, each of which runs all services.
 _HOSTS = 100

@@ -35,18 +35,18 @@ from benchmarks.fleets import MANY_SERVICES, FleetRepository, host_name, make_sy
 from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
 from support.available_packages import AvailablePackage
-from zkdeployment import log
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
-from zkdeployment.adapters.scripts.runner import ScriptRunner
-from zkdeployment.adapters.zookeeper.client.reads import _MultiRead
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Set
+from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.agent.scripts import ScriptRunner
+from zkdeployment.base import log
+from zkdeployment.base.host import Identity
 from zkdeployment.config.settings import Settings
-from zkdeployment.model.host import Identity
+from zkdeployment.programs.agent import build_agent
+from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox import zookeeper
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
-from zkdeployment.wiring.agent import build_agent
+from zkdeployment.zookeeper.reads import _MultiRead
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Set
 
 #: The requests that are no writes.
 _READS = (Exists, GetChildren, GetData, _MultiRead)
@@ -261,8 +261,8 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     available = _available_packages()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
-        stack.enter_context(mock.patch("zkdeployment.wiring.agent.RunDirectory", Run))
-        stack.enter_context(mock.patch("zkdeployment.wiring.agent.ScriptRunner", _NoScripts))
+        stack.enter_context(mock.patch("zkdeployment.programs.agent.RunDirectory", Run))
+        stack.enter_context(mock.patch("zkdeployment.programs.agent.ScriptRunner", _NoScripts))
         threads = [
             threading.Thread(target=_run_agent, args=(address, directory / f"host{number}", number, available))
             for number in numbers

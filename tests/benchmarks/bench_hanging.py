@@ -19,13 +19,13 @@ from benchmarks.results import Result, Scale, middle
 from support.hanging import HangingServer
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from zkdeployment.adapters.git.act_commits import GitTreeCommits
-from zkdeployment.adapters.git.source import GitSource
 from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.model.commits import Author
-from zkdeployment.model.logins.external import OpenIdClient
-from zkdeployment.model.user import Role
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.service.users.external_logins import OpenIdClient
+from zkdeployment.service.users.user import Role
 
 _WAITING = 60  # requests that wait for each of the servers
 

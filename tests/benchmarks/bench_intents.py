@@ -14,24 +14,23 @@ from kazoo.client import KazooClient
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
 from support.zookeeper import connected, sent_requests
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.host_reports import read_reports
-from zkdeployment.adapters.zookeeper.inventories import encode
-from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState
-from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.intents.reality import (
+from zkdeployment.agent.store.inventories import encode
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
+from zkdeployment.intents.rules.reality import (
     FleetReports,
     RecordedDeployment,
     ReportedHost,
     ReportedHosts,
     ServiceProvider,
 )
-from zkdeployment.intents.status_body import status_body
-from zkdeployment.intents.status_query import StatusOutput, StatusQuery
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.intents.rules.status import StatusOutput, StatusQuery, status_body
+from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 _APPS = 200
 

@@ -14,17 +14,16 @@ from typing import Any
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
-from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock, requests
-from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
-from zkdeployment.daemons.agent.recheck import Recheck
-from zkdeployment.daemons.queue_pace import asks_for_holder
-from zkdeployment.model.host import Identity
+from zkdeployment.agent.rules.pace import Recheck, asks_for_holder
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.agent.store.role_locks import RoleRequestLock, requests
+from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.base.host import Identity
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import contenders
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import make_skeleton
 
 _SESSIONS = 10  # shared by all hosts, because a thousand kazoo clients would dominate the measurement
 _RELEASES = 20

@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.bench_publish import running_server
 from benchmarks.fleets import FleetRepository, make_syncer
 from benchmarks.results import Result, Scale
-from zkdeployment import log
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.base import log
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.zookeeper.session import Session
 
 
 def measure(scale: Scale) -> Iterator[Result]:

@@ -12,11 +12,11 @@ import urllib3
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
 from support.service import RunningService, running_service
-from zkdeployment.adapters.nagios.service import HttpMonitoringService
-from zkdeployment.checks.instance import CheckInstance, InstanceKey
-from zkdeployment.checks.ordering import WantedConfiguration, want
-from zkdeployment.model.user import Role
-from zkdeployment.nagios.service_requests import CheckAnswer, request_parts
+from zkdeployment.checks.nagios.batch import CheckAnswer, request_parts
+from zkdeployment.checks.nagios.service import HttpMonitoringService
+from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
+from zkdeployment.checks.rules.workflow import WantedConfiguration, want
+from zkdeployment.service.users.user import Role
 
 #: Instances that are fetched and answered with requests of their own.
 _SINGLE = 200

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.results import Result, Scale, middle, seconds
 from support.available_packages import AvailablePackage
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.model.plan import PackageChange
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.machine import process
+from zkdeployment.base.plan import PackageChange
 from zkdeployment.sandbox.rpms import RpmRepository
 
 NAMES = [f"package{number}" for number in range(10)]

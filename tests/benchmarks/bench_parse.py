@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.fleets import fleet_text, unlike_text
 from benchmarks.results import Result, Scale, best, seconds
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.targets.compiler import compile_targets
 from zkdeployment.tree.lint import lint
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
 

@@ -19,16 +19,16 @@ from benchmarks.baseline import create_in_transactions, delete_in_transactions, 
 from benchmarks.fleets import FleetRepository, fleet_text, host_name, make_syncer
 from benchmarks.results import Result, Scale, best, interleaved, middle, seconds
 from support.zookeeper import connected
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Check
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.host import Identity
-from zkdeployment.model.tree import Tree
-from zkdeployment.ports.publication import PublicationSigner
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.ports import PublicationSigner
+from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.tree.values import Tree
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Check
 
 
 def measure(scale: Scale) -> Iterator[Result]:

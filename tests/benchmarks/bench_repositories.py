@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results import Result, Scale, middle, seconds
-from zkdeployment.acts.package_check import check_packages
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
-from zkdeployment.adapters.packages.repositories import NamedRepositories
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
+from zkdeployment.agent.package_check import check_packages
+from zkdeployment.agent.packages.command import NamedRepositories
+from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.machine import process
 
 _INSTALLED = 300
 

@@ -16,21 +16,21 @@ from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
 from support.coordinated_fleet import CoordinatedFleet
 from support.simulated_fleet import SimulatedFleet
-from zkdeployment import log
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.rollout.agent_records import encode_grant
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.model.host import Facts
-from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
-from zkdeployment.rollout.groups import members, misses
-from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
-from zkdeployment.rollout.progress import advance, grants
-from zkdeployment.rollout.state_machine import HostProgress
+from zkdeployment.base import log
+from zkdeployment.base.host import Facts
+from zkdeployment.strategies.groups import members, misses
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
+from zkdeployment.strategies.progress import advance, grants
+from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.store.agent_records import encode_grant
+from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create
 
 if TYPE_CHECKING:
-    from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.strategies.state import RolloutState
 
 #: The number of rounds for the plain implementation, which is slow.
 _SLOW_ROUNDS = 2

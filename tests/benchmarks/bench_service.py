@@ -25,8 +25,8 @@ from benchmarks.results import Result, Scale, middle
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.user import Role
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.service.users.user import Role
 
 _CLIENTS = 100
 _RATE = 50  # requests a second, of all clients together

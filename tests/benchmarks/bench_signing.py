@@ -12,16 +12,16 @@ from benchmarks.bench_publish import Side, discard, running_server
 from benchmarks.fleets import FleetRepository, fleet_text, host_name
 from benchmarks.results import Result, Scale, best, seconds
 from support.publish_keys import make_key, make_publishers
-from zkdeployment.adapters.publish_key import PublishKey
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile
-from zkdeployment.adapters.ssh_signatures import sign_text
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.model.host import Identity
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Identity
+from zkdeployment.programs.host_trust import trusted_publications
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.keys.ssh_signatures import sign_text
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.tree.parse import parse_bytes
-from zkdeployment.wiring.host.trust import trusted_publications
+from zkdeployment.zookeeper import paths
 
 #: The most that a signed publication may cost, as a multiple of one without a signature.
 _AT_MOST = 1.1

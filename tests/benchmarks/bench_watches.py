@@ -24,8 +24,8 @@ from benchmarks.fleets import FleetRepository, make_syncer
 from benchmarks.raw_sessions import Watchers
 from benchmarks.results import Result, Scale, middle
 from support.zookeeper import connected
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.zookeeper.session import Session
 
 _PATIENCE = 120
 

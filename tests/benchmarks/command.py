@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks.keeping import keep
 from benchmarks.plot import draw
 from benchmarks.results import HEADINGS, SCALES, Result, Scale
-from zkdeployment import log
+from zkdeployment.base import log
 
 if TYPE_CHECKING:
     import argparse

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.repository import Repository
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.host_files.signing_file import SigningFile
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.ports.publication import PublicationSigner, TreeSource
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.ports import PublicationSigner, TreeSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 #: The number of services of a customer, and of hosts of a service.
 SERVICES = 10

@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from chaos.trees import SERVICES, path_of
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from random import Random
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
 
 #: What the attacker wants to run. The repository of the hosts has the package.
 EVIL: dict[str, Any] = {

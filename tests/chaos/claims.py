@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.model.deployment import DesiredState
+    from zkdeployment.base.deployment import DesiredState
 
 
 def missing_of(wanted: DesiredState, marked: Collection[tuple[str, int]], have: Mapping[str, str]) -> list[str]:

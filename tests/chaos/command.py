@@ -21,8 +21,8 @@ from chaos.round import Round
 from chaos.trace import Trace, say
 from chaos.world import SERVERS, World
 from support.sandboxes import ended_with_the_tests
-from zkdeployment import log
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.base import log
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     import argparse

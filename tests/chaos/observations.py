@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.model.publication import OrderEntry, Targets
+    from zkdeployment.base.publication import OrderEntry, Targets
 
 #: What scripts are called for: the two of deploy scripts, and the two of role controllers.
 DEPLOY, UNDEPLOY = "deploy", "undeploy"
@@ -168,14 +168,14 @@ class AgentThawed:
 
 @dataclass(frozen=True, slots=True)
 class UnexpectedErrorLogged:
-    """A daemon logged an error that is none of ``zkdeployment.errors``: a defect of the program."""
+    """A daemon logged an error that is none of ``zkdeployment.base.errors``: a defect of the program."""
 
     time: float
     daemon: str
     error: str
 
 
-#: The words of ``zkdeployment.errors.error_message`` for a defect, or a stack trace that is in no log record.
+#: The words of ``zkdeployment.base.errors.error_message`` for a defect, or a stack trace that is in no log record.
 _UNEXPECTED = re.compile(
     r"unexpected \w+: [^\n]*?; see the log|^Traceback \(most recent call last\)", re.MULTILINE
 )

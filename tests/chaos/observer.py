@@ -22,10 +22,10 @@ from chaos.observations import (
 )
 from chaos.publication_reader import read_publication, read_registrations
 from chaos.trace import uptime
-from zkdeployment.adapters import process
-from zkdeployment.adapters.host_files.markers import deployment_of
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.errors import ProgramError, ZkdeploymentError
+from zkdeployment.agent.files.markers import deployment_of
+from zkdeployment.base.errors import ProgramError, ZkdeploymentError
+from zkdeployment.base.machine import process
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chaos.checks import Checks
     from chaos.observations import Observation, ScriptCall
     from chaos.world import World
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 
 #: Seconds between two looks at ZooKeeper.

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from chaos.attacker import Attacker
 from chaos.trees import SYNTAX_ERROR, changed_plan, first_plan, repaired_plan, spoilt_plan, strategic_plan, text_of
-from zkdeployment.adapters import process
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.act import Act
-from zkdeployment.model.publishing.request import GuardOverrides
-from zkdeployment.rollout.state import Directive
-from zkdeployment.wiring.operator import operator_adapters
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.machine import process
+from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.strategies.state import Directive
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from chaos.observer import Observer
     from chaos.plan import Planned
     from chaos.trees import TreePlan
     from chaos.world import World
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 #: Seconds in which a syncer has to answer during faults, and afterwards.
 _ANSWER = 8.0

@@ -9,16 +9,16 @@ from chaos.observations import PublicationSeen, RegistrationsSeen
 from chaos.pushed import plain_targets
 from chaos.trace import uptime
 from chaos.trees import SERVICES, path_of
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.publication.compiled import decode_targets
-from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry
-from zkdeployment.errors import TreeError
+from zkdeployment.base.errors import TreeError
+from zkdeployment.publishing.store.assignments import decode_targets
+from zkdeployment.publishing.store.service_order import decode_entry
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.model.publication import OrderEntry
+    from zkdeployment.base.publication import OrderEntry
+    from zkdeployment.zookeeper.session import Session
 
 _SERVICES = tuple(map(path_of, range(SERVICES)))
 

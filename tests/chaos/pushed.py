@@ -6,18 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from chaos.trees import SERVICES, path_of
-from zkdeployment.errors import TreeError
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.wanted import wanted_for
+from zkdeployment.base.errors import TreeError
+from zkdeployment.publishing.targets.compiler import compile_targets, wanted_for
 from zkdeployment.tree.layers import merge
 from zkdeployment.tree.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.model.deployment import Assignment, DesiredState
-    from zkdeployment.model.host import Identity
-    from zkdeployment.model.publication import Targets
+    from zkdeployment.base.deployment import Assignment, DesiredState
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.publication import Targets
 
 
 @dataclass(frozen=True, slots=True)

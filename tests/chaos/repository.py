@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.pushed import PushedTree, pushed_tree
-from zkdeployment.adapters import process
-from zkdeployment.errors import ProgramError
-from zkdeployment.model.cluster import INITIAL
+from zkdeployment.base.cluster import INITIAL
+from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.machine import process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.model.host import Identity
+    from zkdeployment.base.host import Identity
     from zkdeployment.sandbox.fleet import Sandbox
 
 

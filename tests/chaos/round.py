@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from chaos.plan import ACTS
-from zkdeployment.errors import ZkdeploymentError
+from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from chaos.observations import (
     unexpected_errors,
 )
 from chaos.pushed import PushedTree
-from zkdeployment.model.deployment import Assignment, DesiredState
-from zkdeployment.model.publication import OrderEntry
+from zkdeployment.base.deployment import Assignment, DesiredState
+from zkdeployment.base.publication import OrderEntry
 
 WEB = Assignment("/s0/app", 1, "app0", "app0", version="2.0")
 CONTROLLER = Assignment("/roles/edge", 1, "ctl", "ctl", version="1.0")

@@ -21,10 +21,10 @@ from chaos.trees import (
     strategic_plan,
     text_of,
 )
+from zkdeployment.base.host import Identity
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.host import Identity
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.precedence.circles import order_problems
+from zkdeployment.publishing.targets.compilation import order_problems
 
 HOSTS = ("host1", "host2", "host3")
 

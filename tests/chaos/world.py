@@ -22,17 +22,17 @@ from chaos.trees import CONTROLLER, PACKAGES, ROLE, VERSIONS, hosts_of_role
 from support.proxy import Proxy
 from support.publish_keys import make_key, make_publishers
 from support.rpm_building import build_rpm
-from zkdeployment.adapters import process
-from zkdeployment.sandbox import process_cleanup
-from zkdeployment.sandbox.background import wait_ended
-from zkdeployment.sandbox.ensemble import servers
+from zkdeployment.base.machine import process
+from zkdeployment.sandbox import processes
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import numbered
 from zkdeployment.sandbox.layout import SandboxDescription, write_private
+from zkdeployment.sandbox.processes import wait_ended
+from zkdeployment.sandbox.zookeeper import servers
 
 if TYPE_CHECKING:
     from chaos.trace import Trace
-    from zkdeployment.model.host import Host
+    from zkdeployment.base.host import Host
     from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 
 SERVERS = 3
@@ -200,7 +200,7 @@ class World:
             for proxy in member:
                 proxy.close()
         self.proxies.clear()
-        process_cleanup.end_processes(self.sandbox.directory)
+        processes.end_processes(self.sandbox.directory)
 
 
 def _with_role(host: Host) -> Host:

@@ -3,7 +3,7 @@
 import pytest
 
 from support.clocks import ManualClock
-from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.base.machine.clock import SystemClock
 
 
 @pytest.fixture(params=[SystemClock, ManualClock])

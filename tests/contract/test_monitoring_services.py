@@ -6,12 +6,12 @@ from support.bridged_nagios import make_details, make_key
 from support.served_monitoring import ServedMonitoringService
 from support.service import running_service
 from support.simulated_monitoring import SimulatedMonitoringService
-from zkdeployment.adapters.nagios.service import HttpMonitoringService
-from zkdeployment.adapters.zookeeper.client.paths import check_system_path
-from zkdeployment.adapters.zookeeper.client.transactions import Set
-from zkdeployment.errors import ServiceError
-from zkdeployment.nagios.service_requests import CheckAnswer
-from zkdeployment.nagios.status_file import NagiosResult
+from zkdeployment.base.errors import ServiceError
+from zkdeployment.checks.nagios.batch import CheckAnswer
+from zkdeployment.checks.nagios.service import HttpMonitoringService
+from zkdeployment.checks.nagios.status_file import NagiosResult
+from zkdeployment.zookeeper.paths import check_system_path
+from zkdeployment.zookeeper.transactions import Set
 
 UNKNOWN = "01234567-89ab-5cde-8f01-23456789abcd"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from support.rpm_hosts import change
-from zkdeployment.errors import PackageError
+from zkdeployment.base.errors import PackageError
 
 
 def deploy(host, want, *remove: str, also=()):

@@ -12,20 +12,20 @@ from support.pool_playbooks import made_machines, write_playbooks
 from support.pool_workers import KEY
 from support.simulated_nodes import SimulatedNodes
 from support.ssh_nodes import running_ssh_nodes
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
-from zkdeployment.adapters.pools.ansible_nodes import AnsibleNodes
-from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
-from zkdeployment.documents.pools.kinds import described_pool
-from zkdeployment.errors import ProgramError
-from zkdeployment.pools.filling import new_node
-from zkdeployment.pools.node import NodeEvent, NodeState
+from zkdeployment.base.errors import ProgramError
+from zkdeployment.pools.documents.kinds import described_pool
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
+from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
+from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
+from zkdeployment.pools.rules.filling import new_node
+from zkdeployment.pools.rules.node import NodeEvent, NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from zkdeployment.documents.pools.values import NodePool
-    from zkdeployment.ports.pools import PoolMechanism
+    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.ports import PoolMechanism
 
 
 @dataclass

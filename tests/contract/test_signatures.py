@@ -6,10 +6,10 @@ import pytest
 
 from simulation.signatures import RotatedKeys, SimulatedKey, SimulatedPublishers
 from support.publish_keys import make_key, make_publishers
-from zkdeployment.adapters.publish_key import PublishKey
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile
-from zkdeployment.errors import UntrustedError
-from zkdeployment.signing.statement import SignedStatement
+from zkdeployment.base.errors import UntrustedError
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.signing.statement import SignedStatement
 
 TEXT = "what a syncer publishes\n"
 

@@ -8,11 +8,11 @@ from support.agents import Fleet, HostPackages
 from support.available_packages import AvailablePackage
 from support.simulated_host import REPOSITORY, SimulatedHost
 from support.waiting import wait_until
-from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.model.host import Identity
-from zkdeployment.planning.planner import plan
+from zkdeployment.agent.files.filesystem import Filesystem
+from zkdeployment.agent.rules.planner import plan
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Identity
+from zkdeployment.zookeeper.session import Session
 
 #: For each revision the services that it deploys: path → (type, version, number of deployments).
 REVISIONS = (

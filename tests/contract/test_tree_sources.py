@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from support.strategies import EXAMPLE_FILE
-from zkdeployment.adapters import tree_files
-from zkdeployment.adapters.sources import open_source
-from zkdeployment.errors import SourceError
-from zkdeployment.model.cluster import is_revision
+from zkdeployment.base.cluster import is_revision
+from zkdeployment.base.errors import SourceError
+from zkdeployment.publishing.sources import tree_files
+from zkdeployment.publishing.sources.opening import open_source
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from simulation.green import Process
 from simulation.network import Network
 from support.waiting import wait_until
 from support.zookeeper import expire_session
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set, TransactionError
-from zkdeployment.errors import UnreachableError
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
 
 
 class RealArena:

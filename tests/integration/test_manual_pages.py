@@ -7,7 +7,7 @@ import pytest
 
 from support.commands import run
 from support.manual import HERE, PAGES
-from zkdeployment.cli.program import program
+from zkdeployment.programs.verbs import program
 
 
 @pytest.fixture(scope="module")

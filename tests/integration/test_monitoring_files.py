@@ -10,17 +10,17 @@ import yaml
 
 from support.leasing import POOLS
 from support.rollout_states import begun_rollout
-from zkdeployment.daemons.coordinator.failure_kinds import FAILURE_KINDS
-from zkdeployment.daemons.syncer import follower
-from zkdeployment.fleet.metrics.agent import AgentFacts, agent_metrics
-from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
-from zkdeployment.fleet.metrics.metric import DaemonProcess
-from zkdeployment.fleet.metrics.server import ServerFacts, server_metrics
-from zkdeployment.fleet.metrics.syncer import SyncerFacts, syncer_metrics
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.connection_status import ConnectionStatus
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.pools.reading import PoolReading
+from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.daemon.metrics import DaemonProcess
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.pools.rules.snapshot import PoolReading
+from zkdeployment.publishing.daemon import follower
+from zkdeployment.publishing.daemon.telemetry import SyncerFacts, syncer_metrics
+from zkdeployment.rollouts.daemon.coordinator import FAILURE_KINDS
+from zkdeployment.rollouts.daemon.telemetry import CoordinatorFacts, coordinator_metrics
+from zkdeployment.service.metrics import ServerFacts, server_metrics
+from zkdeployment.zookeeper.servers import ConnectionStatus
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pictures.drawing import Picture
-from zkdeployment.checks.instance import CheckState
-from zkdeployment.checks.workflow import WORKFLOW
-from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
-from zkdeployment.fleet.rollouts.states import GroupState
-from zkdeployment.model.cluster import ClusterState
-from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
+from zkdeployment.agent.rules.cycle_machine import CYCLE_TRANSITIONS, CycleState
+from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.workflow import WORKFLOW
+from zkdeployment.strategies.states import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

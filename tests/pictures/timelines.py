@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pictures.drawing import Picture
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.permission import Phase
-from zkdeployment.rollout.tasks import next_task
+from zkdeployment.strategies.engine import begin, next_task, record
+from zkdeployment.strategies.permission import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.strategies.strategy import Strategy
 
 EXAMPLES = Path(__file__).parents[2] / "etc" / "manual" / "examples"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
+from zkdeployment.publishing.targets.compiler import compile_targets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.documents.intents.values import Intent
-    from zkdeployment.model.tree import Tree
+    from zkdeployment.intents.documents.values import Intent
+    from zkdeployment.tree.values import Tree
 
 _SHOP = DeploymentIntentGroup(
     "retail",

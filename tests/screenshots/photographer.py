@@ -20,8 +20,8 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
-from zkdeployment.model.user import Role
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

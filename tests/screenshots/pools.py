@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 _PLAYBOOKS = {"topdir": "/srv/playbooks", "provision": {"playbook": "provision.yml"}}
 

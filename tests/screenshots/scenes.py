@@ -7,20 +7,20 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from screenshots.intents import intent_records
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
-from zkdeployment.rollout import engine
-from zkdeployment.rollout.lifecycle import end, start
-from zkdeployment.rollout.permission import Phase, PhaseReport
-from zkdeployment.rollout.state import ActivePhase, Ending, RolloutObservation
-from zkdeployment.rollout.tasks import next_task
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.strategies import engine
+from zkdeployment.strategies.engine import next_task
+from zkdeployment.strategies.permission import Phase, PhaseReport
+from zkdeployment.strategies.progress import end, start
+from zkdeployment.strategies.state import ActivePhase, Ending, RolloutObservation
+from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
     from support.written_fleet import WrittenFleet
-    from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.strategies.state import RolloutState
 
 OLD = "c1fb3efd0f9151e8ac7e5b0dd6f2a1c4b3e2d1f0"
 NEW = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from simulation.server_tree import Write
 from simulation.signatures import STRANGER, sign
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.signing.statement import SignedStatement, Statement
+from zkdeployment.publishing.signing.statement import SignedStatement, Statement
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.repository import VERSIONS
 from support.repository import Repository
-from zkdeployment.adapters.checkouts.places import CheckoutPlaces, remembered_version
+from zkdeployment.agent.checkouts.places import CheckoutPlaces, remembered_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable

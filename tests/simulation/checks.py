@@ -15,11 +15,11 @@ from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.order_checks import OrderChecks
 from simulation.signatures import verified_properties
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.publication.assignments import read_wanted
-from zkdeployment.daemons.agent.plans import read_plan
-from zkdeployment.errors import TreeError
-from zkdeployment.model.plan import Undeploy
+from zkdeployment.agent.daemon.plans import read_plan
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.plan import Undeploy
+from zkdeployment.publishing.store.assignments import read_wanted
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from simulation.repository import Commit
     from simulation.server_tree import Change
     from simulation.world import World
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.daemons.agent.plans import HostPlan
-    from zkdeployment.model.deployment import Deployment, DesiredState
-    from zkdeployment.model.host import Identity
+    from zkdeployment.agent.daemon.plans import HostPlan
+    from zkdeployment.base.deployment import Deployment, DesiredState
+    from zkdeployment.base.host import Identity
+    from zkdeployment.zookeeper.session import Session
 
 #: Seconds that an agent may take from its last look at the cluster version to the start of a script: while a fault
 #: delays its messages, and at other times, with more for each unit of the network's distance.

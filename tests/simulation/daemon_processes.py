@@ -12,14 +12,14 @@ from simulation.checkouts import MachineCheckouts
 from simulation.machine import MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
-from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.config.settings import Settings
 from zkdeployment.config.sync import SyncSettings
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.commits import CommitOutcome
-from zkdeployment.wiring import agent as agent_wiring
-from zkdeployment.wiring import coordinator as coordinator_wiring
-from zkdeployment.wiring import syncer as syncer_wiring
+from zkdeployment.programs import agent as agent_wiring
+from zkdeployment.programs import coordinator as coordinator_wiring
+from zkdeployment.programs import syncer as syncer_wiring
+from zkdeployment.publishing.acts.commits import CommitOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from simulation.green import Process
     from simulation.machine import Machine
     from simulation.world import World
-    from zkdeployment.daemons.control import Control
-    from zkdeployment.ports.commits import CommitOrder
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.publishing.acts.commits import CommitOrder
 
 _SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 

@@ -6,17 +6,17 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.errors import TreeError
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.targets.wanted import wanted_from_tree
+from zkdeployment.base.errors import TreeError
+from zkdeployment.publishing.targets.compiler import wanted_from_tree
+from zkdeployment.tree.values import Tree
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simulation.server_tree import Change, ZNode
-    from zkdeployment.model.deployment import DesiredState
-    from zkdeployment.model.host import Identity
+    from zkdeployment.base.deployment import DesiredState
+    from zkdeployment.base.host import Identity
 
 _RESERVED = ("/hosts", "/agent-locks", "/role-locks", "/zkdeployment", "/zookeeper")
 

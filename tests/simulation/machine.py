@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 from simulation.green import Event, Killed
 from simulation.memory_files import Disk, MemoryPath
 from support.fake_packages import Crash, FakePackageManager
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
-from zkdeployment.errors import ScriptError, ShutdownError
-from zkdeployment.model.inventory import Inventory, Marker
+from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.base.errors import ScriptError, ShutdownError
+from zkdeployment.base.inventory import Inventory, Marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from simulation.world import World
-    from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.deployment import Deployment
-    from zkdeployment.model.host import Identity
-    from zkdeployment.model.inventory import Packages
-    from zkdeployment.model.plan import PackageChange
-    from zkdeployment.ports.host import Transaction
+    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.deployment import Deployment
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.plan import PackageChange
 
 
 #: Seconds between two ticks of an agent whose script runs.

@@ -12,30 +12,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from zkdeployment.adapters.zookeeper import service_orders
-from zkdeployment.adapters.zookeeper.awaited_services import ZooKeeperAwaitedService
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client import session as session_module
-from zkdeployment.adapters.zookeeper.client.transactions import Check, Delete, Set
-from zkdeployment.adapters.zookeeper.host_registration import HostRegistration
-from zkdeployment.adapters.zookeeper.locks import role_locks
-from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
-from zkdeployment.adapters.zookeeper.operator import stops
-from zkdeployment.adapters.zookeeper.publication import builder
-from zkdeployment.daemons.agent import plans
-from zkdeployment.daemons.agent.agent_cycle import AgentCycle
-from zkdeployment.daemons.agent.deployment_run import DeploymentRun
-from zkdeployment.daemons.agent.steps.step_effects import StepEffects
-from zkdeployment.daemons.coordinator import coordinator
-from zkdeployment.model.plan import Plan
-from zkdeployment.model.publication import OrderEntry, Published
-from zkdeployment.planning.precedence.progress import OrderProgress, OrderWait
+from zkdeployment.agent.daemon import plans
+from zkdeployment.agent.daemon.agent_cycle import AgentCycle
+from zkdeployment.agent.daemon.deployment import DeploymentRun
+from zkdeployment.agent.rules.service_order import OrderProgress, OrderWait
+from zkdeployment.agent.steps.step_effects import StepEffects
+from zkdeployment.agent.store import role_locks, service_orders
+from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService
+from zkdeployment.agent.store.registration import HostRegistration
+from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+from zkdeployment.base.plan import Plan
+from zkdeployment.base.publication import OrderEntry, Published
+from zkdeployment.publishing.store import builder, cluster
+from zkdeployment.rollouts.daemon import coordinator
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper import session as session_module
+from zkdeployment.zookeeper.transactions import Check, Delete, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_LOCK = "zkdeployment.adapters.zookeeper.locks.service_locks.ZooKeeperServiceLock"
-_SUPERVISION = "zkdeployment.daemons.agent.supervision.Supervision"
+_LOCK = "zkdeployment.agent.store.service_locks.ZooKeeperServiceLock"
+_SUPERVISION = "zkdeployment.agent.daemon.deployment.Supervision"
 
 
 def no_lock_check() -> contextlib.AbstractContextManager[Any]:
@@ -86,7 +84,7 @@ def version_recorded_early() -> Iterator[None]:
 def version_not_given_up() -> contextlib.AbstractContextManager[Any]:
     """Let the recorded version stand while the host changes: after a rewind, half a host counts as whole."""
     return mock.patch(
-        "zkdeployment.daemons.agent.reporting.deployment_status.DeploymentStatus.give_up_version",
+        "zkdeployment.agent.reporting.status.DeploymentStatus.give_up_version",
         return_value=None,
     )
 
@@ -95,9 +93,9 @@ def role_lock_kept() -> contextlib.AbstractContextManager[Any]:
     """Let a host whose failure is tolerated keep its role's lock, and set no deadline for phases."""
     stack = contextlib.ExitStack()
     stack.enter_context(
-        mock.patch("zkdeployment.daemons.agent.rollout_gate.RolloutGate._hand_on_locks", return_value=None)
+        mock.patch("zkdeployment.agent.daemon.rollout_gate.RolloutGate._hand_on_locks", return_value=None)
     )
-    stack.enter_context(mock.patch("zkdeployment.rollout.timekeeping.PROGRESS_DEADLINE", float("inf")))
+    stack.enter_context(mock.patch("zkdeployment.strategies.timekeeping.PROGRESS_DEADLINE", float("inf")))
     return stack
 
 
@@ -108,38 +106,36 @@ def new_tops_not_listed() -> contextlib.AbstractContextManager[Any]:
 
 def imports_unseen() -> contextlib.AbstractContextManager[Any]:
     """Read the tree for a version set by hand without a look at imports that come between."""
-    module = "zkdeployment.adapters.zookeeper.publication.assignments"
+    module = "zkdeployment.publishing.store.assignments"
     return mock.patch(f"{module}._changed", return_value=None)
 
 
 def order_ignored() -> contextlib.AbstractContextManager[Any]:
     """Let no deployment wait for another service, and no undeployment for the hosts that gain the service."""
-    return mock.patch(
-        "zkdeployment.daemons.agent.steps.ordered_steps.order_wait", lambda path, *_, **__: OrderWait(path)
-    )
+    return mock.patch("zkdeployment.agent.steps.ordered_steps.order_wait", lambda path, *_, **__: OrderWait(path))
 
 
 def properties_ignored() -> contextlib.AbstractContextManager[Any]:
     """Let services with ``rerun = 'changed'`` run again for another assignment only, not for other properties."""
-    return mock.patch("zkdeployment.planning.targets.compiler.properties_digest", return_value="0" * 64)
+    return mock.patch("zkdeployment.publishing.targets.compiler.properties_digest", return_value="0" * 64)
 
 
 def signatures_ignored() -> contextlib.AbstractContextManager[Any]:
     """Believe statements that no publisher signed, whatever targets they name."""
     stack = contextlib.ExitStack()
     stack.enter_context(mock.patch("simulation.signatures.SimulatedPublishers.verify", return_value=None))
-    stack.enter_context(mock.patch("zkdeployment.daemons.agent.trusted_publications.check_snapshot"))
+    stack.enter_context(mock.patch("zkdeployment.agent.daemon.trusted_publications.check_snapshot"))
     return stack
 
 
 def old_publications_believed() -> contextlib.AbstractContextManager[Any]:
     """Let hosts with publishers act on what was signed once, however old it is."""
-    return mock.patch("zkdeployment.daemons.agent.trusted_publications.Watermark.check", return_value=None)
+    return mock.patch("zkdeployment.agent.daemon.trusted_publications.Watermark.check", return_value=None)
 
 
 def verified_properties_ignored() -> contextlib.AbstractContextManager[Any]:
     """Hand the properties in ZooKeeper to scripts without a look at what was signed."""
-    return mock.patch("zkdeployment.daemons.agent.trusted_publications.check_properties")
+    return mock.patch("zkdeployment.agent.daemon.trusted_publications.check_properties")
 
 
 @contextlib.contextmanager
@@ -166,12 +162,12 @@ def installed_repositories_used() -> contextlib.AbstractContextManager[Any]:
         renew(copy)
         return copy
 
-    return mock.patch("zkdeployment.adapters.checkouts.pristine.PristineCopies.prepare", prepare)
+    return mock.patch("zkdeployment.agent.checkouts.working_copies.PristineCopies.prepare", prepare)
 
 
 def names_before_commits() -> contextlib.AbstractContextManager[Any]:
     """Let tags and branches that are named like a commit take precedence over the commit."""
-    return mock.patch("zkdeployment.adapters.checkouts.git.is_commit", return_value=False)
+    return mock.patch("zkdeployment.agent.checkouts.repositories.is_commit", return_value=False)
 
 
 @contextlib.contextmanager
@@ -189,13 +185,13 @@ def ending_skipped() -> Iterator[None]:
 
 def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
     """Keep a failure in memory only, until ZooKeeper has it."""
-    module = "zkdeployment.daemons.agent.reporting.failure_reporter.FailureReporter"
+    module = "zkdeployment.agent.reporting.failures.FailureReporter"
     return mock.patch.multiple(module, _keep=lambda _self, _failure: None, restore=lambda _self: None)
 
 
 def obsolete_failures_stop() -> contextlib.AbstractContextManager[Any]:
     """Stop the fleet because of a failure, whatever it deploys by now."""
-    return mock.patch("zkdeployment.model.publication.Published.is_wanted", return_value=True)
+    return mock.patch("zkdeployment.base.publication.Published.is_wanted", return_value=True)
 
 
 @contextlib.contextmanager
@@ -215,7 +211,7 @@ def former_roles_kept() -> Iterator[None]:
     def hand_on(*arguments: Any, former: bool = False) -> list[str]:
         return [] if former else role_locks.hand_on(*arguments)
 
-    store = "zkdeployment.adapters.zookeeper.fleet"
+    store = "zkdeployment.agent.store.fleet"
     with mock.patch(f"{store}.leave", leave), mock.patch(f"{store}.hand_on", hand_on):
         yield
 
@@ -223,19 +219,19 @@ def former_roles_kept() -> Iterator[None]:
 @contextlib.contextmanager
 def stops_uncompared() -> Iterator[None]:
     """Forget the stops of a fleet that is resumed without a look at stops recorded meanwhile."""
-    forgetting = stops.forgetting_stops
+    forgetting = cluster.forgetting_stops
 
     def loose(recorded: Any) -> list[Any]:
         return [operation for operation in forgetting(recorded) if isinstance(operation, Delete)]
 
-    control = "zkdeployment.adapters.zookeeper.operator.cluster_control.forgetting_stops"
+    control = "zkdeployment.fleet.store.cluster_control.forgetting_stops"
     with mock.patch(control, loose), mock.patch.object(builder, "forgetting_stops", loose):
         yield
 
 
 def orphans_unprotected() -> contextlib.AbstractContextManager[Any]:
     """Let only the lock delay protect a script whose agent was killed and waits for it."""
-    return mock.patch("zkdeployment.adapters.zookeeper.host_registration.keep_works", return_value=[])
+    return mock.patch("zkdeployment.agent.store.registration.keep_works", return_value=[])
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class Network:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         """Let the code under test use this network and its time during the block."""
-        connection = "zkdeployment.adapters.zookeeper.client.connection"
+        connection = "zkdeployment.zookeeper.connection"
         with (
             self.modules.installed(),
             mock.patch(f"{connection}.KazooClient", self.make_client),

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.themes import ACTS
 from support.strategies import canary_first
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Set
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.act import Act
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.rollout.recovery import RecoveryStage
-from zkdeployment.rollout.state import Directive
-from zkdeployment.wiring.operator import operator_adapters
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.strategies.progress import RecoveryStage
+from zkdeployment.strategies.state import Directive
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulation.world import World
-    from zkdeployment.ports.operator import OperatorAdapters
+    from zkdeployment.fleet.ports import OperatorAdapters
 
 #: The step of a host that waits for a service; a host that is not registered is named by its id.
 _ORDER_STEP = re.compile(r"waits for /s([0-9]+)/app on (\w+)")

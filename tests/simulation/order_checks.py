@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry
-from zkdeployment.model.publication import OrderEntry
+from zkdeployment.base.publication import OrderEntry
+from zkdeployment.publishing.store.service_order import decode_entry
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

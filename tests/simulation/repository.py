@@ -8,23 +8,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from support.available_packages import AvailablePackage
-from zkdeployment.errors import SourceError, TreeError
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.precedence.circles import order_problems
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.wanted import wanted_for
+from zkdeployment.base.errors import SourceError, TreeError
+from zkdeployment.base.publication import Origin
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.targets.compilation import order_problems
+from zkdeployment.publishing.targets.compiler import compile_targets, wanted_for
 from zkdeployment.tree.layers import merge
 from zkdeployment.tree.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from zkdeployment.model.deployment import DesiredState
-    from zkdeployment.model.host import Identity
-    from zkdeployment.model.inventory import Package
-    from zkdeployment.model.publication import Targets
-    from zkdeployment.model.tree import Tree
+    from zkdeployment.base.deployment import DesiredState
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Package
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.tree.values import Tree
 
 #: The versions of packages that the packages' repository has.
 VERSIONS = ("1.0", "2.0", "3.0")

@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from simulation.memory_files import MemoryPath
-from zkdeployment.adapters.host_files.published_file import PublishedFile
-from zkdeployment.errors import UntrustedError
-from zkdeployment.signing.statement import SignedStatement
+from zkdeployment.base.errors import UntrustedError
+from zkdeployment.publishing.signing.statement import SignedStatement
+from zkdeployment.publishing.watermark import PublishedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

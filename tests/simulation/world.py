@@ -28,8 +28,8 @@ from simulation.repository import SimulatedRepository
 from simulation.signatures import RotatedKeys
 from simulation.themes import CHOSEN, THEMES
 from simulation.traces import trace_of_logs
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.model.host import Identity
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,9 +125,9 @@ class World:
             self.network.installed(),
             simulated_machines(self),
             trace_of_logs(self.trace if self._watch else None),
-            mock.patch("zkdeployment.adapters.zookeeper.publication.builder.OPERATIONS_LIMIT", self.operations),
-            mock.patch("zkdeployment.adapters.zookeeper.fleet.read_wanted", self.checks.read_wanted),
-            mock.patch("zkdeployment.daemons.agent.supervision.read_plan", self.checks.read_plan),
+            mock.patch("zkdeployment.publishing.store.builder.OPERATIONS_LIMIT", self.operations),
+            mock.patch("zkdeployment.agent.store.fleet.read_wanted", self.checks.read_wanted),
+            mock.patch("zkdeployment.agent.daemon.deployment.read_plan", self.checks.read_plan),
             mock.patch.object(ZooKeeperFleet, "hand_on_work", self.checks.handing_on(ZooKeeperFleet.hand_on_work)),
         ):
             try:

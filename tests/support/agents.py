@@ -16,11 +16,11 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from support.available_packages import AvailablePackage
 from support.fake_packages import FakePackageManager
 from support.waiting import PATIENCE, wait_until
-from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.failpoints import VARIABLE
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.load import load
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.wiring.agent import build_agent
+from zkdeployment.programs.agent import build_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from zkdeployment.daemons.agent.agent import Agent
-    from zkdeployment.model.inventory import Packages
-    from zkdeployment.ports.host import Transaction
+    from zkdeployment.agent.daemon.agent import Agent
+    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.base.inventory import Packages
 
 #: A deploy script that records its start and end in the fleet's journal, waits while its host is blocked, and
 #: fails for the arguments in the file ``fail``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.inventory import Package
+from zkdeployment.base.inventory import Package
 from zkdeployment.sandbox import rpms
 
 if TYPE_CHECKING:

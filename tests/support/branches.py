@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from support.repository import Repository
-from zkdeployment.adapters.git.act_commits import GitTreeCommits
-from zkdeployment.adapters.git.approvals import GitApprovals
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.model.commits import Author
+from zkdeployment.intents.verification import GitApprovals
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+from zkdeployment.publishing.sources.git.source import GitSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

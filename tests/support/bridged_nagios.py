@@ -12,25 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from support.simulated_monitoring import SimulatedMonitoringService
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.nagios.object_directory import NagiosObjectDirectory
-from zkdeployment.adapters.nagios.program import LocalNagios
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.checks.instance import InstanceKey
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.nagios.bridge import NagiosBridge
-from zkdeployment.daemons.nagios.changed_instances import ChangedInstances
-from zkdeployment.daemons.nagios.check_reports import CheckReports
-from zkdeployment.daemons.nagios.check_rollouts import CheckRollouts
-from zkdeployment.daemons.nagios.first_runs import FirstRuns
-from zkdeployment.nagios.object_files import NagiosPlace
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.checks.nagios.bridge import ChangedInstances, CheckReports, NagiosBridge
+from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
+from zkdeployment.checks.nagios.object_files import NagiosPlace
+from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
+from zkdeployment.checks.rules.instance import InstanceKey
 from zkdeployment.sandbox.nagios import NagiosServer, find_nagios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from zkdeployment.ports.nagios import MonitoringService
+    from zkdeployment.checks.ports import MonitoringService
 
 
 def make_details(name: str, host: str, command: str, *arguments: str, **more: Any) -> dict[str, Any]:

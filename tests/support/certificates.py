@@ -8,8 +8,8 @@ import httpx
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from zkdeployment.model.servers import Access
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
+from zkdeployment.zookeeper.servers import Access
 
 if TYPE_CHECKING:
     from pathlib import Path

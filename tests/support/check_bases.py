@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zkdeployment.checks.basis import CheckBasis, CheckedHost
-from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints, Predicate, Threshold
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Facts, Identity
-from zkdeployment.model.strategy import Selector
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Facts, Identity
+from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints, Predicate, Threshold
+from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost
+from zkdeployment.strategies.strategy import Selector
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
-    from zkdeployment.model.tree import Value
+    from zkdeployment.tree.values import Value
 
 PATHS = ("/p1/shop", "/p1/shop/front", "/p1/shop/front/cache", "/p1/shopping", "/p2/front")
 HOSTS = ("host1", "host2", "host3")

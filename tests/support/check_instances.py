@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey, config_id
-from zkdeployment.checks.ordering import WantedConfiguration
+from zkdeployment.checks.rules.instance import (
+    CheckInstance,
+    CheckState,
+    InstanceConfiguration,
+    InstanceKey,
+    config_id,
+)
+from zkdeployment.checks.rules.workflow import WantedConfiguration
 
 KEY = InstanceKey("front-http", "/p1/shop/front", 0, "host1")
 

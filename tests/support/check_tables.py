@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.checks.workflow import WORKFLOW, CheckEffect, CheckGuard
+from zkdeployment.checks.rules.workflow import WORKFLOW, CheckEffect, CheckGuard
 
 if TYPE_CHECKING:
-    from zkdeployment.checks.workflow import CheckStep
+    from zkdeployment.checks.rules.workflow import CheckStep
 
 
 def workflow_table() -> str:

@@ -13,27 +13,26 @@ import httpx
 from support.certificates import CERTIFICATES
 from support.clocks import ManualClock
 from support.web import WebServer
-from zkdeployment.adapters.pokes import HttpPokeSender
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
-from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.daemons.checks.check_daemon import CheckDaemon
-from zkdeployment.daemons.checks.check_job import CheckJob
-from zkdeployment.daemons.checks.pokes import CheckPokes
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.checks.daemon.check_daemon import CheckDaemon
+from zkdeployment.checks.daemon.check_job import CheckJob
+from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.sources import ZooKeeperCheckSources
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Create, Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from support.publishing import Publishing
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.checks.instance import CheckInstance
+    from zkdeployment.checks.rules.instance import CheckInstance
+    from zkdeployment.zookeeper.session import Session
 
 
 def system_document(name: str, callback: str | None = None) -> str:

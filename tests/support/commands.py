@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from click.testing import CliRunner
 
-from zkdeployment.adapters import process
-from zkdeployment.cli.main import main
+from zkdeployment.base.machine import process
+from zkdeployment.programs.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

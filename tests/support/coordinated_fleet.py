@@ -9,38 +9,36 @@ from urllib.parse import unquote
 
 from support.clocks import ManualClock
 from support.metrics import probe_of
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollout.acts import direct
-from zkdeployment.adapters.zookeeper.rollout.agent_records import decode_grant, encode_report
-from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_state
-from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.coordinator.coordinator import Coordinator
-from zkdeployment.daemons.coordinator.recovery_steps import RecoverySteps
-from zkdeployment.model.act import Act
-from zkdeployment.model.commits import Author
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publishing.history import PublicationRecord
-from zkdeployment.model.publishing.publication import Publication
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
-from zkdeployment.rollout.state import Directive, Ending, RolloutState
-from zkdeployment.wiring.operator import operator_adapters
+from zkdeployment.base.act import Act
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.records import Publication, PublicationRecord
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.rollouts.daemon.coordinator import Coordinator, RecoverySteps
+from zkdeployment.rollouts.store.acts import direct
+from zkdeployment.rollouts.store.records import ZooKeeperRollouts
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
+from zkdeployment.strategies.state import Directive, Ending, RolloutState
+from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
+from zkdeployment.strategies.store.records import read_current, read_state
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from zkdeployment.daemons.checks.check_health import CheckHealth
-    from zkdeployment.model.host import Facts
-    from zkdeployment.model.strategy import Strategy
-    from zkdeployment.ports.commits import TreeCommits
+    from zkdeployment.base.host import Facts
+    from zkdeployment.checks.daemon.check_job import CheckHealth
+    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.strategies.strategy import Strategy
 
 
 @dataclass

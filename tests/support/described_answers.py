@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from zkdeployment.web.application import api_description
+from zkdeployment.service.application import api_description
 
 if TYPE_CHECKING:
     import httpx

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.manual import MANUAL
 from support.waiting import wait_until
-from zkdeployment.adapters import process
+from zkdeployment.base.machine import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

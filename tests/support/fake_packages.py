@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.packages.rpmdb import by_name
-from zkdeployment.errors import PackageError
-from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.planning import packages
-from zkdeployment.planning.packages import Item
+from zkdeployment.agent.packages.rpmdb import by_name
+from zkdeployment.base import packages
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.packages import Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from support.available_packages import AvailablePackage
-    from zkdeployment.model.inventory import Package, Packages
-    from zkdeployment.model.plan import PackageChange
-    from zkdeployment.ports.host import Transaction
+    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.base.inventory import Package, Packages
+    from zkdeployment.base.plan import PackageChange
 
 
 class Crash(BaseException):

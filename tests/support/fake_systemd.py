@@ -22,7 +22,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.scripts import scopes
+from zkdeployment.base.machine import systemd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,6 @@ class BootedMachine:
 def boot(directory: Path, monkeypatch: pytest.MonkeyPatch) -> BootedMachine:
     """Make this process detect systemd; write the replacements into ``directory`` and put it on the path."""
     machine = BootedMachine(directory / "systemd")
-    monkeypatch.setattr(scopes, "BOOTED", directory)
+    monkeypatch.setattr(systemd, "BOOTED", directory)
     monkeypatch.setenv("PATH", str(directory / "systemd"), prepend=":")
     return machine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zkdeployment.model.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
+from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zkdeployment.model.names import NameKind, is_name
-from zkdeployment.model.tree import Tree
+from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.tree.values import Tree
 
 if TYPE_CHECKING:
-    from zkdeployment.model.tree import Properties, Value
+    from zkdeployment.tree.values import Properties, Value
 
 texts = st.text("ab1 é☃😀\n\t\0\\'\"#=:>-/\u00a0\u2028\x7f", max_size=6)
 values: st.SearchStrategy[Value] = st.recursive(

@@ -16,16 +16,16 @@ from support.publishing import Publishing
 from support.signed_fleet import EVIL, TARGETS
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.load import load
-from zkdeployment.model.publishing.request import GuardOverrides
-from zkdeployment.model.servers import Access, AclEntry, Servers
-from zkdeployment.pools.signed_lease import NAMESPACE as LEASES
-from zkdeployment.signing.statement import NAMESPACE as PUBLICATIONS
-from zkdeployment.wiring.pools import build_pool_worker
+from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
+from zkdeployment.programs.pools import build_pool_worker
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.signing.statement import NAMESPACE as PUBLICATIONS
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper.servers import Access, AclEntry, Servers
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

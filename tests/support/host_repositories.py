@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
-from zkdeployment.adapters.packages.repositories import NamedRepositories
+from zkdeployment.agent.packages.command import NamedRepositories
+from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+from zkdeployment.base.machine import process
 from zkdeployment.sandbox.rpms import build_packages
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.intents.life_cycle import LIFE_CYCLE, IntentEffect, LifeCycleStep
-from zkdeployment.intents.resource_status import CLUSTER_RULES, RSYNC_RULES
+from zkdeployment.intents.rules.life_cycle import LIFE_CYCLE, IntentEffect, LifeCycleStep
+from zkdeployment.intents.rules.reality import CLUSTER_RULES, RSYNC_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
 
 if TYPE_CHECKING:
-    from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.intents.documents.values import Intent
 
 #: The apps of the group, and the paths of their services.
 APPS = {"db": ("/p1/shop/db",), "front": ("/p1/shop/front",)}

@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.errors import ConflictError
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import NewUser, Role, TenantLimits
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode, fail
-from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.service.users.user import NewUser, Role, TenantLimits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-    from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
-    from zkdeployment.model.user import IssuedKey
-    from zkdeployment.pools.snapshot import PoolSnapshot
-    from zkdeployment.pools.tenant_session import TenantSession
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot
+    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.store.store import ZooKeeperPools
+    from zkdeployment.service.users.user import IssuedKey
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
 
 _HOUR = 3600.0
 

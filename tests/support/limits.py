@@ -14,7 +14,7 @@ import pytest_timeout
 
 from support.marks import RUN, TEST, outliving_all_tests
 from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.sandbox.process_cleanup import VARIABLE
+from zkdeployment.sandbox.processes import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

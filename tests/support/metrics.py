@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.metrics_file import MetricsFile
-from zkdeployment.daemons.telemetry.probe import Probe
+from zkdeployment.base.daemon.metrics import MetricsFile, Probe
+from zkdeployment.base.machine.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 
 def probe_of(session: Session, file: Path | None = None) -> Probe:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zkdeployment.nagios.check import NagiosCheck
+from zkdeployment.checks.nagios.check import NagiosCheck
 
 CHECK = NagiosCheck(
     instance="01234567-89ab-5cde-8f01-23456789abcd",

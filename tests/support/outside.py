@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from fastapi.routing import APIRoute
 
-from zkdeployment.cli.program import program
-from zkdeployment.web.application import api_description
-from zkdeployment.web.pages.routers import PAGE_ROUTERS
+from zkdeployment.programs.routers import PAGE_ROUTERS
+from zkdeployment.programs.verbs import program
+from zkdeployment.service.application import api_description
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

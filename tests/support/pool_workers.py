@@ -7,39 +7,37 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from support.waiting import wait_until
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
-from zkdeployment.adapters.pools.role_nodes import RoleNodes
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
-from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord
-from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
-from zkdeployment.adapters.zookeeper.pools.sources import ZooKeeperPoolSources
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.publication.documents import document_path
-from zkdeployment.adapters.zookeeper.users.user_records import UserRecord, encode_user
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.pools.node_tasks import NodeTasks
-from zkdeployment.daemons.pools.pool_worker import PoolWorker
-from zkdeployment.daemons.pools.task_runs import TaskRuns
-from zkdeployment.documents.pools.kinds import FORM
-from zkdeployment.documents.pools.values import AnsibleMechanism, RoleMechanism
-from zkdeployment.documents.typed_values import typed_values
-from zkdeployment.documents.yaml_values import parse_yaml
-from zkdeployment.model.user import Role, User
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.requests.waiting_request import WaitingRequest
-from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.documents.yaml_values import parse_yaml, typed_values
+from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
+from zkdeployment.pools.daemon.pool_worker import PoolWorker
+from zkdeployment.pools.documents.kinds import FORM
+from zkdeployment.pools.documents.values import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
+from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.rules.waiting_request import WaitingRequest
+from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.pools.store.sources import ZooKeeperPoolSources
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.publishing.store.documents import document_path
+from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user_records import UserRecord, encode_user
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.model.servers import Servers
-    from zkdeployment.ports.pools import PoolMechanism
-    from zkdeployment.ports.process import Clock
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.pools.ports import PoolMechanism
+    from zkdeployment.zookeeper.servers import Servers
 
 KEY = f"ssh-ed25519 {'A' * 68} tenant"
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import NoNodeError
 
-from zkdeployment.adapters.ssh_signatures import verify_text
-from zkdeployment.signing.checking import deviations
-from zkdeployment.signing.digests import bucket_of
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement
+from zkdeployment.publishing.keys.ssh_signatures import verify_text
+from zkdeployment.publishing.signing.snapshot import deviations
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement, bucket_of
 
 if TYPE_CHECKING:
     from pathlib import Path

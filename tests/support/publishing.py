@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from kazoo.exceptions import NoNodeError
 
 from support.repository import Repository
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
-from zkdeployment.adapters.host_files.published_file import PublishedFile
-from zkdeployment.adapters.host_files.signing_file import SigningFile
-from zkdeployment.adapters.publish_key import PublishKey
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication import builder
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.intents.store.accepted_file import AcceptedFile
+from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store import builder
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import pytest
     from kazoo.client import KazooClient
 
-    from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
-    from zkdeployment.model.servers import Servers
-    from zkdeployment.model.tree import Value
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.tree.values import Value
+    from zkdeployment.zookeeper.servers import Servers
 
 
 class InterruptedSyncError(Exception):

@@ -6,16 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.strategies import EXAMPLE_HOSTS, example
-from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.permission import PhaseReport
-from zkdeployment.rollout.state import ActivePhase, Ending, RolloutState
-from zkdeployment.rollout.tasks import next_task
+from zkdeployment.strategies.engine import begin, next_task, record
+from zkdeployment.strategies.permission import PhaseReport
+from zkdeployment.strategies.state import ActivePhase, Ending, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.model.host import Facts
-    from zkdeployment.model.strategy import Strategy
+    from zkdeployment.base.host import Facts
+    from zkdeployment.strategies.strategy import Strategy
 
 #: The time at which these rollouts began.
 BEGUN = 1_000.0

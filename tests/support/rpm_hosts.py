@@ -19,22 +19,22 @@ import pytest
 from support.available_packages import CATALOGUE
 from support.fake_packages import Crash, FakePackageManager
 from support.waiting import wait_until
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.model.plan import PackageChange
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.machine import process
+from zkdeployment.base.plan import PackageChange
 from zkdeployment.sandbox.rpms import RpmRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from zkdeployment.ports.host import PackageManager
+    from zkdeployment.agent.ports import PackageManager
 
 #: An agent that does nothing but change packages: ROOT REPOSITORIES {package: version}.
 _AGENT = """\
 import json, pathlib, sys
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.model.plan import PackageChange
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.plan import PackageChange
 want = json.loads(sys.argv[3])
 manager = Dnf(pathlib.Path(sys.argv[1]), (sys.argv[2],))
 manager.commit(manager.prepare(PackageChange(want=want, managed=frozenset(want))))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from support.rollout_states import advanced_rollout, begun_rollout, ended_rollout
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
+from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from support.agents import Fleet

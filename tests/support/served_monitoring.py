@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.adapters.nagios.service import HttpMonitoringService
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceKey
-from zkdeployment.checks.life_cycle import life_cycle_turn
-from zkdeployment.checks.ordering import WantedConfiguration, delete, want
-from zkdeployment.model.user import Role
+from zkdeployment.checks.nagios.service import HttpMonitoringService
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
+from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, life_cycle_turn, want
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,27 +12,26 @@ import httpx
 
 from support.certificates import CERTIFICATES
 from support.described_answers import DESCRIBED
-from zkdeployment.adapters.listener import open_listener
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
+from zkdeployment.agent.packages.host_repositories import syncer_repositories
+from zkdeployment.base.act import Act
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.daemons.server.http_protocol import ConnectionLimits
-from zkdeployment.daemons.server.http_server import HttpServer
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import NewUser, Role
-from zkdeployment.web.application import build_application
-from zkdeployment.web.site import Site
-from zkdeployment.wiring.host_repositories import syncer_repositories
-from zkdeployment.wiring.server import server_adapters
-from zkdeployment.wiring.syncer import read_revision
+from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+from zkdeployment.programs.server import server_adapters
+from zkdeployment.programs.syncer import read_revision
+from zkdeployment.service.application import build_application
+from zkdeployment.service.http_server import ConnectionLimits, HttpServer
+from zkdeployment.service.listener import open_listener
+from zkdeployment.service.site import Site
+from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.config.settings import Settings
-    from zkdeployment.ports.commits import TreeCommits
-    from zkdeployment.ports.process import Clock
-    from zkdeployment.ports.server import ServerAdapters
+    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.service.dependencies import ServerAdapters
 
 _ACT = Act("tests", "user", "a test", 0.0)
 

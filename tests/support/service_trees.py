@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.targets.compiler import compile_targets
+from zkdeployment.tree.values import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.model.publication import Targets
-    from zkdeployment.model.tree import Properties
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.tree.values import Properties
 
 #: The properties of a service of the package ``foo``.
 FOO: Properties = {"type": "foo", "version": "1.4"}

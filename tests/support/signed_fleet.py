@@ -12,9 +12,14 @@ from support.agents import Fleet
 from support.publish_keys import SIGNED, make_key, make_publishers
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.adapters.ssh_signatures import sign_text
-from zkdeployment.signing.digests import bucket_of, digest_of, encode_bucket
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement
+from zkdeployment.publishing.keys.ssh_signatures import sign_text
+from zkdeployment.publishing.signing.statement import (
+    NAMESPACE,
+    SignedStatement,
+    bucket_of,
+    digest_of,
+    encode_bucket,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

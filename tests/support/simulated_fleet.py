@@ -6,19 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from support.strategies import plain_hosts
-from zkdeployment.model.act import Act
-from zkdeployment.rollout.lifecycle import start
-from zkdeployment.rollout.membership import restarted_hosts
-from zkdeployment.rollout.permission import PhaseReport
-from zkdeployment.rollout.progress import advance, grants
-from zkdeployment.rollout.state import Directive, RolloutAct, RolloutObservation, RolloutState
+from zkdeployment.base.act import Act
+from zkdeployment.strategies.permission import PhaseReport
+from zkdeployment.strategies.progress import advance, grants, restarted_hosts, start
+from zkdeployment.strategies.state import Directive, RolloutAct, RolloutObservation, RolloutState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.model.host import Facts
-    from zkdeployment.model.strategy import Strategy
-    from zkdeployment.rollout.permission import Grant, Phase
+    from zkdeployment.base.host import Facts
+    from zkdeployment.strategies.permission import Grant, Phase
+    from zkdeployment.strategies.strategy import Strategy
 
 #: The time at which every test starts, in seconds since the epoch.
 NOON = 1_800_000_000.0

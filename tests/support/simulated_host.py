@@ -9,10 +9,12 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.checkout import is_checkout
-from zkdeployment.model.deployment import Rerun
-from zkdeployment.model.inventory import Inventory, Marker, Package
-from zkdeployment.model.plan import (
+from zkdeployment.agent.rules.undeploying import installed_packages
+from zkdeployment.base.checkout import is_checkout
+from zkdeployment.base.deployment import Rerun
+from zkdeployment.base.inventory import Inventory, Marker, Package
+from zkdeployment.base.packages import has_version, select
+from zkdeployment.base.plan import (
     ChangeController,
     ChangePackages,
     CheckOut,
@@ -23,14 +25,12 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.packages import has_version, select
-from zkdeployment.planning.steps.rerunning import installed_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.model.deployment import Assignment, Deployment
-    from zkdeployment.model.plan import PackageChange, Plan, Step
+    from zkdeployment.base.deployment import Assignment, Deployment
+    from zkdeployment.base.plan import PackageChange, Plan, Step
 
 #: The packages of the repository. A number in a name is part of the name; patches have no script.
 REPOSITORY = tuple(

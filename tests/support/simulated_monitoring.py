@@ -7,7 +7,9 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.checks.instance import (
+from zkdeployment.base.errors import ServiceError
+from zkdeployment.checks.nagios.batch import DeployedInstances, FetchedDetails
+from zkdeployment.checks.rules.instance import (
     DEPLOYED,
     CheckInstance,
     CheckState,
@@ -15,18 +17,14 @@ from zkdeployment.checks.instance import (
     InstanceKey,
     config_id,
 )
-from zkdeployment.checks.life_cycle import life_cycle_turn
-from zkdeployment.checks.ordering import WantedConfiguration, delete, want
-from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
-from zkdeployment.errors import ServiceError
-from zkdeployment.nagios.deployed import DeployedInstances
-from zkdeployment.nagios.service_requests import FetchedDetails
+from zkdeployment.checks.rules.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
+from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, life_cycle_turn, want
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.nagios.service_requests import CheckAnswer
-    from zkdeployment.nagios.status_file import NagiosResult
+    from zkdeployment.checks.nagios.batch import CheckAnswer
+    from zkdeployment.checks.nagios.status_file import NagiosResult
 
 
 class SimulatedMonitoringService:

@@ -7,15 +7,15 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ProgramError
-from zkdeployment.pools.node import end_of_deprovisioning
-from zkdeployment.pools.playbook_results import MechanismOutcome, provisioned
+from zkdeployment.base.errors import ProgramError
+from zkdeployment.pools.rules.node import end_of_deprovisioning
+from zkdeployment.pools.rules.results import MechanismOutcome, provisioned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.documents.pools.values import NodePool
-    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.rules.node import PoolNode
 
 
 @dataclass

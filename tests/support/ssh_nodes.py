@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from support.marks import outliving_the_test
 from support.waiting import UNLIMITED, wait_until
-from zkdeployment.adapters import process
+from zkdeployment.base.machine import process
 from zkdeployment.sandbox.zookeeper import free_port
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.host import Facts
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.host import Facts
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
+from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,43 +11,40 @@ from typing import TYPE_CHECKING
 from kazoo.client import KazooClient
 
 from support.waiting import UNLIMITED
-from zkdeployment.adapters.zookeeper import inventories
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.failure_outputs import write_output
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.publication.documents import subject_name
-from zkdeployment.adapters.zookeeper.publication.intents import intent_operations, read_intent_nodes
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollout.store import ZooKeeperRollouts
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import next_sequence
-from zkdeployment.model.publishing.history import PublicationRecord
-from zkdeployment.model.publishing.publication import Publication
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.stop import FailureOutput, Stop
-from zkdeployment.model.work import LockedWork
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.wanted import assignments_for
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import retire
+from zkdeployment.agent.store import inventories
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.lock import LockedWork
+from zkdeployment.base.publication import Origin, next_sequence
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.base.stop import FailureOutput, Stop
+from zkdeployment.intents.store.records import intent_operations, read_intent_nodes
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import retire
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.publishing.records import Publication, PublicationRecord
+from zkdeployment.publishing.store.cluster import write_output
+from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets
+from zkdeployment.rollouts.store.records import ZooKeeperRollouts
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Self
 
-    from zkdeployment.intents.instances import IntentRecord
-    from zkdeployment.model.history import HostResult
-    from zkdeployment.model.host import Host, Identity
-    from zkdeployment.model.publishing.left_service import LeftService
-    from zkdeployment.model.publishing.publication import DocumentContents
-    from zkdeployment.model.strategy import Strategy
-    from zkdeployment.planning.targets.withheld import ServiceTarget
-    from zkdeployment.pools.tenant_session import TenantSession
-    from zkdeployment.rollout.state import RolloutState
+    from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.records import DocumentContents
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.strategy import Strategy
 
 
 class WrittenFleet:

@@ -15,7 +15,7 @@ from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture(scope="session")

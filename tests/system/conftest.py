@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.sandboxes import SandboxCommands, ended_with_the_tests
-from zkdeployment.errors import RefusedError
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.sandbox.fleet import Sandbox
 
 HERE = Path(__file__).parent

@@ -6,8 +6,8 @@ import pytest
 
 from support.rpm_building import build_rpm
 from support.waiting import UNLIMITED, wait_until
-from zkdeployment.adapters import process
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.base.machine import process
+from zkdeployment.zookeeper.session import Session
 
 GOOD = '#!/bin/sh\nset -eu\nmkdir -p $ZKDEPLOYMENT_ROOT/ran\necho "$@" >> $ZKDEPLOYMENT_ROOT/ran/%s\n'
 FAILING = "#!/bin/sh\necho looking for the cellar key\necho the key is under the mat >&2\nexit 3\n"

@@ -14,7 +14,7 @@ import pytest
 
 from support.rpm_building import build_rpm
 from support.waiting import wait_until
-from zkdeployment.nagios.status_file import read_status_file
+from zkdeployment.checks.nagios.status_file import read_status_file
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,7 +16,7 @@ from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox.demo import play
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.process_cleanup import sandbox_processes
+from zkdeployment.sandbox.processes import sandbox_processes
 from zkdeployment.sandbox.scenario import DemoError, DemoScenario
 
 ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]

@@ -11,9 +11,9 @@ import pytest
 
 from support.rpm_building import build_rpm
 from support.waiting import UNLIMITED, wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.sandbox.fleet import Sandbox
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

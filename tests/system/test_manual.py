@@ -4,7 +4,7 @@ import pytest
 
 from support.manual import PAGES, commands
 from support.manual_shell import SANDBOX, opened_shell
-from zkdeployment.sandbox.process_cleanup import sandbox_processes
+from zkdeployment.sandbox.processes import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
 

@@ -15,9 +15,9 @@ from support.manual_shell import SANDBOX, opened_shell
 from support.sandboxes import SandboxCommands
 from support.ssh_nodes import make_key
 from support.waiting import wait_until
-from zkdeployment.adapters import process
+from zkdeployment.base.machine import process
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.process_cleanup import sandbox_processes
+from zkdeployment.sandbox.processes import sandbox_processes
 
 EXAMPLES = MANUAL / "examples" / "pools"
 

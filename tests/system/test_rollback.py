@@ -10,7 +10,7 @@ from support.rpm_building import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
 from support.strategies import canary_first
 from support.waiting import wait_until
-from zkdeployment.errors import ProgramError
+from zkdeployment.base.errors import ProgramError
 
 TREE = """\
 /shop

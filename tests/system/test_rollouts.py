@@ -13,13 +13,13 @@ from support.rpm_building import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
 from support.strategies import EXAMPLE_FILE
 from support.waiting import UNLIMITED, wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.rollout.records import read_current, read_leader, read_state
-from zkdeployment.rollout.permission import Phase
-from zkdeployment.rollout.state import Ending, RolloutState
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult
-from zkdeployment.sandbox.process_cleanup import VARIABLE
+from zkdeployment.sandbox.processes import VARIABLE
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state import Ending, RolloutState
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult
+from zkdeployment.strategies.store.records import read_current, read_leader, read_state
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 #: One host is in two groups, so that six hosts are enough for all five groups.
 HOSTS = """\

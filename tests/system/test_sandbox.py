@@ -16,10 +16,9 @@ from support.certificates import CERTIFICATES
 from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox import samples
-from zkdeployment.sandbox.background import has_ended
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.process_cleanup import sandbox_processes
-from zkdeployment.sandbox.supervisor import DaemonSupervisor
+from zkdeployment.sandbox.members import DaemonSupervisor
+from zkdeployment.sandbox.processes import has_ended, sandbox_processes
 
 HOSTS = """
 host1: {}

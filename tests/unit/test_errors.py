@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.errors import is_secret, without_secrets
+from zkdeployment.base.errors import is_secret, without_secrets
 
 
 @pytest.mark.parametrize(

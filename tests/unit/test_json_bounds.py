@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from zkdeployment.json_bounds import DEEPEST, json_problem, readable
+from zkdeployment.base.json_values import DEEPEST, json_problem, readable
 
 
 def nested(depth):

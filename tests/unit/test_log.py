@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from zkdeployment import log
-from zkdeployment.log import lines as log_lines
+from zkdeployment.base import log
+from zkdeployment.base.log import lines as log_lines
 
 
 @pytest.fixture(autouse=True)
@@ -129,11 +129,11 @@ def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
 def test_an_agent_is_spared_libraries_that_it_rarely_needs_and_others_still_find_them():
     code = """
 import sys
-import zkdeployment.cli.agent
-import zkdeployment.log
-zkdeployment.log.configure()
-zkdeployment.log.get_logger().info("started")
-spared = {"asyncio", "difflib", "psutil", "rich", "smtplib", "zkdeployment.model.user", "zoneinfo"}
+import zkdeployment.programs.agent_verb
+import zkdeployment.base.log
+zkdeployment.base.log.configure()
+zkdeployment.base.log.get_logger().info("started")
+spared = {"asyncio", "difflib", "psutil", "rich", "smtplib", "zkdeployment.service.users.user", "zoneinfo"}
 assert not spared & sys.modules.keys(), spared & sys.modules.keys()
 import asyncio, rich.table
 asyncio.run(asyncio.sleep(0))

@@ -12,12 +12,12 @@ from benchmarks.keeping import MANUAL as SPEED
 from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.source_messages import SOURCE, is_phrase, messages, parsed_modules, refusals
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.cli.program import program
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.config.load import KEYS
 from zkdeployment.config.load import load as load_settings
-from zkdeployment.model.source_files import SourceFile
+from zkdeployment.programs.verbs import program
 from zkdeployment.tree.lint import lint
+from zkdeployment.zookeeper import paths
 
 #: The programs of real fleets, whose commands cannot be run here.
 TYPED_ON_HOSTS = [command for page in PAGES for command in commands(page) if command.prompt == "#"]
@@ -105,11 +105,11 @@ QUOTED = {
 
 #: The modules with the alarms.
 ALARMS = (
-    "fleet/health.py",
-    "fleet/fleet_health.py",
+    "fleet/views/health.py",
+    "fleet/views/fleet_health.py",
     "fleet/daemon_failures.py",
-    "fleet/alarms/checks.py",
-    "fleet/alarms/pools.py",
+    "checks/rules/alarms.py",
+    "pools/rules/alarms.py",
 )
 
 

@@ -13,14 +13,13 @@ from pictures.machines import AGENT, CHECK, CHECK_TRANSITIONS, CLUSTER, GROUP, M
 from pictures.timelines import example, slots
 from support.simulated_fleet import SimulatedFleet, fleet_of
 from support.strategies import group
-from zkdeployment.checks.instance import CheckState
-from zkdeployment.daemons.agent.cycle_machine import CYCLE_TRANSITIONS, CycleState
-from zkdeployment.fleet.rollouts.states import GroupState, group_state
-from zkdeployment.model.cluster import ClusterState
-from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS
-from zkdeployment.model.host import Facts
-from zkdeployment.model.strategy import Pace, Strategy
-from zkdeployment.rollout.permission import Phase
+from zkdeployment.agent.rules.cycle_machine import CYCLE_TRANSITIONS, CycleState
+from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
+from zkdeployment.base.host import Facts
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.states import GroupState, group_state
+from zkdeployment.strategies.strategy import Pace, Strategy
 
 DRAWN = pictures()
 

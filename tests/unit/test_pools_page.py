@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from support.manual import MANUAL, blocks, commands
-from zkdeployment.documents.pools.kinds import POOLS
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.source_files import SourceFile
+from zkdeployment.pools.documents.kinds import POOLS
 
 PAGE = (MANUAL / "pools.rst").read_text(encoding="utf-8")
 EXAMPLES = MANUAL / "examples" / "pools"

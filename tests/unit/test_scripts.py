@@ -32,7 +32,6 @@ def test_the_scripts_import_something():
         "from a import one\n",
         "from a.one import NAME\n",
         "def load():\n    from a.one import NAME\n",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.one import NAME\n",
     ],
 )
 def test_modules_that_import_each_other_in_any_way_are_a_problem(tmp_path, text):
@@ -45,8 +44,9 @@ def test_modules_that_import_each_other_in_any_way_are_a_problem(tmp_path, text)
     assert problem.endswith("; move what both need")
     (circle,) = re.findall(r"a\.\w+(?: -> a\.\w+)+", problem)
     assert "a.one -> a.two -> a.three -> a.one" in f"{circle} -> {circle.partition(' -> ')[2]}"
-    files[3].write_text("import os\nfrom a import NAME\n")
-    assert list(find(files, tmp_path)) == []
+    for harmless in ("import os\nfrom a import NAME\n", "if TYPE_CHECKING:\n    from a.one import NAME\n"):
+        files[3].write_text(harmless)
+        assert list(find(files, tmp_path)) == []
 
 
 PROTOCOL = """class Files(Protocol):

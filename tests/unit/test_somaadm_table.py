@@ -5,7 +5,7 @@ import re
 import click
 
 from support.manual import MANUAL
-from zkdeployment.cli.program import program
+from zkdeployment.programs.verbs import program
 
 #: The nouns and verbs of somaadm.
 SOMAADM = """\

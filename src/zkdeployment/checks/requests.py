@@ -1,152 +1,274 @@
-"""The requests of monitoring systems and operators: fetch, answer, lists and retry."""
+"""The requests of monitoring systems: fetches and answers of check instances, lists, and results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.checks.instance import OPEN, UNDEPLOYING, CheckState
-from zkdeployment.checks.workflow import WORKFLOW, CheckEvent, has_successor, transition
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    LeaseHeldError,
+    NotFoundError,
+    RefusedError,
+)
+from zkdeployment.checks.rules import requests
+from zkdeployment.checks.rules.instance import DEPLOYED
+from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.rules.overview import expected_configuration, read_instance_id
 
 if TYPE_CHECKING:
-    from zkdeployment.checks.instance import CheckInstance, InstanceConfiguration
-    from zkdeployment.model.tree import Value
+    from collections.abc import Callable, Collection, Mapping
 
+    from zkdeployment.checks.rules.instance import CheckInstance, InstanceConfiguration
+    from zkdeployment.checks.rules.monitoring_system import CheckResult
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.tree.values import Value
 
-class DeploymentTask(Enum):
-    """The operation for which a monitoring system uses the details that it fetched."""
+#: The most characters of the reason of an answer that are kept.
+_LONGEST_REASON = 1000
 
-    ROLLOUT = "rollout"
-    DEPROVISION = "deprovision"  # another version follows
-    DELETE = "delete"
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedDeployment:
-    """The answer to a monitoring system that fetches an instance."""
-
-    configuration: InstanceConfiguration
-    task: DeploymentTask
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the body of the response."""
-        identity: dict[str, Value] = {
-            "config_id": self.configuration.config_id,
-            "version": self.configuration.version,
-        }
-        return {**self.configuration.details, **identity, "task": self.task.value}
-
-
-#: The events that lead from each state of a configuration that a monitoring system may have to its removal.
-_REMOVING_EVENTS = {
-    CheckState.AWAITING_ROLLOUT: CheckEvent.FETCH,
-    CheckState.ROLLOUT_IN_PROGRESS: CheckEvent.SUCCESS,
-    CheckState.ROLLOUT_FAILED: CheckEvent.FETCH,
-    CheckState.ACTIVE: CheckEvent.REPLACE,
-    CheckState.AWAITING_DEPROVISION: CheckEvent.FETCH,
-    CheckState.DEPROVISION_IN_PROGRESS: CheckEvent.SUCCESS,
-    CheckState.DEPROVISION_FAILED: CheckEvent.FETCH,
-}
+_RESULTS = {"success": True, "failed": False}
 
 
 @dataclass(frozen=True, slots=True)
-class CheckRefusal:
-    """Why an answer or a retry is refused."""
+class ManyFetched:
+    """The answers for many instances by id: details, reasons for having nothing to deploy, and failures."""
 
-    reason: str
-
-
-def fetch(instance: CheckInstance, now: float) -> tuple[CheckInstance, FetchedDeployment] | None:
-    """Return an instance after a fetch, and what is fetched; ``None`` if there is nothing to fetch."""
-    current = instance.current_configuration
-    fetched = None if current is None else transition(instance, current.version, CheckEvent.FETCH, now)
-    if current is None or fetched is None:
-        return None
-    if current.state not in UNDEPLOYING:
-        task = DeploymentTask.ROLLOUT
-    elif has_successor(instance, current.version):
-        task = DeploymentTask.DEPROVISION
-    else:
-        task = DeploymentTask.DELETE
-    return fetched, FetchedDeployment(current, task)
+    deployments: Mapping[str, Mapping[str, Value]]
+    missing: Mapping[str, str]
+    failed: Mapping[str, str]
 
 
-def answer(
-    instance: CheckInstance, *, is_success: bool, now: float, config_id: str | None = None, reason: str = ""
-) -> CheckInstance | CheckRefusal:
-    """Return an instance after the answer of its monitoring system, or why the answer is refused.
+@dataclass(frozen=True, slots=True)
+class ManyAnswer:
+    """The result of one of many deployments."""
 
-    ``config_id`` is the configuration that the answer is about, if the monitoring system named it: a late answer
-    does not count for the successor. ``reason`` is kept.
-    """
-    current = instance.current_configuration
-    if current is not None and config_id is not None and config_id != current.config_id:
-        return CheckRefusal(f"the answer is for {config_id}, but the current configuration is {current.config_id}")
-    event = CheckEvent.SUCCESS if is_success else CheckEvent.FAILED
-    return _requested(instance, event, now, reason)
+    is_success: bool
+    config_id: str | None = None
+    reason: str = ""
 
 
-def retry(instance: CheckInstance, now: float) -> CheckInstance | CheckRefusal:
-    """Return an instance whose failed rollout or undeployment is tried again, or why that is refused."""
-    return _requested(instance, CheckEvent.RETRY, now)
+@dataclass(frozen=True, slots=True)
+class ManyAnswered:
+    """The instances that were answered, why other answers are refused, and what failed; all by id."""
+
+    answered: Mapping[str, CheckInstance]
+    refused: Mapping[str, str]
+    failed: Mapping[str, str]
 
 
-def abandon(instance: CheckInstance, system: str, now: float, reason: str = "") -> CheckInstance:
-    """Return an instance as if a monitoring system that is gone had removed what it has of the instance.
-
-    Each configuration takes the steps of the workflow up to ``deprovisioned``; ``reason`` is kept.
-    """
-    for configuration in instance.configurations:
-        if configuration.system == system:
-            instance = _removed(instance, configuration, now, reason)
-    gone = instance.current_configuration
-    if gone is not None and gone.system == system and gone.state is CheckState.DEPROVISIONED:
-        return replace(instance, update_available=False)
-    return instance
+def check_system(user: str, system: str) -> None:
+    """Raise ``ForbiddenError`` unless a user is the monitoring system."""
+    if user != system:
+        raise ForbiddenError(f"the user {user} may not ask for the deployments of the monitoring system {system}")
 
 
-def _removed(
-    instance: CheckInstance, configuration: InstanceConfiguration, now: float, reason: str
+def hold_lease(adapters: ServerAdapters, system: str, bridge: str) -> None:
+    """Keep the lease of a monitoring system for a bridge; raises ``LeaseHeldError`` if another one holds it."""
+    lease = adapters.monitoring.lease(system, bridge, adapters.clock.now())
+    if lease is not None and lease.holder != bridge:
+        raise LeaseHeldError(
+            f"another bridge gets the updates of the monitoring system {system}: {lease.holder}, until"
+            f" {lease.end}; end one of them, or give it a monitoring system of its own"
+        )
+
+
+def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mapping[str, Value]:
+    """Return what a monitoring system is to do with an instance, which is in progress from now on."""
+    now, instance_id = adapters.clock.now(), read_instance_id(text)
+    fetched: requests.FetchedDeployment | None = None
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance:
+        nonlocal fetched
+        own = _own(instance, system, instance_id)
+        outcome = requests.fetch(own, now)
+        if outcome is None:
+            raise NotFoundError(_nothing_to_deploy(own))
+        after, fetched = outcome
+        return after
+
+    adapters.checks.change([instance_id], change)
+    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    assert fetched is not None  # noqa: S101  the change either raised or was made
+    return fetched.to_json()
+
+
+def answer_deployment(
+    adapters: ServerAdapters, system: str, text: str, result: str, *, config_id: str | None, reason: str | None
 ) -> CheckInstance:
-    while configuration.state in _REMOVING_EVENTS:
-        event = _REMOVING_EVENTS[configuration.state]
-        stepped = transition(instance, configuration.version, event, now, reason)
-        moved = None if stepped is None else stepped.configuration(configuration.version)
-        assert stepped is not None  # noqa: S101  the workflow has these events
-        assert moved is not None  # noqa: S101  none of them discards a configuration
-        instance, configuration = stepped, moved
+    """Record the result of a deployment; return the instance afterwards."""
+    now, instance_id = adapters.clock.now(), read_instance_id(text)
+    if result not in _RESULTS:
+        raise ConfigurationError(f"unknown result: expected success or failed, found {result[:100]!a}")
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance:
+        after = requests.answer(
+            _own(instance, system, instance_id),
+            is_success=_RESULTS[result],
+            now=now,
+            config_id=config_id,
+            reason=(reason or "")[:_LONGEST_REASON],
+        )
+        if isinstance(after, requests.CheckRefusal):
+            raise RefusedError(f"no such answer is expected for the check instance {instance_id}: {after.reason}")
+        return after
+
+    _, after = adapters.checks.change([instance_id], change)[instance_id]
+    assert after is not None  # noqa: S101  no answer removes an instance
+    return after
+
+
+def fetch_deployments(adapters: ServerAdapters, system: str, texts: Collection[str]) -> ManyFetched:
+    """Return what a monitoring system is to do with instances, which are in progress from now on."""
+    now, ids = adapters.clock.now(), {*map(read_instance_id, texts)}
+    fetched: dict[str, Mapping[str, Value]] = {}
+    missing: dict[str, str] = {}
+    failed: dict[str, str] = {}
+
+    def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+        fetched.pop(instance_id, None)
+        if instance is None or instance.system != system:
+            missing[instance_id] = _not_its_own(system, instance_id)
+            return instance
+        outcome = requests.fetch(instance, now)
+        if outcome is None:
+            missing[instance_id] = _nothing_to_deploy(instance)
+            return instance
+        missing.pop(instance_id, None)
+        after, deployment = outcome
+        fetched[instance_id] = deployment.to_json()
+        return after
+
+    written = adapters.checks.change(ids, change, failed.update)
+    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    return ManyFetched(
+        {instance: details for instance, details in sorted(fetched.items()) if instance in written},
+        {instance: reason for instance, reason in sorted(missing.items()) if instance in written},
+        failed,
+    )
+
+
+def answer_deployments(adapters: ServerAdapters, system: str, answers: Mapping[str, ManyAnswer]) -> ManyAnswered:
+    """Record the results of deployments, by instance; those that are refused change nothing."""
+    now = adapters.clock.now()
+    by_id = {read_instance_id(text): answer for text, answer in answers.items()}
+    refused: dict[str, str] = {}
+    failed: dict[str, str] = {}
+
+    def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+        refused.pop(instance_id, None)
+        if instance is None or instance.system != system:
+            refused[instance_id] = _not_its_own(system, instance_id)
+            return instance
+        given = by_id[instance_id]
+        after = requests.answer(
+            instance,
+            is_success=given.is_success,
+            now=now,
+            config_id=given.config_id,
+            reason=given.reason[:_LONGEST_REASON],
+        )
+        if isinstance(after, requests.CheckRefusal):
+            refused[instance_id] = after.reason
+            return instance
+        return after
+
+    written = adapters.checks.change(by_id, change, failed.update)
+    answered = {
+        instance_id: after
+        for instance_id, (_, after) in written.items()
+        if after is not None and instance_id not in refused
+    }
+    return ManyAnswered(answered, refused, failed)
+
+
+def list_flagged(adapters: ServerAdapters, system: str) -> Collection[str]:
+    """Return the instances with an update that the monitoring system was not notified of; now it is."""
+    return _list(adapters, system, adapters.checks.flagged(system), requests.list_flagged)
+
+
+def list_open(adapters: ServerAdapters, system: str) -> Collection[str]:
+    """Return the instances that wait for the monitoring system; it is notified of all of them now."""
+    return _list(adapters, system, adapters.checks.open(system), requests.list_open)
+
+
+def list_deployed(adapters: ServerAdapters, system: str) -> Mapping[str, InstanceConfiguration]:
+    """Return the configurations that the monitoring system has, by instance: active, or impossible to remove."""
+    return {
+        instance.id: current
+        for instance in adapters.checks.scan()
+        if instance.system == system
+        and (current := instance.current_configuration) is not None
+        and current.state in DEPLOYED
+    }
+
+
+def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, CheckResult]) -> Collection[str]:
+    """Record results; return the instances whose results do not count.
+
+    These results concern instances of other systems, unknown ones, and instances whose result names another
+    configuration.
+    """
+    reported = {read_instance_id(instance): result for instance, result in results.items()}
+    found = adapters.checks.find([*reported])
+    expected = {instance: expected_configuration(found.get(instance), system) for instance in reported}
+    own = {
+        instance: result
+        for instance, result in reported.items()
+        if (configuration := expected[instance]) is not None and result.is_of(configuration)
+    }
+    dropped = {instance: result.config_id or "" for instance, result in reported.items() if instance not in own}
+    now = adapters.clock.now()
+    adapters.monitoring.record_results(system, own)
+    adapters.monitoring.record_drift(system, dropped, own.keys(), now)
+    adapters.monitoring.note_contact(system, SystemContact(reported=now))
+    return dropped.keys()
+
+
+def hosts_at_work(adapters: ServerAdapters) -> Collection[str]:
+    """Return the ids of the hosts that are in a step of a deployment, and do not wait for their turn."""
+    hosts = adapters.feed.snapshot().fleet.hosts
+    return [
+        host.identity.id
+        for host in hosts
+        if host.deploying is not None and host.step is not None and not host.is_waiting
+    ]
+
+
+def _list(
+    adapters: ServerAdapters,
+    system: str,
+    instances: Collection[str],
+    request: Callable[[CheckInstance, float], tuple[CheckInstance, bool]],
+) -> Collection[str]:
+    """Return those of the instances that a list contains, and record that the monitoring system was notified."""
+    now = adapters.clock.now()
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance | None:
+        return instance if instance is None or instance.system != system else request(instance, now)[0]
+
+    changed = adapters.checks.change(instances, change)
+    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    return [
+        instance
+        for instance, (before, _) in changed.items()
+        if before is not None and before.system == system and request(before, now)[1]
+    ]
+
+
+def _own(instance: CheckInstance | None, system: str, instance_id: str) -> CheckInstance:
+    """Return an instance of the monitoring system; raises ``NotFoundError`` for all others."""
+    if instance is None or instance.system != system:
+        raise NotFoundError(_not_its_own(system, instance_id))
     return instance
 
 
-def list_flagged(instance: CheckInstance, now: float) -> tuple[CheckInstance, bool]:
-    """Return an instance after a list of updates, and whether the instance is in the list."""
-    return _notified(instance, now), instance.update_available
+def _not_its_own(system: str, instance_id: str) -> str:
+    return f"the monitoring system {system} has no check instance {instance_id}"
 
 
-def list_open(instance: CheckInstance, now: float) -> tuple[CheckInstance, bool]:
-    """Return an instance after a list of all pending deployments, and whether the instance is in the list."""
-    listed = is_open(instance)
-    return (_notified(instance, now) if listed else instance), listed
-
-
-def is_open(instance: CheckInstance) -> bool:
-    """Whether an instance waits for its monitoring system."""
-    return any(found.state in OPEN for found in instance.configurations)
-
-
-def _notified(instance: CheckInstance, now: float) -> CheckInstance:
-    return replace(instance, update_available=False, notified=now) if instance.update_available else instance
-
-
-def _requested(
-    instance: CheckInstance, event: CheckEvent, now: float, reason: str | None = None
-) -> CheckInstance | CheckRefusal:
+def _nothing_to_deploy(instance: CheckInstance) -> str:
     current = instance.current_configuration
-    if current is None:
-        return CheckRefusal("the instance has no current configuration yet")
-    changed = transition(instance, current.version, event, now, reason)
-    if changed is None:
-        expected = " or ".join(state.value for state, cause in WORKFLOW if cause is event)
-        return CheckRefusal(f"the state is {current.state.value}; expected {expected}")
-    return changed
+    state = "it has no configuration yet" if current is None else f"its state is {current.state.value}"
+    return f"there is nothing to deploy for the check instance {instance.id}: {state}"

@@ -8,17 +8,22 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from zkdeployment.config.keys import OPENID, PROXY
-from zkdeployment.model.logins.external import EVERYBODY, OpenIdClient, RoleRule
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule
-from zkdeployment.model.user import Role
+from zkdeployment.config.section import OPENID, PROXY
+from zkdeployment.service.users.external_logins import (
+    EVERYBODY,
+    OpenIdClient,
+    RoleRule,
+    TrustedProxies,
+    group_rule,
+)
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from zkdeployment.config.section import Section
-    from zkdeployment.model.logins.trusted_proxy import Network
+    from zkdeployment.service.users.external_logins import Network
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

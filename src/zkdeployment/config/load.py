@@ -1,24 +1,29 @@
-"""Loading a configuration file: from text to validated settings, with all problems in one error.
+"""Loading a configuration file to validated settings, and finding ZooKeeper servers for commands.
 
 The syntax belongs to ``ini``, the forms of single values to ``section``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config import access, ini, keys
-from zkdeployment.config.connection import connection_problem
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Identity, idle_role
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.publication import is_sequence
+from zkdeployment.config import section as ini
+from zkdeployment.config import section as keys
+from zkdeployment.config import zookeeper as access
 from zkdeployment.config.section import Section
 from zkdeployment.config.settings import Settings
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Identity, idle_role
-from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.model.publication import is_sequence
+from zkdeployment.config.zookeeper import connection_problem
+from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.pools import PoolsSettings
     from zkdeployment.config.server import ServerSettings
     from zkdeployment.config.sync import SyncSettings
+
 
 KEYS = {
     "zkdeployment": (
@@ -74,9 +80,9 @@ KEYS = {
     ),
     "coordinate": ("metrics",),
     "checks": ("interval",),
-    "server": keys.SERVER,
-    "nagios": keys.NAGIOS,
-    "pools": keys.POOLS,
+    "server": ini.SERVER,
+    "nagios": ini.NAGIOS,
+    "pools": ini.POOLS,
 }
 
 _PACKAGES = ("dnf", "none")
@@ -91,7 +97,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     ``host=False`` omits ``identity``, for commands that concern only the fleet: the files and addresses that
     contain the host's id and role are not read. ``sync`` are values of ``[sync]`` that override the file.
     """
-    values, problems = ini.parse(ini.read(path), KEYS)
+    values, problems = keys.parse(keys.read(path), KEYS)
     main = Section("zkdeployment", values.get("zkdeployment", {}), problems)
     zookeeper_access = access.read_access(main)
     identity, leasable = _identity(main) if host else (None, False)
@@ -248,3 +254,54 @@ def _package_manager_problem(value: str) -> str | None:
 
 def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[str], str | None]:
     return lambda value: None if pattern.fullmatch(value) else f"expected {expected}, found {value!r}"
+
+
+#: The configuration of a host.
+SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
+
+DEFAULT_CONNECTION = "zookeeper:2181"
+
+
+def find_servers(zookeeper: str | None, config: Path | None) -> Servers:
+    """Return the ZooKeeper servers and the settings for access to them.
+
+    The connection string is the first of: the option, the named configuration, ``ZC_ZK_CONNECTION_STRING``, the
+    system's configuration, ``zookeeper:2181``. The settings for access are always from the configuration: the
+    named one, else the system's. Raises ``ConfigurationError``.
+    """
+    inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
+    named = checked_connection(zookeeper, "--zookeeper")
+    if named == "":  # perhaps an unset variable of a script: a default could be another fleet
+        raise ConfigurationError("--zookeeper: expected HOST:PORT[,HOST:PORT…][/CHROOT], found nothing")
+    given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
+    if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
+        return Servers(given or DEFAULT_CONNECTION)
+    configured = load(config or SYSTEM_CONFIGURATION, host=False).servers
+    return replace(configured, connection=given) if given else configured
+
+
+def checked_connection(connection: str | None, where: str) -> str | None:
+    """Return a connection string unchanged; raises ``ConfigurationError`` if it is malformed.
+
+    ``where`` names the origin of the connection string in the error.
+    """
+    problem = connection_problem(connection) if connection else None
+    if problem is not None:
+        raise ConfigurationError(f"{where}: {problem}")
+    return connection
+
+
+def named_configuration() -> Path | None:
+    """Return the path in ``ZKDEPLOYMENT_CONFIG``, ``None`` without it."""
+    named = os.environ.get("ZKDEPLOYMENT_CONFIG")
+    return Path(named) if named else None
+
+
+def _exists(config: Path, *, required: bool) -> bool:
+    """Return whether a configuration exists; an unreadable one counts only if it is ``required``."""
+    if not required:
+        return os.access(config, os.R_OK)
+    try:
+        return config.exists()
+    except PermissionError:  # the directory is not accessible: reading the file reports that
+        return True

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.config.keys import NAGIOS_NEEDED
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.config.section import NAGIOS_NEEDED
 from zkdeployment.config.server import base_url_problem, listen_problem
-from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from zkdeployment.config.section import Section

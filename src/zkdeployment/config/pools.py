@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.durations import duration_seconds
 from zkdeployment.config.section import LONGEST_WAIT
-from zkdeployment.documents.durations import duration_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path

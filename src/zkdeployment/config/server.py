@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from zkdeployment.config import external_logins, webhooks
-from zkdeployment.config.access import read_acl, yes_no_problem
 from zkdeployment.config.section import Section
-from zkdeployment.model.logins.client_limits import ClientLimits
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
+from zkdeployment.config.zookeeper import read_acl, yes_no_problem
+from zkdeployment.service.site import ClientLimits
+from zkdeployment.service.users.external_logins import TrustedProxies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.webhooks import WebhookSettings
-    from zkdeployment.model.servers import Access, AclEntry
+    from zkdeployment.zookeeper.servers import Access, AclEntry
 
 _DEFAULT = "127.0.0.1:8420"
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.servers import Access, Servers
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.zookeeper.servers import Access, Servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.base.host import Identity
     from zkdeployment.config.nagios import NagiosSettings
     from zkdeployment.config.pools import PoolsSettings
     from zkdeployment.config.server import ServerSettings
     from zkdeployment.config.sync import SyncSettings
-    from zkdeployment.model.host import Identity
 
 
 @dataclass(frozen=True, kw_only=True)

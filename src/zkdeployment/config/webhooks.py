@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
+from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Changes of the YAML text of documents. Comments stay, and so does every byte that a change does not concern.
+"""Changes of documents: edits of their YAML text, new and removed files, and the names of files.
 
 A change is a splice of the text at the place of the value. Where a splice would not give the wanted document, the
 document is written anew by ruamel.yaml, which also keeps its comments, but may change its layout. Every result is
@@ -8,6 +8,7 @@ read again and compared with the wanted values before it is returned.
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import json
 import re
@@ -17,13 +18,33 @@ import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from zkdeployment.base.errors import TreeError
 from zkdeployment.documents.yaml_values import YamlTextError, parse_yaml
-from zkdeployment.errors import TreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.documents.collection import DocumentEntry
+    from zkdeployment.documents.kinds import DocumentKind, Subject
     from zkdeployment.documents.yaml_values import Way
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+~@=-]+")
+_LONGEST = 120
+
+
+def document_file_name(kind: str, subject: Subject) -> str:
+    """Return the name of the file of a document: its kind and full subject, as in ``check-front-http.yaml``.
+
+    Characters that do not belong in a file name become ``_``. The name of a subject with such characters, or of a
+    very long one, ends with a digest of the subject, so that different subjects have different names.
+    """
+    joined = "-".join((kind, *subject))
+    name = _UNSAFE.sub("_", joined)[:_LONGEST]
+    if name != joined:
+        name += f"-{hashlib.sha256(chr(0).join(subject).encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+    return f"{name}.yaml"
 
 
 class Removal:
@@ -261,3 +282,23 @@ def _inline(value: object) -> str:
         is_plain = _PLAIN.fullmatch(value) is not None and value.lower() not in _WORDS
         return str(value) if is_plain else json.dumps(value, ensure_ascii=not value.isprintable())
     return json.dumps(value)
+
+
+def with_new_document(
+    files: Sequence[SourceFile], kind: DocumentKind[Any], subject: Subject, content: Mapping[str, Any]
+) -> dict[str, bytes | None]:
+    """Return the file that a new document is added to: one of its own, named by its kind and subject."""
+    name = document_file_name(kind.name, subject)
+    return {name: add_document(text_of(files, name), content).encode()}
+
+
+def without_document(files: Sequence[SourceFile], entry: DocumentEntry) -> dict[str, bytes | None]:
+    """Return the file that changes when a document is removed; an empty file is deleted."""
+    rest = remove_document(text_of(files, entry.file), entry.position)
+    return {entry.file: rest.encode() if rest.strip() else None}
+
+
+def text_of(files: Sequence[SourceFile], name: str) -> str:
+    """Return the text of a file, empty if the file does not exist."""
+    content = next((file.content for file in files if file.name == name), b"")
+    return content.decode("utf-8-sig")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Facts, idle_role
 from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.typed_values import typed_values
-from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Facts, idle_role
+from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from zkdeployment.model.names import NameKind, expected_name, is_name
+from zkdeployment.base.names import NameKind, expected_name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

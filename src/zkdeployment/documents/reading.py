@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Problem, Severity, SourceFile
 from zkdeployment.documents.collection import (
     DocumentEntry,
     Documents,
@@ -13,12 +14,8 @@ from zkdeployment.documents.collection import (
 )
 from zkdeployment.documents.forms import form_faults, one_of
 from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents, schema_faults
-from zkdeployment.documents.strategies.choice import choice
-from zkdeployment.documents.strategies.kinds import CONFIGURATION, STRATEGY
-from zkdeployment.documents.typed_values import typed_values
-from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml
-from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.source_files import DOCUMENT_SUFFIXES, SourceFile
+from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
+from zkdeployment.strategies.documents import CONFIGURATION, STRATEGY, choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,15 +10,15 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.documents.checks.groups import CHECK_GROUP
-from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
-from zkdeployment.documents.checks.on_call import ON_CALL
+from zkdeployment.checks.documents.groups import CHECK_GROUP
+from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
+from zkdeployment.checks.documents.on_call import ON_CALL
 from zkdeployment.documents.forms import Fault, one_of
-from zkdeployment.documents.intents.kinds import CLUSTER, GROUP
-from zkdeployment.documents.intents.release import RELEASE
-from zkdeployment.documents.pools.kinds import POOLS
-from zkdeployment.documents.quarantine import QUARANTINE
-from zkdeployment.documents.strategies.kinds import CONFIGURATION, STRATEGY
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
+from zkdeployment.intents.documents.release import RELEASE
+from zkdeployment.pools.documents.kinds import POOLS
+from zkdeployment.publishing.rules.quarantines import QUARANTINE
+from zkdeployment.strategies.documents import CONFIGURATION, STRATEGY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,12 +19,12 @@ def select(
     service. If ``path`` is the list that a filter keeps, all callers get the version that the filter chose. The
     servers are ``zookeeper``, else those that the command ``zkdeployment`` finds by itself.
 
-    Raises errors of ``zkdeployment.errors``: ``UnreachableError`` without ZooKeeper, ``LinkError`` if there is no
-    node at ``path``, ``ConfigurationError`` for invalid arguments.
+    Raises errors of ``zkdeployment.base.errors``: ``UnreachableError`` without ZooKeeper, ``LinkError`` if there
+    is no node at ``path``, ``ConfigurationError`` for invalid arguments.
     """
     # This call composes its adapters itself: programs of others have no composition root.
-    from zkdeployment.config.find_servers import find_servers, named_configuration  # noqa: PLC0415
-    from zkdeployment.wiring.providers import open_providers  # noqa: PLC0415
+    from zkdeployment.config.load import find_servers, named_configuration  # noqa: PLC0415
+    from zkdeployment.providers.reader import open_providers  # noqa: PLC0415
 
     needed = parse_majority(majority)
     with open_providers(find_servers(zookeeper, named_configuration())) as reader:

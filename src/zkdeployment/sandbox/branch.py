@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters import process
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine import process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

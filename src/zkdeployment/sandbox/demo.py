@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zkdeployment import log
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.sandbox import process_cleanup
+from zkdeployment.base import log
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.sandbox import processes
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.layout import default_directory
 from zkdeployment.sandbox.scenario import DemoScenario
@@ -82,7 +82,7 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
         console.print(_farewell(sandbox), highlight=False, markup=False, soft_wrap=True)
     else:
         sandbox.down()
-        scenario.check(not process_cleanup.sandbox_processes(sandbox.directory), "no process is left")
+        scenario.check(not processes.sandbox_processes(sandbox.directory), "no process is left")
         scenario.check(not sandbox.directory.exists(), "no file is left")
     console.print(f"\n[bold green]All five stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
     if keep:

@@ -11,28 +11,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.adapters import process
-from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.sandbox import layout, process_cleanup, samples
+from zkdeployment.base.errors import ConfigurationError, RefusedError
+from zkdeployment.base.machine import process
+from zkdeployment.sandbox import layout, samples
+from zkdeployment.sandbox import processes as process_cleanup
 from zkdeployment.sandbox.branch import Branch
 from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.sandbox.ensemble import servers, start_ensemble
 from zkdeployment.sandbox.layout import Layout, SandboxDescription
-from zkdeployment.sandbox.members import SandboxDaemon, SandboxMember, plain_environment
-from zkdeployment.sandbox.nagios_member import SandboxNagios
-from zkdeployment.sandbox.rpms import RpmRepository
-from zkdeployment.sandbox.starting import (
+from zkdeployment.sandbox.members import (
+    SandboxDaemon,
+    SandboxMember,
+    plain_environment,
     wait_answering,
     wait_published,
     wait_registered,
     wait_synchronized,
     wait_working,
 )
+from zkdeployment.sandbox.nagios_member import SandboxNagios
+from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.zookeeper import servers, start_ensemble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from zkdeployment.model.host import Host
+    from zkdeployment.base.host import Host
     from zkdeployment.sandbox.layout import HostLayout, SandboxService
 
 #: Seconds to wait for another command that is changing the sandbox.

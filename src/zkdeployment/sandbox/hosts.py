@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.documents.facts import read_host_document
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

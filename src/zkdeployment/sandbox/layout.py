@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Host
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,18 +1,30 @@
-"""The members of a sandbox, which can be stopped and started: daemons and ZooKeeper servers."""
+"""The members of a sandbox: daemons and ZooKeeper servers, which start, stop and are restarted after a crash."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
-from zkdeployment.sandbox.background import BackgroundProcess
-from zkdeployment.sandbox.process_cleanup import VARIABLE
+import urllib3
+
+from zkdeployment.base.errors import ProgramError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.sandbox.deadline import Deadline
+from zkdeployment.sandbox.layout import log_tail
+from zkdeployment.sandbox.processes import VARIABLE, BackgroundProcess
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zkdeployment.sandbox.fleet import Sandbox
+
 
 #: Seconds until a stopped daemon is killed. An agent finishes its step before it ends.
 _STOP_TIMEOUT = 40.0
@@ -90,3 +102,109 @@ def plain_environment(owner: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ZKDEPLOYMENT_", "ZC_ZK_"))}
     programs = str(Path(sys.executable).parent)
     return kept | {VARIABLE: str(owner), "PATH": f"{programs}:{kept.get('PATH', os.defpath)}"}
+
+
+#: The time limit of daemons in seconds, and the addition for each daemon.
+_LIMIT = 120.0
+_LIMIT_EACH = 2.0
+
+_INTERVAL = 0.05
+
+#: What the bridge logs.
+_SYNCHRONIZED = b"checks-synchronized"
+
+#: The time limit in seconds for an answer of the service.
+_ANSWER = 5.0
+
+
+def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None:
+    """Return when the agents (by host id) are registered.
+
+    Raises ``ProgramError`` if an agent ends before, and ``WaitTimeoutError`` at the time limit, with the end of
+    its log.
+    """
+    deadline = Deadline(_LIMIT + _LIMIT_EACH * len(agents))
+    with Session(zookeeper) as session:
+        while missing := agents.keys() - set(session.children("/hosts") or ()):
+            for host_id in sorted(missing):
+                _check(agents[host_id], f"the agent of {host_id}", "was registered", deadline)
+            time.sleep(_INTERVAL)
+
+
+def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
+    """Return when the syncer has published a revision; raises errors like ``wait_registered``."""
+    deadline = Deadline(_LIMIT)
+    with Session(zookeeper) as session:
+        while ZooKeeperFleetReader(session).snapshot().published is None:
+            _check(syncer, "the syncer", "published the tree", deadline)
+            time.sleep(_INTERVAL)
+
+
+def wait_answering(url: str, daemon: SandboxDaemon) -> None:
+    """Return when the service at ``url`` answers and has ZooKeeper; raises errors like ``wait_registered``."""
+    deadline = Deadline(_LIMIT)
+    while not _is_healthy(url):
+        _check(daemon, "the service", "answered", deadline)
+        time.sleep(_INTERVAL)
+
+
+def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
+    """Return when a worker of host pools is registered; raises errors like ``wait_registered``."""
+    deadline = Deadline(_LIMIT)
+    with Session(zookeeper) as session:
+        while not session.children(paths.POOL_WORKERS):
+            _check(worker, "the worker of host pools", "was registered", deadline)
+            time.sleep(_INTERVAL)
+
+
+def wait_synchronized(bridge: SandboxDaemon) -> None:
+    """Return when the bridge has compared its files with the service; raises errors like ``wait_registered``."""
+    deadline = Deadline(_LIMIT)
+    while not (bridge.log.exists() and _SYNCHRONIZED in bridge.log.read_bytes()):
+        _check(bridge, "the bridge of Nagios", "asked the service", deadline)
+        time.sleep(_INTERVAL)
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        return urllib3.request("GET", f"{url}/healthz", retries=False, timeout=_ANSWER).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+def _check(daemon: SandboxDaemon, name: str, aim: str, deadline: Deadline) -> None:
+    if daemon.pid is None:
+        raise ProgramError(f"{name} ended before it {aim}: {log_tail(daemon.log)}")
+    if deadline.passed:
+        raise WaitTimeoutError(f"{name} took too long before it {aim}; the end of its log: {log_tail(daemon.log)}")
+
+
+_SUPERVISION_INTERVAL = 0.5
+
+
+class DaemonSupervisor:
+    """Restarts crashed daemons of ``sandbox`` and reports their names to ``report``; a context manager."""
+
+    def __init__(self, sandbox: Sandbox, report: Callable[[str], None]) -> None:
+        self._sandbox = sandbox
+        self._report = report
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(_SUPERVISION_INTERVAL):
+            try:
+                revived = self._sandbox.revive()
+            except ZkdeploymentError as error:
+                self._report(f"a daemon crashed and could not be restarted: {error}")
+                continue
+            for name in revived:
+                self._report(f"{name} crashed and was restarted, like systemd does")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import zkdeployment
-from zkdeployment.errors import ProgramError
-from zkdeployment.sandbox.background import BackgroundProcess
+from zkdeployment.base.errors import ProgramError
 from zkdeployment.sandbox.deadline import Deadline
 from zkdeployment.sandbox.layout import log_tail
+from zkdeployment.sandbox.processes import BackgroundProcess
 
 #: Where ``scripts/test`` unpacks the packages, if this program runs from a checkout.
 _UNPACKED = Path(zkdeployment.__file__).resolve().parents[2] / "build/nagios/usr"

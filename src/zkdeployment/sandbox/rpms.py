@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters import process
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from zkdeployment.model.act import Act
-from zkdeployment.model.servers import Servers
-from zkdeployment.model.user import NewUser, Role
+from zkdeployment.base.act import Act
 from zkdeployment.sandbox.layout import SandboxService
 from zkdeployment.sandbox.zookeeper import free_port
-from zkdeployment.wiring.users import open_users
+from zkdeployment.service.users.opening import open_users
+from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.zookeeper.servers import Servers
 
 _ADMIN = "sandbox"
 

@@ -1,23 +1,78 @@
-"""Finding and running a real ZooKeeper, for the sandbox, the demo and the tests."""
+"""A real ZooKeeper for the sandbox, the demo and the tests: installed, in a container, or an ensemble of three.
+
+The container shares the machine's network and the server's directory, and its first process is a process of this
+machine. The process is therefore found, reached and ended like a server without a container.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 import shutil
 import socket
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import ProgramError
-from zkdeployment.sandbox.background import BackgroundProcess
-from zkdeployment.sandbox.container import IMAGE, docker_problem, start_container
+from zkdeployment.base.errors import ProgramError
 from zkdeployment.sandbox.deadline import Deadline, slowdown
+from zkdeployment.sandbox.processes import BackgroundProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from zkdeployment.sandbox.layout import Layout
+
+
+IMAGE = "zookeeper:3.9"
+
+#: Replaces the image's own start script, which would change owners and users.
+_SERVER = (
+    'exec java "$@" -cp "$0:$(echo /apache-zookeeper-*-bin)/lib/*" {main} "$0/zoo.cfg" >>"$0/server.log" 2>&1'
+)
+
+
+def docker_problem() -> str | None:
+    """Return the reason why this machine cannot run containers; ``None`` if it can."""
+    try:
+        client = importlib.import_module("testcontainers.core.docker_client").DockerClient()
+        client.client.ping()
+    except ImportError:
+        return "testcontainers is not installed (pip install testcontainers)"
+    except Exception as error:  # noqa: BLE001  the library passes on the errors of all layers below it
+        return f"Docker does not answer ({type(error).__name__})"
+    return None
+
+
+def start_container(directory: Path, options: Sequence[str], main: str) -> int:
+    """Start a server with the configuration in ``directory`` and return the id of its process.
+
+    The container outlives this process and is removed when the server ends. Raises ``ProgramError``.
+    """
+    config = importlib.import_module("testcontainers.core.config").testcontainers_config
+    config.ryuk_disabled = True  # because ryuk ends the container together with this process
+    containers = importlib.import_module("testcontainers.core.container")
+    try:
+        container = containers.DockerContainer(IMAGE)
+        container.with_name(f"zkdeployment-{uuid.uuid4().hex[:12]}")
+        container.with_volume_mapping(str(directory), str(directory), "rw")
+        container.with_kwargs(
+            network_mode="host",
+            auto_remove=True,
+            user=f"{os.getuid()}:{os.getgid()}",
+            entrypoint=["sh", "-c", _SERVER.format(main=main), str(directory), *options],
+        )
+        container.start()
+        wrapped = container.get_wrapped_container()
+        wrapped.reload()
+        pid: int = wrapped.attrs["State"]["Pid"]
+    except Exception as error:  # see above: errors of Docker, HTTP and other layers
+        raise ProgramError(f"cannot start {IMAGE} in a container: {error}") from error
+    return pid
+
 
 #: The places of ZooKeeper's jars in distributions and packages, besides ``ZOOKEEPER_HOME``.
 PLACES = (
@@ -295,3 +350,44 @@ def free_port() -> int:
             continue
         return port
     raise ProgramError(f"no free port found between {_PORTS.start} and {_PORTS.stop}")
+
+
+_ATTEMPTS = 3
+
+
+def start_ensemble(layout: Layout, count: int) -> dict[int, tuple[int, int, int]]:
+    """Start ``count`` new servers on free ports, and return these ports when all servers serve.
+
+    Raises ``ProgramError`` with the end of a server's log.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        ports = {number: (free_port(), free_port(), free_port()) for number in range(1, count + 1)}
+        started = servers(layout, ports)
+        try:
+            for server in started:
+                server.start(wait=False)
+            for server in started:
+                server.wait()
+        except ProgramError:
+            # Another program may have taken a port before the server did, so the next attempt uses other ports.
+            for server in started:
+                server.kill()
+            if attempt == _ATTEMPTS:
+                raise
+            for server in started:
+                shutil.rmtree(server.directory, ignore_errors=True)  # some servers may not have created theirs
+        else:
+            return ports
+    raise AssertionError
+
+
+def servers(layout: Layout, ports: Mapping[int, tuple[int, int, int]]) -> list[ZooKeeperServer]:
+    """Return the servers in the order of their numbers, running or not."""
+    installation = find_installation()
+    several = {
+        number: f"127.0.0.1:{peers}:{election}" for number, (_, peers, election) in ports.items() if len(ports) > 1
+    }
+    return [
+        ZooKeeperServer(installation, layout.server(number), port=client, number=number, ensemble=several)
+        for number, (client, _, _) in sorted(ports.items())
+    ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.errors import RefusedError, TreeError
-from zkdeployment.model.names import RESERVED, NameKind, name_problem
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.tree import SYMBOLIC_LINK, Tree, node_name, parent_path
+from zkdeployment.base.errors import RefusedError, TreeError
+from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.tree.links import resolve
+from zkdeployment.tree.values import SYMBOLIC_LINK, Tree, TreeChange, node_name, parent_path
 
 if TYPE_CHECKING:
-    from zkdeployment.model.publishing.tree_change import LiveTree
+    from zkdeployment.tree.values import LiveTree
 
 
 def removal_change(live: LiveTree, path: str) -> TreeChange:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from zkdeployment.model.names import RESERVED
-from zkdeployment.model.problem import Problem
-from zkdeployment.model.tree import (
+from zkdeployment.base.names import RESERVED
+from zkdeployment.base.source_files import Problem
+from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
+from zkdeployment.tree.values import (
     PROPERTY_LINK,
     SYMBOLIC_LINK,
     Nodes,
@@ -18,12 +19,11 @@ from zkdeployment.model.tree import (
     parent_path,
     top_path,
 )
-from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from zkdeployment.model.tree import Value
+    from zkdeployment.tree.values import Value
 
 #: The paths of the reserved top-level nodes.
 _RESERVED = frozenset(f"/{name}" for name in RESERVED)

@@ -15,12 +15,12 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
-from zkdeployment.errors import TreeError
+from zkdeployment.base.errors import TreeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.model.tree import Value
+    from zkdeployment.tree.values import Value
 
 #: The limits of the nesting of brackets and operators, and of the digits of a whole number.
 MAX_DEPTH = 100

@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
-from zkdeployment.acts.intents import (
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.documents.edits import render_document
+from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.intents.acts.intents import (
     approve_intent,
     change_state,
     intent_order,
     remove_intent,
     roll_back_intent,
 )
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
-from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.history import intent_history
-from zkdeployment.intents.life_cycle import IntentAct
-from zkdeployment.model.commits import Author
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.wiring.operator import operator_adapters
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
+from zkdeployment.intents.rules.instances import intent_history
+from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import Any
 
-    from zkdeployment.acts.intents import IntentOrder
-    from zkdeployment.intents.history import InstanceHistory
+    from zkdeployment.intents.acts.intents import IntentOrder
+    from zkdeployment.intents.rules.instances import InstanceHistory
 
 ANN = Author("Ann", "ann@example.com")
 SHOP = parse_subject("p1/store/v1/shop")

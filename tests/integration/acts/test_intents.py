@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.branches import Branch
-from zkdeployment.acts.governance import ReleaseOrder, release_services
-from zkdeployment.acts.intents import (
+from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.edits import render_document
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
+from zkdeployment.intents.acts.intents import (
     IntentOrder,
     adopt_intent,
     approve_intent,
@@ -18,36 +22,31 @@ from zkdeployment.acts.intents import (
     remove_intent,
     replace_intent,
 )
-from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.release import RELEASE
-from zkdeployment.documents.intents.values import (
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.release import RELEASE
+from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
     IntentState,
     UpdateRule,
     parse_subject,
 )
-from zkdeployment.documents.reading import read_documents
-from zkdeployment.errors import NotFoundError, RefusedError, TreeError
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.intents.life_cycle import IntentAct
-from zkdeployment.intents.reading import intent_snapshots
-from zkdeployment.intents.revisions import change_refusals
-from zkdeployment.model.commits import Author
-from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import service_content
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.rules.revisions import change_refusals, intent_snapshots
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.adapters.git.act_commits import GitTreeCommits
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.documents.intents.values import Approval, IntentSubject
-    from zkdeployment.model.commits import CommitOutcome
-    from zkdeployment.planning.review import Review
+    from zkdeployment.intents.documents.values import Approval, IntentSubject
+    from zkdeployment.publishing.acts.commits import CommitOutcome
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
 
 ANN = Author("Ann", "ann@example.com")
 SHOP = parse_subject("p1/store/v1/shop")

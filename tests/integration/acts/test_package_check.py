@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.host_repositories import PaperRepository, reader
-from zkdeployment.acts.package_check import check_packages
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
-from zkdeployment.planning.availability.findings import PaperResolution
+from zkdeployment.agent.package_check import check_packages
+from zkdeployment.agent.rules.availability import PaperResolution
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from zkdeployment.planning.availability.findings import Offers
-    from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+    from zkdeployment.agent.rules.availability import Offers, PaperTransaction
 
 
 def known(host: str, *packages: Package) -> KnownHost:

@@ -10,30 +10,35 @@ import pytest
 
 from support.branches import Branch
 from support.repository import make_key, public
-from zkdeployment.acts.checks import check_change
-from zkdeployment.acts.governance import ReleaseOrder, pending_releases, release_services
-from zkdeployment.acts.intents import IntentOrder, approve_files, approve_intent, change_state, create_intent
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.release import RELEASE, ServiceRelease
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
-from zkdeployment.errors import RefusedError
-from zkdeployment.intents.edits import find_intent
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.intents.life_cycle import IntentAct
-from zkdeployment.model.commits import Author, FileChanges
-from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import intent_content
-from zkdeployment.ports.commits import CommitOrder
-from zkdeployment.wiring.approvals import approval_signer
+from zkdeployment.intents.acts.governance import ReleaseOrder, pending_releases, release_services
+from zkdeployment.intents.acts.intents import (
+    IntentOrder,
+    approve_files,
+    approve_intent,
+    change_state,
+    create_intent,
+)
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.release import RELEASE, ServiceRelease
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.intents.rules.edits import find_intent
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.verification import approval_signer
+from zkdeployment.publishing.acts.checking import check_change
+from zkdeployment.publishing.acts.commits import Author, CommitOrder, FileChanges
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.adapters.git.act_commits import GitTreeCommits
-    from zkdeployment.model.commits import BranchSnapshot, CommitOutcome
+    from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOutcome
+    from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
 
 ANN = Author("Ann", "ann@example.com")
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"

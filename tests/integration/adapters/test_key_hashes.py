@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from zkdeployment.adapters.key_hashes import KeyHasher, VerifiedKeys
+from zkdeployment.service.users.key_hashes import KeyHasher, VerifiedKeys
 
 KEY = "0c4a3e5e-92a6-4c0e-8f1e-1f0d0a6d3a55"
 

@@ -9,18 +9,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
-from zkdeployment.adapters.late_imports import late_import
-from zkdeployment.adapters.mail import SmtpMailer
-from zkdeployment.adapters.metrics_file import MetricsFile
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.adapters.scripts.record import ScriptRecord
+from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.agent.rules.lease import Lease, LeaseRecord
+from zkdeployment.agent.scripts import ScriptRecord
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.metrics import MetricsFile
+from zkdeployment.base.errors import RestartError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.mail import SmtpMailer
+from zkdeployment.base.machine.program import late_import
 from zkdeployment.config.load import load
-from zkdeployment.daemons.control import Control
-from zkdeployment.errors import RestartError
-from zkdeployment.pools.lease import Lease, LeaseRecord
-from zkdeployment.wiring.agent import run_agent
+from zkdeployment.programs.agent import run_agent
 
 MESSAGE = (
     "a library cannot be imported: import of {} halted; None in sys.modules; if an upgrade has just replaced it, a"
@@ -71,7 +71,7 @@ def test_an_agent_that_cannot_search_for_a_running_dnf_or_script_asks_for_a_rest
 def test_a_host_that_was_leased_needs_the_module_of_leases_and_others_do_not(gone, tmp_path):
     run = RunDirectory(tmp_path)
     run.write_lease(LeaseRecord(Lease("ci", 1), is_reached=True))
-    gone("zkdeployment.pools.lease")
+    gone("zkdeployment.agent.rules.lease")
     with pytest.raises(RestartError, match="if an upgrade has just replaced it"):
         run.read_lease()
     (tmp_path / "lease").unlink()
@@ -87,11 +87,10 @@ def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():
     ("module", "added"),
     [
         ("zkdeployment.config.sync", "[sync]\nurl = /r\ntree-directory = /t\n"),
-        ("zkdeployment.wiring.host.trust", "publishers = /etc/publishers\n"),
-        ("zkdeployment.wiring.host.leases", "role = lease:spare\n"),
-        ("zkdeployment.daemons.telemetry.agent", "metrics = /m/x.prom\n"),
-        ("zkdeployment.adapters.metrics_file", "metrics = /m/x.prom\n"),
-        ("zkdeployment.daemons.telemetry.probe", "metrics = /m/x.prom\n"),
+        ("zkdeployment.programs.host_trust", "publishers = /etc/publishers\n"),
+        ("zkdeployment.programs.host_leases", "role = lease:spare\n"),
+        ("zkdeployment.agent.telemetry", "metrics = /m/x.prom\n"),
+        ("zkdeployment.base.daemon.metrics", "metrics = /m/x.prom\n"),
         ("importlib.metadata", "metrics = /m/x.prom\n"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from support.smtp import MailServer
-from zkdeployment.adapters.mail import SmtpMailer
+from zkdeployment.base.machine.mail import SmtpMailer
 
 
 def test_a_message_is_sent_through_the_server():

@@ -4,8 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.metrics import read_metrics
-from zkdeployment.adapters.metrics_file import MetricsFile, render
-from zkdeployment.fleet.metrics.metric import Metric, MetricKind
+from zkdeployment.base.daemon.metrics import Metric, MetricKind, MetricsFile, render
 
 TIME = Metric("zkdeployment_time_seconds", "The time.", {(): 1795266187.125})
 COUNT = Metric("zkdeployment_tries_total", "The count.", {("a",): 1, ("b",): 2}, ("how",), MetricKind.COUNTER)

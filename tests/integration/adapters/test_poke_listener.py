@@ -6,8 +6,8 @@ import socket
 import httpx
 import pytest
 
-from zkdeployment.adapters.listener import open_listener
-from zkdeployment.adapters.nagios.poke_listener import PokeListener
+from zkdeployment.checks.nagios.service import PokeListener
+from zkdeployment.service.listener import open_listener
 
 INSTANCE = "01234567-89ab-5cde-8f01-23456789abcd"
 

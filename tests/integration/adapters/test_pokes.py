@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.checked_fleet import PokedSystem
-from zkdeployment.adapters.pokes import HttpPokeSender
+from zkdeployment.checks.daemon.pokes import HttpPokeSender
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

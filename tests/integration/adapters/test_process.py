@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.adapters import process
-from zkdeployment.errors import ProgramError
+from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.machine import process
 
 
 def test_a_program_that_prints_too_much_is_killed():

@@ -7,11 +7,11 @@ import pytest
 
 from support.publish_keys import make_key, make_publishers
 from support.waiting import wait_until
-from zkdeployment.adapters import process
-from zkdeployment.adapters.publish_key import PublishKey
-from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine import process
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 
 def test_a_key_signs_texts_and_knows_its_signatures(tmp_path):

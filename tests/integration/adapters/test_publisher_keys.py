@@ -9,17 +9,17 @@ from unittest import mock
 import pytest
 
 from support.publish_keys import make_key, make_publishers
-from zkdeployment.adapters import process
-from zkdeployment.adapters.publisher_keys import (
+from zkdeployment.base.errors import ConfigurationError, HostFilesError, UntrustedError
+from zkdeployment.base.machine import process
+from zkdeployment.publishing.keys.publisher_keys import (
     PublisherKeysFile,
     check_keys,
     has_key,
     unlimited_keys,
     useless_keys,
 )
-from zkdeployment.adapters.ssh_signatures import sign_text, verify_text
-from zkdeployment.errors import ConfigurationError, HostFilesError, UntrustedError
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement
+from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 if TYPE_CHECKING:
     from pathlib import Path

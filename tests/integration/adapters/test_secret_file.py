@@ -1,7 +1,7 @@
 import pytest
 
-from zkdeployment.adapters.secret_file import read_secret
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine.files import read_secret
 
 
 def test_the_only_line_of_a_file_is_the_secret(tmp_path):

@@ -13,10 +13,10 @@ from support.repository import Repository
 from support.subversion import Subversion
 from support.waiting import wait_until
 from support.web import silent_server
-from zkdeployment.adapters import tree_files
-from zkdeployment.adapters.sources import open_source, system_of
-from zkdeployment.adapters.svn.source import SvnSource
-from zkdeployment.errors import ConfigurationError, SourceError
+from zkdeployment.base.errors import ConfigurationError, SourceError
+from zkdeployment.publishing.sources import tree_files
+from zkdeployment.publishing.sources.opening import open_source, system_of
+from zkdeployment.publishing.sources.svn.source import SvnSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ import math
 import socket
 from pathlib import Path
 
-from zkdeployment.adapters.systemd import SystemdNotifier
+from zkdeployment.base.machine.systemd import SystemdNotifier
 
 
 def test_messages_arrive_at_the_supervisors_socket(tmp_path: Path):

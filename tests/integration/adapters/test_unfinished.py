@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.unfinished import unfinished
-from zkdeployment.errors import SourceError
+from zkdeployment.base.errors import SourceError
+from zkdeployment.base.machine.files import unfinished
 
 
 def test_a_run_succeeds_although_its_file_cannot_be_written(tmp_path: Path):

@@ -9,15 +9,15 @@ import pytest
 
 from support.branches import Branch
 from support.commands import Done, invoke
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ import pytest
 from support.coordinated_fleet import CoordinatedFleet
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
-from zkdeployment.adapters.zookeeper.rollout.records import read_leader
-from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.rollout.state_machine import RolloutResult
+from zkdeployment.base.daemon.failpoints import VARIABLE
+from zkdeployment.strategies.state_machine import RolloutResult
+from zkdeployment.strategies.store.records import read_leader
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import contenders
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture

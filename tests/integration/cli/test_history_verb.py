@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.cli.shared.operator_options import new_act
-from zkdeployment.model.publishing.history import ForcedBy
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.cli.operator_options import new_act
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.zookeeper.session import Session
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
 

@@ -15,12 +15,12 @@ from support.commands import invoke
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.strategies import read_strategy
-from zkdeployment.documents.intents.values import DeploymentIntentGroup
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import intent_content
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.intents.documents.values import DeploymentIntentGroup
+from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.store.documents import read_strategy
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

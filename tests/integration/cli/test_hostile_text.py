@@ -11,10 +11,10 @@ import yaml
 
 from support.rollout_states import begun_rollout
 from support.strategies import group, strategy
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.cli.main import main
-from zkdeployment.model.host import Facts
-from zkdeployment.printable import is_printable
+from zkdeployment.base.host import Facts
+from zkdeployment.base.text import is_printable
+from zkdeployment.programs.main import main
+from zkdeployment.strategies.store.records import encode_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,21 +18,21 @@ import pytest
 from support.branches import Branch
 from support.commands import Done, invoke
 from support.repository import make_key, public
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.ssh_signatures import verify_text
-from zkdeployment.adapters.zookeeper import inventories
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.documents.intents.values import Approval, parse_subject
-from zkdeployment.errors import RefusedError, ZkdeploymentError
-from zkdeployment.fleet.branch.jobs import JobState, job_of
-from zkdeployment.intents.approvals import APPROVAL_NAMESPACE, approval_statement
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.agent.store import inventories
+from zkdeployment.base.errors import RefusedError, ZkdeploymentError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.requests import JobState, job_of
+from zkdeployment.intents.documents.values import Approval, parse_subject
+from zkdeployment.intents.rules.approvals import APPROVAL_NAMESPACE, approval_statement
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.keys.ssh_signatures import verify_text
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,14 @@ import json
 import pytest
 import yaml
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
-from zkdeployment.adapters.zookeeper.locks.role_locks import RoleRequestLock
-from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.cli.main import main
-from zkdeployment.errors import LockLostError
-from zkdeployment.model.host import Identity
+from zkdeployment.agent.store.role_locks import RoleRequestLock
+from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.base.errors import LockLostError
+from zkdeployment.base.host import Identity
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.programs.main import main
+from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.session import Session
 
 H1, H2 = Identity("h1", "h1.example.com"), Identity("h2", "h2.example.com")
 

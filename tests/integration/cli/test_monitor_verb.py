@@ -13,7 +13,7 @@ import pytest
 
 
 def check(*argv):
-    program = "from zkdeployment.cli.main import check; check()"
+    program = "from zkdeployment.programs.main import check; check()"
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, argv)], capture_output=True, text=True, check=False
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.repository import Repository
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.cli.main import main
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.programs.main import main
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path

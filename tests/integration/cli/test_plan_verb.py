@@ -11,9 +11,9 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.daemons.agent import plans
-from zkdeployment.planning.plan_text import describe
-from zkdeployment.planning.planner import plan
+from zkdeployment.agent.daemon import plans
+from zkdeployment.agent.rules.plan_text import describe
+from zkdeployment.agent.rules.planner import plan
 
 TREE = """\
 /who

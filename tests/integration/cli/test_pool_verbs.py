@@ -16,27 +16,26 @@ from support.leasing import add_ready_nodes, add_tenant, contextualizing
 from support.pool_workers import TestWorker
 from support.simulated_nodes import SimulatedNodes
 from support.waiting import wait_until
-from zkdeployment.acts.pools.sessions import SessionActor
-from zkdeployment.acts.pools.waiting import cancel_request, queue_request
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.pools import playbook_log
-from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
-from zkdeployment.fleet.fleet_health import fleet_health
-from zkdeployment.fleet.health import HealthLimits
-from zkdeployment.model.servers import Servers
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeEvent, NodeState, fail
-from zkdeployment.pools.runs.playbook_run import PlaybookRun
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import NodesSpec
-from zkdeployment.wiring.leasing import pool_adapters
-from zkdeployment.wiring.monitor import read_fleet
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.fleet.views.fleet_health import fleet_health
+from zkdeployment.fleet.views.health import HealthLimits
+from zkdeployment.pools.acts.sessions import SessionActor
+from zkdeployment.pools.acts.waiting import cancel_request, queue_request
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, fail
+from zkdeployment.pools.rules.results import PlaybookRun
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.store import playbook_log
+from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.programs.monitor import read_fleet
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper.servers import Servers
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create
 
 DOCUMENT = """\
 schema: zkdeployment/Pools/v1

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.requests import carrying_out
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.cli.main import main
+from zkdeployment.programs.main import main
+from zkdeployment.publishing.store.requests import carrying_out
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture

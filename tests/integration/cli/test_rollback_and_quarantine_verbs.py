@@ -10,14 +10,13 @@ import pytest
 
 from support.branches import Branch
 from support.commands import Done, invoke
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.publishing.history import ForcedBy
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

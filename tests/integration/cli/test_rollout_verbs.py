@@ -13,16 +13,15 @@ import yaml
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.rollout.acts import read_rollout_acts
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.cli.main import main
-from zkdeployment.model.publishing.history import PublicationRecord
-from zkdeployment.model.strategy import Pace
-from zkdeployment.rollout.engine import record
-from zkdeployment.rollout.tasks import next_task
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.programs.main import main
+from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.rollouts.store.acts import read_rollout_acts
+from zkdeployment.strategies.engine import next_task, record
+from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.strategies.strategy import Pace
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.session import Session
 
 STATE = "/zkdeployment/rollouts/7-1"
 LEADER = "/zkdeployment/coordinators/abc__lock__0000000000"

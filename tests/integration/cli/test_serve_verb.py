@@ -15,11 +15,11 @@ import pytest
 from support.certificates import CERTIFICATES, Authority
 from support.service import form_token
 from support.waiting import wait_until
-from zkdeployment.model.act import Act
-from zkdeployment.model.servers import Servers
-from zkdeployment.model.user import NewUser, Role
+from zkdeployment.base.act import Act
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, free_port
-from zkdeployment.wiring.users import open_users
+from zkdeployment.service.users.opening import open_users
+from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.zookeeper.servers import Servers
 
 
 @pytest.fixture

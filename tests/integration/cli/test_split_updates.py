@@ -14,12 +14,12 @@ import pytest
 from support.commands import invoke
 from support.manual import MANUAL, blocks
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.locks.contender_lock import contenders
-from zkdeployment.adapters.zookeeper.providers import Provider
-from zkdeployment.daemons.failpoints import VARIABLE
+from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.providers import select
+from zkdeployment.providers.instance import Provider
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import contenders
+from zkdeployment.zookeeper.session import Session
 
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
 ADDRESSES = [f"app{number}:80" for number in range(1, 6)]
@@ -247,7 +247,7 @@ def test_the_library_call_of_the_manual_needs_kazoo_and_no_other_library(service
 
         sys.meta_path.insert(0, Nothing())
         exec(sys.argv[1])
-        from zkdeployment.log import get_logger
+        from zkdeployment.base.log import get_logger
         get_logger().warning("library-missing", library="structlog")
     """
     environment = {**os.environ, "ZC_ZK_CONNECTION_STRING": zookeeper}

@@ -26,25 +26,25 @@ HEAVY = {
     "urllib3",
     "yaml",
     "zkdeployment.sandbox",
-    "zkdeployment.wiring.operator",
-    "zkdeployment.wiring.syncer",
+    "zkdeployment.fleet.operator",
+    "zkdeployment.programs.syncer",
 }
 
 #: Modules that agents need, and few commands.
 OF_AGENTS = {
     "structlog",
     "tenacity",
-    "zkdeployment.daemons",
-    "zkdeployment.planning",
-    "zkdeployment.rollout",
+    "zkdeployment.agent.daemon",
+    "zkdeployment.agent.rules",
+    "zkdeployment.strategies",
     "zkdeployment.tree",
-    "zkdeployment.wiring.agent",
+    "zkdeployment.programs.agent",
 }
 
 PROGRAM = """
 import atexit, json, sys
 atexit.register(lambda: print(json.dumps([*sys.modules]), file=sys.stderr))
-from zkdeployment.cli.main import main
+from zkdeployment.programs.main import main
 main(sys.argv[1:])
 """
 
@@ -59,7 +59,7 @@ def imported(*argv: object) -> set[str]:
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], ["completion", "bash"]], ids=" ".join)
 def test_help_imports_none_of_the_modules_that_verbs_need(argv):
-    needed = {"kazoo", "nagiosplugin", "zkdeployment.adapters", "zkdeployment.model"}
+    needed = {"kazoo", "nagiosplugin", "zkdeployment.zookeeper", "zkdeployment.base.host"}
     assert not imported(*argv) & (HEAVY | OF_AGENTS | needed)
 
 
@@ -72,16 +72,16 @@ def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, c
         f"[zkdeployment]\nhost-id = h1\nhost-name = h1\nrun-directory = {tmp_path}\nzookeeper = {zookeeper}\n"
     )
     modules = imported("monitor", config)
-    assert {"kazoo.client", "nagiosplugin", "zkdeployment.fleet.health"} <= modules
+    assert {"kazoo.client", "nagiosplugin", "zkdeployment.fleet.views.health"} <= modules
     assert not modules & (HEAVY | OF_AGENTS)
     assert not modules & {
-        "zkdeployment.adapters.zookeeper.operator.fleet_reader",
+        "zkdeployment.fleet.store.fleet_reader",
         "zkdeployment.config.nagios",
         "zkdeployment.config.pools",
         "zkdeployment.config.server",
-        "zkdeployment.fleet.status",
-        "zkdeployment.model.user",
-        "zkdeployment.model.strategy",
+        "zkdeployment.fleet.views.status",
+        "zkdeployment.service.users.user",
+        "zkdeployment.strategies.strategy",
     }
 
 
@@ -98,34 +98,31 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
         _, err = agent.communicate()
     assert agent.returncode == 0
     modules = set(json.loads(err.splitlines()[-1]))
-    assert OF_AGENTS | {"kazoo.client", "zkdeployment.daemons.agent.agent"} <= modules
+    assert OF_AGENTS | {"kazoo.client", "zkdeployment.agent.daemon.agent"} <= modules
     assert not modules & HEAVY
     assert not modules & {
         "click",
         "ctypes",
-        "zkdeployment.adapters.git",
-        "zkdeployment.adapters.metrics_file",
-        "zkdeployment.adapters.packages.dnf",
-        "zkdeployment.adapters.svn",
-        "zkdeployment.adapters.zookeeper.awaited_services",
-        "zkdeployment.cli.program",
+        "zkdeployment.publishing.sources",
+        "zkdeployment.agent.packages.dnf",
+        "zkdeployment.agent.telemetry",
+        "zkdeployment.agent.store.awaited_services",
+        "zkdeployment.programs.verbs",
         "zkdeployment.config.server",
-        "zkdeployment.daemons.agent.lease_follower",
-        "zkdeployment.daemons.agent.plan_preview",
-        "zkdeployment.daemons.telemetry.probe",
-        "zkdeployment.fleet.metrics",
-        "zkdeployment.model.publishing",
-        "zkdeployment.model.strategy",
-        "zkdeployment.model.user",
+        "zkdeployment.base.daemon.metrics",
+        "zkdeployment.publishing.records",
+        "zkdeployment.publishing.signing",
+        "zkdeployment.strategies.strategy",
+        "zkdeployment.service",
         "zkdeployment.pools",
-        "zkdeployment.signing",
-        "zkdeployment.wiring.host",
+        "zkdeployment.programs.host_leases",
+        "zkdeployment.programs.host_trust",
     }
 
 
 def test_a_command_that_logs_imports_the_logging_library_on_demand():
     program = (
-        "from zkdeployment import log; import logging, sys\n"
+        "from zkdeployment.base import log; import logging, sys\n"
         "log.configure(quiet=True)\n"
         "assert 'structlog' not in sys.modules\n"
         "logging.getLogger('kazoo.client').error('it broke')\n"

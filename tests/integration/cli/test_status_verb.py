@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from support.waiting import wait_until
-from zkdeployment.cli.fleet import status
-from zkdeployment.cli.main import main
-from zkdeployment.fleet.waiting import WaitVerdict, wait_verdict
+from zkdeployment.cli.verbs import status
+from zkdeployment.fleet.views.status import WaitVerdict, wait_verdict
+from zkdeployment.programs.main import main
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator import audit
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.cli.main import main
-from zkdeployment.model.act import Act
+from zkdeployment.base.act import Act
+from zkdeployment.fleet.store import audit
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.programs.main import main
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture

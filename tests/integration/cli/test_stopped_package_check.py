@@ -17,11 +17,11 @@ import pytest
 
 from support.supervisor import heard
 from support.waiting import wait_until
-from zkdeployment.model.act import Act
-from zkdeployment.model.servers import Servers
-from zkdeployment.model.user import NewUser, Role
+from zkdeployment.base.act import Act
 from zkdeployment.sandbox.zookeeper import free_port
-from zkdeployment.wiring.users import open_users
+from zkdeployment.service.users.opening import open_users
+from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

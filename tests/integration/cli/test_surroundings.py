@@ -13,11 +13,11 @@ import pytest
 
 from support.commands import invoke
 from support.users import as_nobody
-from zkdeployment.adapters.process_lock import check_owner
-from zkdeployment.config import find_servers as finding
-from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.model.servers import Servers
-from zkdeployment.wiring import agent as wiring
+from zkdeployment.base.errors import ConfigurationError, RefusedError
+from zkdeployment.base.machine.files import check_owner
+from zkdeployment.config import load as finding
+from zkdeployment.programs import agent as wiring
+from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

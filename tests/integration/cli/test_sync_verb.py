@@ -13,9 +13,9 @@ import pytest
 
 from support.subversion import Subversion
 from support.waiting import wait_until
-from zkdeployment.adapters.process_lock import sole_process
-from zkdeployment.cli.main import main
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine.files import sole_process
+from zkdeployment.programs.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

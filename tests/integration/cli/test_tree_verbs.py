@@ -10,10 +10,10 @@ import pytest
 
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE
-from zkdeployment.adapters.host_files import verified_properties
-from zkdeployment.adapters.zookeeper.publication.strategies import encode_strategy
-from zkdeployment.cli.main import main
-from zkdeployment.model.strategy import ALL_HOSTS
+from zkdeployment.agent.files import verified_properties
+from zkdeployment.programs.main import main
+from zkdeployment.publishing.store.documents import encode_strategy
+from zkdeployment.strategies.strategy import ALL_HOSTS
 
 WEB = """\
 /shop
@@ -168,7 +168,7 @@ def test_a_script_reads_the_verified_properties_of_its_service(run, tmp_path, mo
         file.write_text(content)
         assert "does not hold verified properties" in run("get", "/shop/web")[2]
     denied = PermissionError(errno.EACCES, "Permission denied", str(file))
-    with mock.patch.object(verified_properties.durable, "read", side_effect=denied):
+    with mock.patch.object(verified_properties.files, "read", side_effect=denied):
         code, _, err = run("get", "/shop/web")
     assert f"cannot read the verified properties of /shop/web in {file}: Permission denied" in err
     assert "run 'zkdeployment tree get' before the script changes its user" in err

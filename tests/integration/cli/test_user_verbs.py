@@ -13,15 +13,15 @@ from kazoo.exceptions import NoAuthError
 
 from support.commands import invoke
 from support.leasing import POOLS, add_ready_nodes, contextualizing
-from zkdeployment.acts.pools.sessions import request_session
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
-from zkdeployment.pools.tenant_session import NodesSpec
-from zkdeployment.wiring.leasing import pool_adapters
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.pools.acts.sessions import request_session
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.login_store import ZooKeeperLogins
+from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper.session import Session
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH6m0yGjKxWk0r5Q4yWqVx8QJqzv1n6xZl0m3q8h7b2d ci@example.com"
 DAY = 86400

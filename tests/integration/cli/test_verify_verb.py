@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from support.publish_keys import SIGNED, make_key, make_publishers
-from zkdeployment.cli.fleet import verify as verify_verb
-from zkdeployment.cli.program import program
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.signing.digests import bucket_of
-from zkdeployment.wiring import verification
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli.verbs import verify as verify_verb
+from zkdeployment.fleet.store import signed_fleet
+from zkdeployment.programs.verbs import program
+from zkdeployment.publishing.signing.statement import bucket_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_list_of_left_services_that_was_not_signed_is_a_difference(
 
 
 def test_the_list_of_publishers_is_read_before_zookeeper_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(verification, "Session", mock.Mock(side_effect=AssertionError("ZooKeeper was asked")))
+    monkeypatch.setattr(signed_fleet, "Session", mock.Mock(side_effect=AssertionError("ZooKeeper was asked")))
     monkeypatch.setattr(verify_verb, "SYSTEM_CONFIGURATION", tmp_path / "system.cfg")
     config = tmp_path / "zkdeployment.cfg"
     config.write_text("[zkdeployment]\nrun-directory = /run/zkdeployment\n")

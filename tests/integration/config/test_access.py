@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.config.load import load
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.servers import Access, AclEntry
+from zkdeployment.zookeeper.servers import Access, AclEntry
 
 if TYPE_CHECKING:
     from pathlib import Path

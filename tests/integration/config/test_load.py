@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from support.web import silent_server, web_server
-from zkdeployment.config import external_values as sources
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Identity
+from zkdeployment.config import section as sources
 from zkdeployment.config.load import KEYS, load
 from zkdeployment.config.settings import Settings
 from zkdeployment.config.sync import SyncSettings
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Identity
-from zkdeployment.model.servers import AclEntry
+from zkdeployment.zookeeper.servers import AclEntry
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "zkdeployment.cfg"
 

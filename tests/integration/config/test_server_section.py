@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.config.load import load
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
-from zkdeployment.model.logins.client_limits import ClientLimits
-from zkdeployment.model.logins.external import OpenIdClient, RoleRule
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule
-from zkdeployment.model.user import Role
+from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
+from zkdeployment.service.site import ClientLimits
+from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule, TrustedProxies, group_rule
+from zkdeployment.service.users.user import Role
 
 
 @pytest.fixture

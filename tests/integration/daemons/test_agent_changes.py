@@ -4,8 +4,8 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
-from zkdeployment.daemons.agent.supervision import Supervision
+from zkdeployment.agent.daemon.deployment import Supervision
+from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 
 
 def reach(fleet: Fleet, host: AgentHost, revision: str) -> None:

@@ -11,11 +11,11 @@ import pytest
 from support.agents import AgentHost, Fleet, put_script
 from support.coordinated_fleet import CoordinatedFleet
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
-from zkdeployment.fleet.health import Health, HealthLimits
-from zkdeployment.fleet.status import fleet_status
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
+from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

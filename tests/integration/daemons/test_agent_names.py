@@ -10,14 +10,14 @@ from structlog.testing import capture_logs
 
 from support.agents import AgentHost, called, put_script
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.plan import Deploy, Undeploy
 from zkdeployment.config.load import load
-from zkdeployment.daemons.control import Control
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.plan import Deploy, Undeploy
-from zkdeployment.wiring import host_names
-from zkdeployment.wiring.agent import build_agent, run_agent
-from zkdeployment.wiring.host.plan_preview import preview_plan
+from zkdeployment.programs import agent
+from zkdeployment.programs.agent import build_agent, run_agent
+from zkdeployment.programs.agent_preview import preview_plan
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_host_that_booted_without_dns_keeps_its_full_name_and_its_deployments(
 def test_an_agent_whose_machine_has_another_name_without_a_domain_changes_nothing(
     fleet, host, machine, monkeypatch
 ):
-    monkeypatch.setattr(host_names, "_NAME_POLL", 0.05)
+    monkeypatch.setattr(agent, "_NAME_POLL", 0.05)
     machine("localhost")
     with capture_logs() as logs, following(host):
         wait_until(lambda: "host-name-awaited" in [line["event"] for line in list(logs)], "it waits")

@@ -14,8 +14,8 @@ import pytest
 from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.daemons.agent.reporting.heartbeat import Heartbeat
+from zkdeployment.agent.reporting.status import Heartbeat
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
 
 if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat

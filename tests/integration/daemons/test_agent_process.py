@@ -21,10 +21,10 @@ from support.proxy import Proxy
 from support.supervisor import heard
 from support.waiting import wait_until
 from support.zookeeper import through
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.config.load import load
-from zkdeployment.errors import RefusedError
+from zkdeployment.programs.agent import build_agent
 from zkdeployment.sandbox.zookeeper import free_port
-from zkdeployment.wiring.agent import build_agent
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 

@@ -14,11 +14,10 @@ from support.scripted_rollout import ScriptedRollout
 from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.model.deployment import DeploymentFailure
-from zkdeployment.model.host import Host
-from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.failure import Failure
-from zkdeployment.rollout.permission import Phase
+from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.host import Host
+from zkdeployment.base.stop import Stop
+from zkdeployment.strategies.permission import Failure, Phase
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
@@ -195,7 +194,7 @@ def test_hosts_of_a_large_fleet_spread_their_reads_at_the_start_of_a_rollout(fle
         asked.append((low, high))
         return low
 
-    monkeypatch.setattr("zkdeployment.daemons.jitter.random.uniform", uniform)
+    monkeypatch.setattr("zkdeployment.base.daemon.cycles.random.uniform", uniform)
     rollout = ScriptedRollout(fleet, "r1")
     transaction = fleet.client.transaction()
     for number in range(1049):
@@ -252,7 +251,7 @@ def test_a_host_prepares_again_in_an_attempt_that_begins_right_after_its_report(
         if place == "after:report-prepare" and rollout.id == "1-1":
             rollout.begin(attempt=2)
 
-    monkeypatch.setattr("zkdeployment.daemons.failpoints.reach", reach)
+    monkeypatch.setattr("zkdeployment.base.daemon.failpoints.reach", reach)
     rollout.grant("prepare")
     with host.agent():
         wait_for(host, "waits to prepare: rollout 1-2 has not reached this host yet")
@@ -356,7 +355,7 @@ def test_a_publication_between_two_reads_is_never_deployed_without_its_strategy(
 def test_a_version_without_a_strategy_is_deployed_without_reading_a_rollout(fleet, host, rollout, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "zkdeployment.adapters.zookeeper.fleet.read_permission", lambda *arguments: asked.append(arguments)
+        "zkdeployment.agent.store.fleet.read_permission", lambda *arguments: asked.append(arguments)
     )
     fleet.set_version("r9")  # by hand
     with host.agent():

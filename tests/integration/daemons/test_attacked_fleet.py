@@ -12,7 +12,7 @@ import pytest
 from support.publish_keys import SIGNED
 from support.signed_fleet import EVIL, TARGETS, SignedFleet
 from support.zookeeper import connected
-from zkdeployment.signing.digests import bucket_of
+from zkdeployment.publishing.signing.statement import bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,8 @@ from support.agents import SCRIPT, AgentHost, Fleet
 from support.repository import Repository
 from support.subversion import Subversion
 from support.waiting import wait_until
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.machine import process
 
 BUILD = """\
 #!/bin/sh

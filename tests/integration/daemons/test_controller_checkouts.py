@@ -9,8 +9,8 @@ import pytest
 from support.agents import CONTROLLER_SCRIPT, AgentHost, Fleet, called
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.dnf import Dnf
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.machine import process
 
 BUILD = """\
 #!/bin/sh

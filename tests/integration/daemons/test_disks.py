@@ -14,9 +14,9 @@ from support.agents import AgentHost, Fleet
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.zookeeper.client.connection import Connection
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.errors import RestartError
+from zkdeployment.base.errors import RestartError
+from zkdeployment.zookeeper.connection import Connection
+from zkdeployment.zookeeper.session import Session
 
 CALLS = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
@@ -129,7 +129,7 @@ def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_fir
     host = fleet.host("h1", zookeeper=through(proxy, fleet.connection))
     host.fail("/who/myfoo 0")
     block, failure = host.block(), host.run / "failure"
-    monkeypatch.setattr("zkdeployment.wiring.agent.Session", partial(Session, call_timeout=0.5, patience=0.5))
+    monkeypatch.setattr("zkdeployment.programs.agent.Session", partial(Session, call_timeout=0.5, patience=0.5))
     restarts, renew = [], Connection._renew
 
     def counted(connection: Connection) -> None:

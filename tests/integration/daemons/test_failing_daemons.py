@@ -10,19 +10,19 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.daemon_failures import FailureRecord, read_failures
-from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.checks.daemon.check_job import CheckJob
 from zkdeployment.config.load import load
-from zkdeployment.daemons.checks.check_job import CheckJob
-from zkdeployment.daemons.coordinator.coordinator import Coordinator
-from zkdeployment.daemons.pools.pool_worker import PoolWorker
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.wiring.coordinator import build_coordinator
-from zkdeployment.wiring.pools import build_pool_worker
-from zkdeployment.wiring.provider_filter import build_filter
-from zkdeployment.wiring.syncer import build_follower
+from zkdeployment.fleet.daemon_failures import FailureRecord, read_failures
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.pools.daemon.pool_worker import PoolWorker
+from zkdeployment.programs.coordinator import build_coordinator
+from zkdeployment.programs.filter import build_filter
+from zkdeployment.programs.pools import build_pool_worker
+from zkdeployment.programs.syncer import build_follower
+from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.rollouts.daemon.coordinator import Coordinator
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture

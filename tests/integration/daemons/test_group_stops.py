@@ -16,16 +16,16 @@ from support.commands import invoke
 from support.coordinated_fleet import CoordinatedFleet
 from support.strategies import canary_first
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.errors import RefusedError
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.fleet.explanations.host import explain_host
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.intents.reading import intent_snapshots
-from zkdeployment.model.act import Act
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,13 +14,14 @@ from support.metrics import read_metrics
 from support.strategies import plain_hosts
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.agent import telemetry as agent_telemetry
+from zkdeployment.base.errors import UnreachableError
 from zkdeployment.config.load import load
-from zkdeployment.daemons.telemetry import agent, coordinator
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.strategy import ALL_HOSTS
-from zkdeployment.wiring.coordinator import build_coordinator
-from zkdeployment.wiring.syncer import build_follower
+from zkdeployment.programs.coordinator import build_coordinator
+from zkdeployment.programs.syncer import build_follower
+from zkdeployment.rollouts.daemon import telemetry as coordinator_telemetry
+from zkdeployment.strategies.strategy import ALL_HOSTS
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from support.agents import AgentHost, Fleet
     from support.proxy import Proxy
     from support.publishing import Publishing
-    from zkdeployment.daemons.control import Control
+    from zkdeployment.base.daemon.control import Control
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 
@@ -42,7 +43,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def host(fleet: Fleet, file: Path, monkeypatch: pytest.MonkeyPatch) -> AgentHost:
     """A host that writes its metrics without a pause, and to which foo is deployed."""
-    monkeypatch.setattr(agent, "PACE", 0.0)
+    monkeypatch.setattr(agent_telemetry, "PACE", 0.0)
     file.parent.mkdir()
     fleet.service("/who/myfoo", "foo", "1.0", h1=1)
     fleet.set_version("r1")
@@ -219,7 +220,7 @@ def coordinating(zookeeper: str, file: Path) -> Iterator[None]:
 def test_the_metrics_of_a_coordinator_show_its_rollout(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(coordinator, "PACE", 0.0)
+    monkeypatch.setattr(coordinator_telemetry, "PACE", 0.0)
     first_file, second_file = tmp_path / "one.prom", tmp_path / "two.prom"
     with Session(zookeeper) as session, coordinating(zookeeper, first_file):
         fleet = CoordinatedFleet(zookeeper, session, silent={"b"})
@@ -254,7 +255,7 @@ def test_the_metrics_of_a_coordinator_show_its_rollout(
 def test_a_coordinator_without_zookeeper_does_not_report_the_lead(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(coordinator, "PACE", 0.0)
+    monkeypatch.setattr(coordinator_telemetry, "PACE", 0.0)
     file, cut = tmp_path / "coordinator.prom", threading.Event()
 
     def connect() -> None:

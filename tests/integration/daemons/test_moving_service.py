@@ -13,7 +13,7 @@ import pytest
 from support.agents import Fleet, HostPackages, put_script, wait_for_versions
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.publishing.records import GuardOverrides
 
 #: Starts an instance and returns when it is registered, or ends it and returns when it has ended.
 SCRIPT = f"""\

@@ -10,11 +10,11 @@ import pytest
 
 from support.bridged_nagios import BridgedNagios, make_details
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.daemons.nagios.check_reports import CheckReports
-from zkdeployment.daemons.nagios.first_runs import FirstRuns
-from zkdeployment.errors import NagiosError, ServiceError
-from zkdeployment.nagios.status_file import NagiosResult
+from zkdeployment.base.errors import NagiosError, ServiceError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.checks.nagios.bridge import CheckReports
+from zkdeployment.checks.nagios.check_rollouts import FirstRuns
+from zkdeployment.checks.nagios.status_file import NagiosResult
 
 
 @pytest.fixture

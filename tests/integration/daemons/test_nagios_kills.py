@@ -6,9 +6,8 @@ import pytest
 
 from support.bridged_nagios import BridgedNagios
 from support.simulated_monitoring import SimulatedMonitoringService
-from zkdeployment.adapters.nagios.object_directory import NagiosObjectDirectory
-from zkdeployment.adapters.nagios.program import LocalNagios
-from zkdeployment.errors import NagiosError
+from zkdeployment.base.errors import NagiosError
+from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 
 OWN_SERVICE = """\
 define service {

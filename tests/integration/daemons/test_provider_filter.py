@@ -9,13 +9,13 @@ from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from support.zookeeper import renew_session
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
-from zkdeployment.adapters.zookeeper.providers import Provider
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.provider_filter import ProviderFilter
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.providers.daemon import ProviderFilter
+from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.providers.instance import Provider
+from zkdeployment.zookeeper.session import Session
 
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
 

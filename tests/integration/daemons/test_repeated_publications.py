@@ -12,8 +12,8 @@ from support.agents import Fleet, called, wait_for_versions
 from support.coordinated_fleet import CoordinatedFleet
 from support.strategies import canary_first
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from support.publishing import Publishing

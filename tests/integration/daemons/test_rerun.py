@@ -6,10 +6,9 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_controller, put_script
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.tree import properties_digest
+from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.tree.values import TreeChange, properties_digest
+from zkdeployment.zookeeper.session import Session
 
 FOO = {"type": "foo", "version": "1.0", "rerun": "changed", "port =>": "/ports foo"}
 START = "starting-deployments /roles/web"

@@ -8,7 +8,7 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_controller, put_script, wait_for_versions
 from support.waiting import wait_until
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
+from zkdeployment.agent.files.run_directory import RunDirectory
 
 START = "starting-deployments /roles/web"
 END = "ending-deployments /roles/web"

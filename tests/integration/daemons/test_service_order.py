@@ -9,12 +9,12 @@ from support.agents import Fleet, called, put_script, wait_for_versions
 from support.coordinated_fleet import CoordinatedFleet
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.daemons.agent.plans import read_plan
-from zkdeployment.daemons.agent.steps import ordered_steps
-from zkdeployment.model.publishing.request import GuardOverrides
-from zkdeployment.rollout.state import Ending
+from zkdeployment.agent.daemon.plans import read_plan
+from zkdeployment.agent.steps import ordered_steps
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.strategies.state import Ending
+from zkdeployment.zookeeper.session import Session
 
 TREE = """
 /shop
@@ -193,7 +193,7 @@ def test_the_same_revision_published_again_does_not_end_the_wait_for_a_host_that
         plans.append((identity.id, facts["sequence"]))
         return read_plan(adapters, identity, revision, **facts)
 
-    monkeypatch.setattr("zkdeployment.daemons.agent.supervision.read_plan", read_plan_noted)
+    monkeypatch.setattr("zkdeployment.agent.daemon.deployment.read_plan", read_plan_noted)
     h1, h2, h3 = (shop.fleet.host(name) for name in ("h1", "h2", "h3"))
     with h1.agent(), h2.agent(), h3.agent():
         wait_until(lambda: all(host.node for host in (h1, h2, h3)), "all are registered")

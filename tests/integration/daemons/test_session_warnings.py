@@ -8,12 +8,11 @@ from dataclasses import replace
 from integration.adapters.zookeeper.feed.test_feed import following
 from support.clocks import ManualClock
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.daemons.server.session_warnings import SessionWarnings
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
-from zkdeployment.pools.warnings import WARNING
+from zkdeployment.pools.daemon.session_warnings import SessionWarnings
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import WARNING, NodesSpec, TenantSession
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.zookeeper.session import Session
 
 HOUR = 3600.0
 

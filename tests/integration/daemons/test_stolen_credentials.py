@@ -23,22 +23,20 @@ from support.publish_keys import make_key, make_publishers
 from support.signed_fleet import TARGETS
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.host_files.published_file import PublishedFile
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.publish_key import PublishKey
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
-from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
-from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
-from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import SourceError, StalePublicationError
-from zkdeployment.model.act import Act
-from zkdeployment.model.publication import Published
-from zkdeployment.model.user import NewUser, Role
-from zkdeployment.pools.signed_lease import NAMESPACE as LEASES
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import retire
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import SourceError, StalePublicationError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.publication import Published
+from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import retire
+from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.watermark import PublishedFile, Watermark
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.login_store import ZooKeeperLogins
+from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.zookeeper.session import Session
 
 EVIL_KEY = KEY.replace("tenant", "evil")
 LEASE = "/zkdeployment/pools/leases/h2"

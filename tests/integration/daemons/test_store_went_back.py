@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from support.agents import put_script
 from support.waiting import wait_until
-from zkdeployment.errors import AllStopError, StalePublicationError
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.base.errors import AllStopError, StalePublicationError
+from zkdeployment.publishing.records import SyncOptions
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

@@ -9,11 +9,11 @@ import pytest
 
 from support.rollout_states import advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.documents.quarantine import QUARANTINE, Quarantine
-from zkdeployment.errors import TreeError
+from zkdeployment.base.errors import TreeError
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine
+from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from support.publishing import Publishing

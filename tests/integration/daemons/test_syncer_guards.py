@@ -11,31 +11,31 @@ from support.metrics import probe_of
 from support.repository import make_key, public
 from support.subversion import Subversion
 from support.waiting import UNLIMITED
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.svn.source import SvnSource
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.syncer.follower import Follower
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import RefusedError, SourceError, TreeError, ZkdeploymentError
-from zkdeployment.model.act import Act
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
-from zkdeployment.model.publishing.tree_change import TreeChange
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.act import Act
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import RefusedError, SourceError, TreeError, ZkdeploymentError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.publishing.daemon.follower import Follower
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.sources.svn.source import SvnSource
+from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.publishing import Publishing
-    from zkdeployment.ports.publication import TreeSource
+    from zkdeployment.publishing.ports import TreeSource
 
 
 def tree(services: int, version: str = "1.0") -> str:

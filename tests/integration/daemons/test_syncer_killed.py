@@ -15,16 +15,16 @@ from support.agents import Fleet, put_script
 from support.publishing import Publishing
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication import builder as transactions
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
+from zkdeployment.agent.rules.cycle_machine import CycleState
+from zkdeployment.base.daemon.failpoints import VARIABLE
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.load import load
-from zkdeployment.daemons.agent.cycle_machine import CycleState
-from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import RefusedError
-from zkdeployment.wiring.agent import build_agent
+from zkdeployment.programs.agent import build_agent
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.store import builder as transactions
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,8 @@ SERVICES = [f"h1 start /who/a{number} 0" for number in range(6)]
 #: The syncer as a process, but for the limit.
 SYNC = f"""
 import sys
-from zkdeployment.adapters.zookeeper.publication import builder as publishing
-from zkdeployment.cli.main import main
+from zkdeployment.publishing.store import builder as publishing
+from zkdeployment.programs.main import main
 publishing.OPERATIONS_LIMIT = {LIMIT}
 main(["sync", *sys.argv[1:]])
 """

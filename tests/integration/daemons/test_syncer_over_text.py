@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
-from zkdeployment.model.publishing.tree_change import TreeChange
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.publishing import Publishing
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication import builder as transactions
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import TreeError
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.tree import Tree
-from zkdeployment.tree.format import format_tree
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.publication import Origin
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.store import builder as transactions
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.tree.diff import format_tree
+from zkdeployment.tree.values import Tree
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

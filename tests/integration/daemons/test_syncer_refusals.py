@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.publication.refusals import BYTES_LIMIT, REFUSALS_LIMIT, write_refusal
-from zkdeployment.errors import NotConvergedError, RefusedError, TreeError
-from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
-from zkdeployment.fleet.health import Health, HealthLimits
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.publishing.history import Refusal
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.base.errors import NotConvergedError, RefusedError, TreeError
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
+from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.publishing.records import GuardOverrides, Refusal
+from zkdeployment.publishing.store.requests import BYTES_LIMIT, REFUSALS_LIMIT, write_refusal
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
-    from zkdeployment.fleet.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 BAD = "/who\n  x = oops\n  y z\n"

@@ -9,20 +9,19 @@ import pytest
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.errors import NotConvergedError, TreeError
-from zkdeployment.fleet.host_status import HostState
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.host import Facts
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.base.errors import NotConvergedError, TreeError
+from zkdeployment.base.host import Facts
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.status import HostState, fleet_status
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
-    from zkdeployment.model.strategy import Strategy
-    from zkdeployment.model.tree import Value
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.tree.values import Value
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 STRATEGY = EXAMPLE_FILE.read_text()

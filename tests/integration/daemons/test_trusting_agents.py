@@ -13,11 +13,11 @@ from support.publish_keys import SIGNED, make_key, make_publishers
 from support.signed_fleet import EVIL, STRATEGY, TARGETS, TREE, SignedFleet
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
-from zkdeployment.adapters.host_files.published_file import PublishedFile
-from zkdeployment.cli.main import main
-from zkdeployment.daemons.agent.trusted_publications import TrustedPublications
-from zkdeployment.errors import NotConvergedError
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
+from zkdeployment.base.errors import NotConvergedError
+from zkdeployment.programs.main import main
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.watermark import PublishedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from support.agents import AgentHost
-    from zkdeployment.daemons.agent.trusted_publications import TrustedTargets
-    from zkdeployment.model.cluster import Revision
-    from zkdeployment.model.host import Identity
-    from zkdeployment.model.publication import Published
+    from zkdeployment.agent.daemon.trusted_publications import TrustedTargets
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.publication import Published
 
 #: A script that records the verified properties of its service in the journal.
 PROPERTIES_SCRIPT = """\

@@ -11,11 +11,11 @@ import pytest
 from support.agents import Fleet
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
-from zkdeployment.daemons.agent.steps import locked_steps, ordered_steps, role_lock_hold
-from zkdeployment.daemons.agent.supervision import Supervision
-from zkdeployment.wiring import agent as wiring
+from zkdeployment.agent.daemon.deployment import Supervision
+from zkdeployment.agent.steps import locked_steps, ordered_steps
+from zkdeployment.programs import agent as wiring
+from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.session import Session
 
 #: Turns of a wait that are counted: about a minute at the real pace.
 TURNS = 30
@@ -56,7 +56,7 @@ def turns(monkeypatch):
     monkeypatch.setattr(Supervision, "check_waiting", counted)
     monkeypatch.setattr(wiring, "Session", CountedSession)
     monkeypatch.setattr(CountedSession, "sessions", [])
-    for module in (locked_steps, ordered_steps, role_lock_hold):
+    for module in (locked_steps, ordered_steps, locked_steps):
         monkeypatch.setattr(module, "TURN", 0.02)
     return turns
 

@@ -1,10 +1,9 @@
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.host_files.published_file import PublishedFile
-from zkdeployment.daemons.watermark import Watermark
-from zkdeployment.errors import HostFilesError, StalePublicationError
-from zkdeployment.model.publication import Published
+from zkdeployment.base.errors import HostFilesError, StalePublicationError
+from zkdeployment.base.publication import Published
+from zkdeployment.publishing.watermark import PublishedFile, Watermark
 
 
 @pytest.fixture

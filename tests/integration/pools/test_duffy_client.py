@@ -15,9 +15,9 @@ from support.manual import MANUAL
 from support.service import running_service
 from support.ssh_nodes import SshNodes, make_key
 from support.waiting import wait_until
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import NewUser, Role
-from zkdeployment.pools.node import NodeState
+from zkdeployment.base.act import Act
+from zkdeployment.pools.rules.node import NodeState
+from zkdeployment.service.users.user import NewUser, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

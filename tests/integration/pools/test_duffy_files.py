@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.clocks import ManualClock
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
-from zkdeployment.adapters.pools.ansible_nodes import AnsibleNodes
-from zkdeployment.documents.pools.kinds import POOLS
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.pools.filling import new_node
-from zkdeployment.pools.node import NodeEvent
+from zkdeployment.pools.documents.kinds import POOLS
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
+from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
+from zkdeployment.pools.rules.filling import new_node
+from zkdeployment.pools.rules.node import NodeEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.documents.pools.values import PoolConfiguration
-    from zkdeployment.pools.node import PoolNode
+    from zkdeployment.pools.documents.values import PoolConfiguration
+    from zkdeployment.pools.rules.node import PoolNode
 
 #: The sections ``defaults`` and ``nodepools``, with everything that Duffy's own example and its comments permit.
 CONFIGURATION = """

@@ -6,12 +6,12 @@ import pytest
 
 from support.machines import DataCentre
 from support.manual import MANUAL
-from zkdeployment.adapters import process
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
-from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
-from zkdeployment.documents.pools.kinds import POOLS
+from zkdeployment.base.machine import process
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.source_files import SourceFile
+from zkdeployment.pools.documents.kinds import POOLS
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
+from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
 
 EXAMPLES = MANUAL / "examples" / "pools"
 

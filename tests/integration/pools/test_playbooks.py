@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks, _owner, rendered
-from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
-from zkdeployment.errors import AbandonedError, ProgramError
+from zkdeployment.base.errors import AbandonedError, ProgramError
+from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks, _owner, rendered
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ _DETACHED = """
 
 _WORKER = """
 import sys
-from zkdeployment.adapters.pools.ansible import AnsiblePlaybooks
-from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
+from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook
 mechanism = AnsibleMechanism(sys.argv[1], Playbook("book.yml", {}))
 AnsiblePlaybooks(permitted=lambda: float(sys.argv[2])).run(mechanism, mechanism.provision, {}, [])
 """

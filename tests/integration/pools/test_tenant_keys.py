@@ -8,9 +8,9 @@ import pytest
 
 from support.ssh_nodes import make_key, running_ssh_nodes
 from support.waiting import wait_until
-from zkdeployment.adapters.pools.tenant_keys import SshTenantKeys
-from zkdeployment.errors import ProgramError
-from zkdeployment.pools.lease import TENANT_MARKER as MARKER
+from zkdeployment.agent.rules.lease import TENANT_MARKER as MARKER
+from zkdeployment.base.errors import ProgramError
+from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
 
 
 @pytest.fixture(scope="module")

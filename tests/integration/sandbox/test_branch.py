@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from zkdeployment.adapters import process
-from zkdeployment.errors import ConfigurationError, ProgramError
+from zkdeployment.base.errors import ConfigurationError, ProgramError
+from zkdeployment.base.machine import process
 from zkdeployment.sandbox.branch import Branch
 
 

@@ -3,12 +3,12 @@ import socket
 
 import pytest
 
-from zkdeployment.errors import ConfigurationError, ProgramError, RefusedError
-from zkdeployment.sandbox import ensemble, fleet
-from zkdeployment.sandbox.ensemble import servers, start_ensemble
+from zkdeployment.base.errors import ConfigurationError, ProgramError, RefusedError
+from zkdeployment.sandbox import fleet, zookeeper
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.hosts import numbered
 from zkdeployment.sandbox.layout import Layout, SandboxDescription
+from zkdeployment.sandbox.zookeeper import servers, start_ensemble
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def taken():
 
 
 def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path, taken, monkeypatch):
-    free = ensemble.free_port
+    free = zookeeper.free_port
     ports = iter([taken])
-    monkeypatch.setattr(ensemble, "free_port", lambda: next(ports, None) or free())
+    monkeypatch.setattr(zookeeper, "free_port", lambda: next(ports, None) or free())
     layout = Layout(tmp_path)
     result = start_ensemble(layout, 1)
     (server,) = servers(layout, result)
@@ -31,7 +31,7 @@ def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path, taken, m
 
 
 def test_without_a_free_port_the_error_has_the_servers_log(tmp_path, taken, monkeypatch):
-    monkeypatch.setattr(ensemble, "free_port", lambda: taken)
+    monkeypatch.setattr(zookeeper, "free_port", lambda: taken)
     with pytest.raises(ProgramError, match=f"ZooKeeper cannot listen on 127.0.0.1:{taken}"):
         start_ensemble(Layout(tmp_path), 1)
 

@@ -5,8 +5,8 @@ import pytest
 from rich.console import Console
 
 from support.waiting import wait_until
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.sandbox.observer import FleetObserver
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.sandbox.scenario import FleetObserver
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.sandbox.process_cleanup import end_processes, sandbox_processes
+from zkdeployment.sandbox.processes import end_processes, sandbox_processes
 
 SLEEP = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"

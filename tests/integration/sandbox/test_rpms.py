@@ -6,9 +6,9 @@ import psutil
 import pytest
 
 from support.available_packages import AvailablePackage
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages.rpmdb import RpmDatabase
-from zkdeployment.errors import ConfigurationError, ProgramError
+from zkdeployment.agent.packages.rpmdb import RpmDatabase
+from zkdeployment.base.errors import ConfigurationError, ProgramError
+from zkdeployment.base.machine import process
 from zkdeployment.sandbox import rpms
 from zkdeployment.sandbox.rpms import RpmRepository
 

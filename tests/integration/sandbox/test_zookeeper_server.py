@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from support.zookeeper import connected
-from zkdeployment.errors import ProgramError
+from zkdeployment.base.errors import ProgramError
 from zkdeployment.sandbox.zookeeper import ZooKeeperInstallation, ZooKeeperServer, find_installation, free_port
 
 

@@ -18,32 +18,32 @@ from support.service import running_service
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import encode as encode_host
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.syncer.follower import Follower
-from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.agent.store.inventories import encode as encode_host
+from zkdeployment.base.act import Act
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import Approval, IntentState
-from zkdeployment.errors import UnreachableError
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.model.act import Act
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import Pace
-from zkdeployment.model.user import Role
-from zkdeployment.planning.targets.content import intent_content
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.rollout.lifecycle import start
-from zkdeployment.rollout.state import RolloutObservation
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import Approval, IntentState
+from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.publishing.daemon.follower import Follower
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service.users.user import Role
+from zkdeployment.strategies.progress import start
+from zkdeployment.strategies.state import RolloutObservation
+from zkdeployment.strategies.strategy import Pace
 from zkdeployment.tree.lint import lint
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from support.publishing import Publishing
     from support.service import RunningService
-    from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.intents.documents.values import Intent
 
 TREE = """\
 /p1

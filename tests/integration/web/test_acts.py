@@ -9,8 +9,8 @@ from support.coordinated_fleet import CoordinatedFleet
 from support.service import RunningService
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture

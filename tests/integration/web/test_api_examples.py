@@ -17,7 +17,7 @@ from support.publishing import Publishing
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.web import WebServer
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
 
 EXAMPLES = HERE / "etc" / "manual" / "examples" / "api"
 

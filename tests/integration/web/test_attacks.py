@@ -13,10 +13,10 @@ from fastapi.routing import APIRoute
 
 from support.service import RunningService, form_token, running_service
 from support.waiting import wait_until
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import LoginProblem, Role
-from zkdeployment.web.application import _API_ROUTERS
-from zkdeployment.web.pages.routers import PAGE_ROUTERS
+from zkdeployment.base.act import Act
+from zkdeployment.programs.routers import PAGE_ROUTERS
+from zkdeployment.service.application import _API_ROUTERS
+from zkdeployment.service.users.user import LoginProblem, Role
 
 ACT = Act("tests", "change", "a test", 0.0)
 

@@ -1,8 +1,8 @@
 """The audit view of the API."""
 
 from support.service import RunningService
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import NewUser, Role
+from zkdeployment.base.act import Act
+from zkdeployment.service.users.user import NewUser, Role
 
 
 def test_operators_see_acts_and_failed_logins(service: RunningService):

@@ -17,14 +17,14 @@ from support.strategies import group, strategy
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.act import Act
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.strategy import Pace, Selector
-from zkdeployment.model.user import Role
-from zkdeployment.rollout.lifecycle import start
-from zkdeployment.rollout.state import RolloutObservation
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.service.users.user import Role
+from zkdeployment.strategies.progress import start
+from zkdeployment.strategies.state import RolloutObservation
+from zkdeployment.strategies.strategy import Pace, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

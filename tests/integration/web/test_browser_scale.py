@@ -13,9 +13,9 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.user import Role
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.service.users.user import Role
 
 pytestmark = pytest.mark.unmeasured
 

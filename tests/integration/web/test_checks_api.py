@@ -19,10 +19,10 @@ from support.described_answers import DESCRIBED
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.checks.monitoring_system import STALE_AFTER
-from zkdeployment.model.user import Role
+from zkdeployment.checks.rules.monitoring_system import STALE_AFTER
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

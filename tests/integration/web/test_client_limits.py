@@ -16,11 +16,11 @@ import pytest
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.daemons.server import http_protocol
-from zkdeployment.model.logins.client_limits import ClientLimits
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
-from zkdeployment.model.user import Role
-from zkdeployment.web.streams import event_hub
+from zkdeployment.service import http_server
+from zkdeployment.service.site import ClientLimits
+from zkdeployment.service.streams import event_hub
+from zkdeployment.service.users.external_logins import TrustedProxies
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,15 +79,15 @@ def begins_with(connection: socket.socket) -> bytes:
 def test_a_request_that_is_not_sent_completely_ends_with_its_connection(
     zookeeper: str, monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_LIMIT", 0.5)
-    monkeypatch.setattr(http_protocol, "BODY_LIMIT", 0.5)
+    monkeypatch.setattr(http_server, "HEAD_LIMIT", 0.5)
+    monkeypatch.setattr(http_server, "BODY_LIMIT", 0.5)
     with running_service(zookeeper) as service, connections(service, 5, text) as opened:
         assert all(is_closed(connection) for connection in opened)
         assert service.client.get("/login").status_code == 200
 
 
 def test_a_time_limit_does_not_begin_again_with_each_byte(zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_LIMIT", 1.0)
+    monkeypatch.setattr(http_server, "HEAD_LIMIT", 1.0)
     with running_service(zookeeper) as service, connections(service, 1, b"GET /login HTTP/1.1\r\n") as (slow,):
         slow.settimeout(0.1)
 
@@ -126,7 +126,7 @@ def answers(service: RunningService) -> bool:
 def test_the_address_with_the_most_connections_makes_room_for_others(
     zookeeper: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_protocol, "most_connections", lambda: 30)
+    monkeypatch.setattr(http_server, "most_connections", lambda: 30)
     with running_service(zookeeper) as service, connections(service, 30, b"GET ") as opened:
         assert service.client.get("/login").status_code == 200
         assert is_closed(opened[0])
@@ -135,7 +135,7 @@ def test_the_address_with_the_most_connections_makes_room_for_others(
 def test_connections_leave_open_files_for_everything_else() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300));"
-        "from zkdeployment.daemons.server.http_protocol import most_connections; print(most_connections())"
+        "from zkdeployment.service.http_server import most_connections; print(most_connections())"
     )
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert shown.stdout == "225\n"

@@ -13,12 +13,12 @@ from support.checked_fleet import ScriptedMonitor
 from support.service import running_service
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.checks.instance import CheckInstance, InstanceKey
-from zkdeployment.checks.ordering import WantedConfiguration, want
+from zkdeployment.checks import models
+from zkdeployment.checks.nagios.batch import MOST_INSTANCES
+from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
+from zkdeployment.checks.rules.workflow import WantedConfiguration, want
 from zkdeployment.fleet.events.event import EventKind
-from zkdeployment.model.user import Role
-from zkdeployment.nagios.service_requests import MOST_INSTANCES
-from zkdeployment.web.models import deployments
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
@@ -139,7 +139,7 @@ class TestManyAtOnce:
         ):
             assert monitor.request("POST", f"monitoring/nagios1/{path}", body).status_code == 422
             assert monitor.request("POST", f"monitoring/nagios2/{path}", body).status_code in {403, 422}
-        assert MOST_INSTANCES == deployments.MOST_INSTANCES
+        assert MOST_INSTANCES == models.MOST_INSTANCES
 
 
 class TestConcurrency:

@@ -10,9 +10,9 @@ from support.proxy import Proxy
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import Role
-from zkdeployment.web.streams import event_stream
+from zkdeployment.base.act import Act
+from zkdeployment.service.streams import event_stream
+from zkdeployment.service.users.user import Role
 
 ACT = Act("tests", "user", "a test", 0.0)
 

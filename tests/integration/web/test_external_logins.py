@@ -7,12 +7,11 @@ import pytest
 
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import form_token, running_service
+from zkdeployment.base.act import Act
 from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.model.act import Act
-from zkdeployment.model.logins.external import OpenIdClient, RoleRule
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule, TrustedProxies, group_rule
+from zkdeployment.service.users.user import Role
 
 ACT = Act("tests", "retire", "a test", 0.0)
 LOCAL = (ip_network("127.0.0.0/8"),)

@@ -15,18 +15,18 @@ from support.hanging import HangingServer
 from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.git.act_commits import GitTreeCommits
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
 from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.config.webhooks import WebhookSettings
-from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
-from zkdeployment.model.commits import Author
-from zkdeployment.model.logins.external import OpenIdClient
-from zkdeployment.model.user import Role
+from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
+from zkdeployment.programs.server import open_webhooks
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.wiring.server import open_webhooks
+from zkdeployment.service.users.external_logins import OpenIdClient
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,10 +12,10 @@ from support.branches import Branch
 from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_tenant
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.packed import pack
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.user import Role
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

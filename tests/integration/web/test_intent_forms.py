@@ -13,20 +13,20 @@ from support.intents import GROUP
 from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import UpdateRule
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.model.user import Role
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import UpdateRule
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

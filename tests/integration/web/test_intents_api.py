@@ -13,24 +13,24 @@ from support.repository import make_key, public
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.acts.intents import IntentOrder, approve_intent
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import IntentState
-from zkdeployment.errors import UnreachableError
 from zkdeployment.fleet.events.event import EventKind
-from zkdeployment.intents.edits import find_intent
-from zkdeployment.model.commits import Author
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.user import Role
-from zkdeployment.wiring.approvals import approval_signer
+from zkdeployment.intents.acts.intents import IntentOrder, approve_intent
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.edits import find_intent
+from zkdeployment.intents.verification import approval_signer
+from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.intents.rules.instances import IntentRecord
 
 GROUPS = "/v2/projects/p1/composite-apps/store/v1/deployment-intent-groups"
 SHOP = f"{GROUPS}/shop"

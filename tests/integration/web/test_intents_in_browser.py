@@ -17,14 +17,14 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import IntentState
-from zkdeployment.errors import UnreachableError
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.model.user import Role
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,11 +15,11 @@ from support.clocks import ManualClock
 from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant, contextualizing
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.pools.playbook_log import ZooKeeperPlaybookLog
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import Role
-from zkdeployment.pools.runs.playbook_run import PlaybookRun
+from zkdeployment.base.act import Act
+from zkdeployment.pools.rules.results import PlaybookRun
+from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from support.publishing import Publishing
     from support.service import RunningService
-    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+    from zkdeployment.pools.store.store import ZooKeeperPools
 
 ACT = Act("tests", "change", "a test", 0.0)
 BEGIN = 1_700_000_000.0  # 2023-11-14T22:13:20Z

@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from support.service import RunningService, form_token, running_service
-from zkdeployment.model.user import Role
-from zkdeployment.web.site import Site
+from zkdeployment.service.site import Site
+from zkdeployment.service.users.user import Role
 
 
 def submit(client: httpx.Client, login: tuple[str, str], **fields: str) -> httpx.Response:

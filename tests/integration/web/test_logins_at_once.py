@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.service import running_service
-from zkdeployment.adapters.key_hashes import KeyHasher, VerifiedKeys
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.external_logins import TrustedProxies
+from zkdeployment.service.users.key_hashes import KeyHasher, VerifiedKeys
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

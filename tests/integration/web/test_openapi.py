@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from support.publishing import Publishing
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
 
 TREE = """\
 /demo

@@ -4,8 +4,8 @@ from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import running_service
 from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.model.logins.external import OpenIdClient, RoleRule
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule
+from zkdeployment.service.users.user import Role
 
 
 def test_a_person_logs_in_at_another_site_and_arrives_at_the_page(zookeeper, browser, tmp_path):

@@ -15,14 +15,14 @@ from support.intents import CLUSTER, GROUP
 from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.checks.instance import CheckInstance, CheckState
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.errors import UnreachableError
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.model.user import Role
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from support.service import RunningService
-    from zkdeployment.documents.intents.values import Intent
+    from zkdeployment.intents.documents.values import Intent
 
 SERVICE = "  /{} : web\n    version = '1'\n    /deploy\n"
 DEPLOYED = f"{SERVICE}      /web\n"

@@ -5,12 +5,12 @@ import pytest
 from support.publishing import Publishing
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
 from zkdeployment.config.load import load
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 INVENTORY = Inventory(packages={"glibc": (Package("glibc", 0, "2.34", "1", "noarch"),)})
 TREE = "/demo\n  /hello : hello\n    version = '1.0'\n    note = '<b>'\n    /deploy\n      /h1\n"

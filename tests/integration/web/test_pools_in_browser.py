@@ -17,11 +17,11 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.user import Role
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from support.service import RunningService
-    from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
+    from zkdeployment.pools.store.store import ZooKeeperPools
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 

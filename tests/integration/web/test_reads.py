@@ -16,13 +16,13 @@ from support.publishing import Publishing
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.config.load import load
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 TREE = """\
 /demo

@@ -11,14 +11,14 @@ from support.branches import Branch
 from support.forms import follow, submit
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import TreeError
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.model.user import Role
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ import pytest
 
 from support.service import RunningService, form_token
 from support.waiting import wait_until
-from zkdeployment.adapters import key_hashes
-from zkdeployment.model.act import Act
-from zkdeployment.model.user import Role
+from zkdeployment.base.act import Act
+from zkdeployment.service.users import key_hashes
+from zkdeployment.service.users.user import Role
 
 ACT = Act("tests", "user", "a test", 0.0)
 

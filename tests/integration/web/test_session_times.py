@@ -14,7 +14,7 @@ from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from support.service import RunningService
-    from zkdeployment.pools.tenant_session import TenantSession
+    from zkdeployment.pools.rules.tenant_session import TenantSession
 
 HOUR = 3600.0
 DOCUMENT = """

@@ -10,15 +10,14 @@ from kazoo.client import KazooClient
 from starlette.types import Message
 
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
-from zkdeployment.errors import UnreachableError
-from zkdeployment.fleet.events import event_log
-from zkdeployment.model.user import Role, User
-from zkdeployment.web.streams import event_stream
-from zkdeployment.web.streams.audience import audience_of
-from zkdeployment.web.streams.event_hub import EventHub, Subscriber
-from zkdeployment.web.streams.event_stream import EventStream
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.fleet.events import event
+from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+from zkdeployment.service.streams import event_stream
+from zkdeployment.service.streams.event_hub import EventHub, Subscriber, audience_of
+from zkdeployment.service.streams.event_stream import EventStream
+from zkdeployment.service.users.user import Role, User
+from zkdeployment.zookeeper.session import Session
 
 EVERYTHING = audience_of(User(id=1, name="jim", role=Role.ADMIN, created_at=0))
 
@@ -55,7 +54,7 @@ def test_a_client_that_takes_nothing_is_disconnected(feed: ZooKeeperFeed, monkey
 def test_a_client_that_is_too_slow_for_the_log_gets_a_reset_instead_of_a_queue(
     feed: ZooKeeperFeed, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(event_log, "KEPT", 3)
+    monkeypatch.setattr(event, "KEPT", 3)
     hub = EventHub(feed)
     sent: list[bytes] = []
 

@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 
 from support.waiting import wait_until
 from support.webhooks import Receiver
-from zkdeployment.adapters.server.webhooks import HttpWebhookSender
-from zkdeployment.ports.webhooks import WebhookOutcome
+from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender
+from zkdeployment.fleet.webhooks.sender import WebhookOutcome
 from zkdeployment.sandbox.zookeeper import free_port
 
 KEY = "the-key-of-webhooks"

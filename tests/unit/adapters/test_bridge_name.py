@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zkdeployment.adapters.nagios.bridge_name import bridge_name
+from zkdeployment.checks.nagios.service import bridge_name
 
 
 def test_a_bridge_keeps_its_name_and_another_directory_has_another_one():

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters.shared_calls import SharedCall, turn
-from zkdeployment.errors import SourceError
+from zkdeployment.base.errors import SourceError
+from zkdeployment.base.machine.calls import SharedCall, turn
 
 
 def late(seconds: float) -> SourceError:

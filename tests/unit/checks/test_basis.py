@@ -1,9 +1,9 @@
 """The basis of check instances: hosts as they report themselves, and the properties of services."""
 
-from zkdeployment.checks.basis import CheckedHost, checked_hosts, service_paths, service_properties
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Facts, Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.host import Facts, Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.checks.rules.spawning import CheckedHost, checked_hosts, service_paths, service_properties
 
 FRONT = Deployment("/p1/front", 0)
 

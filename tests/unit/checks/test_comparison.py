@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from zkdeployment.checks.comparison import same_details
+from zkdeployment.checks.rules.workflow import same_details
 
 SAME = [
     ({}, {}),

@@ -5,14 +5,13 @@ from dataclasses import replace
 from hypothesis import given
 
 from support.check_bases import check_bases
-from zkdeployment.checks.basis import CheckBasis, CheckedHost
-from zkdeployment.checks.comparison import same_details
-from zkdeployment.checks.difference import check_difference, shown_command
-from zkdeployment.checks.spawning import wanted_instances
-from zkdeployment.documents.checks.on_call import OnCall, OnCallContact
-from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Facts, Identity
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Facts, Identity
+from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints
+from zkdeployment.checks.documents.on_call import OnCall, OnCallContact
+from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, wanted_instances
+from zkdeployment.checks.rules.workflow import same_details
+from zkdeployment.checks.views.wanted import check_difference, shown_command
 
 TCP = CheckConfiguration("tcp", "/shop", "nagios1", "check_tcp", ("-p", "{property.port}"))
 BASIS = CheckBasis(

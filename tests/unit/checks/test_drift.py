@@ -1,8 +1,8 @@
 """Drift: dropped results of other configurations, and which of them still differ."""
 
 from support.check_instances import KEY, instance_of, version
-from zkdeployment.checks.instance import CheckState, config_id
-from zkdeployment.checks.systems.drift import CheckDrift, DroppedResult, check_drift, with_report
+from zkdeployment.checks.rules.instance import CheckState, config_id
+from zkdeployment.checks.rules.overview import CheckDrift, DroppedResult, check_drift, with_report
 
 ACTIVE = instance_of(version(0, CheckState.ACTIVE, "A"))
 CURRENT = config_id(KEY.id, 0)

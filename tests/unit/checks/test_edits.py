@@ -2,15 +2,15 @@
 
 import pytest
 
-from zkdeployment.checks.edits import (
+from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.checks.rules.edits import (
     check_content,
     new_check_documents,
     with_changed_check,
     with_new_checks,
     without_check,
 )
-from zkdeployment.errors import NotFoundError, RefusedError, TreeError
-from zkdeployment.model.source_files import SourceFile
 
 TEXT = """\
 # Who is called: the web team.

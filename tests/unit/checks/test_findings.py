@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from support.check_instances import KEY, instance_of, version
-from zkdeployment.checks.findings import check_findings, known_results
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
-from zkdeployment.checks.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
+from zkdeployment.checks.rules.findings import check_findings, known_results
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
 
 NOW = 1000.0
 SPEAKING = {"nagios1": SystemContact(reported=NOW)}

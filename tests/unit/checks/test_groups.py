@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from support.check_instances import KEY
-from zkdeployment.checks.groups.evaluation import group_states
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState
-from zkdeployment.documents.checks.groups import CheckGroup, GroupLevel
+from zkdeployment.checks.documents.groups import CheckGroup, GroupLevel
+from zkdeployment.checks.rules.findings import group_states
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState
 
 GROUP = CheckGroup("quorum", "/p1/shop", 2)
 

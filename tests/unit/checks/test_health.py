@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from support.check_instances import KEY, instance_of, version
-from zkdeployment.checks.health import HostHealth, host_health
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState
+from zkdeployment.checks.rules.findings import HostHealth, host_health
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState
 
 NAME = "check front-http of /p1/shop/front 0"
 DEPLOYED = 100.0

@@ -4,7 +4,13 @@ import uuid
 
 import pytest
 
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey, config_id
+from zkdeployment.checks.rules.instance import (
+    CheckInstance,
+    CheckState,
+    InstanceConfiguration,
+    InstanceKey,
+    config_id,
+)
 
 KEY = InstanceKey("front-http", "/p1/shop/front", 0, "host1")
 

@@ -5,8 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
-from zkdeployment.checks.instance_json import instance_from_json, instance_to_json
+from zkdeployment.checks.rules.instance import (
+    CheckInstance,
+    CheckState,
+    InstanceConfiguration,
+    InstanceKey,
+    instance_from_json,
+    instance_to_json,
+)
 
 INSTANCE = CheckInstance(
     key=InstanceKey("front-http", "/p1/shop/front", 2, "host1", (("port", 80), ("tier", "web"))),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.checks.systems.lease import SystemLease, lease_after
+from zkdeployment.checks.rules.monitoring_system import SystemLease, lease_after
 
 HELD = SystemLease("a", 220.0)
 

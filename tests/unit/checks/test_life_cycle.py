@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 
 from support.check_instances import described, instance_of, version, wanted
-from zkdeployment.checks.instance import CheckState
-from zkdeployment.checks.life_cycle import (
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.requests import fetch
+from zkdeployment.checks.rules.workflow import (
     KEPT_FOR,
     KEPT_VERSIONS,
     is_poke_due,
     life_cycle_turn,
     poke_succeeded,
     prune,
+    transition,
+    want,
     with_last_versions,
 )
-from zkdeployment.checks.ordering import want
-from zkdeployment.checks.requests import fetch
-from zkdeployment.checks.workflow import transition
 
 
 def turn(instance):
@@ -182,7 +182,7 @@ def test_the_last_twenty_versions_are_kept_and_older_ones_that_are_current_or_no
 def test_the_cost_of_a_turn_does_not_grow_with_the_square_of_the_versions(monkeypatch):
     visited = []
     monkeypatch.setattr(
-        "zkdeployment.checks.life_cycle.transition",
+        "zkdeployment.checks.rules.workflow.transition",
         lambda *event: visited.append(event[1:3]) or transition(*event),
     )
     instance = instance_of(*past(*range(1000)), version(1000, CheckState.ACTIVE, "B"), current=1000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact
 
 
 @pytest.mark.parametrize("checked", [None, 12.75])

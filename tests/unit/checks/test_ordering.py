@@ -3,8 +3,8 @@
 import pytest
 
 from support.check_instances import KEY, described, instance_of, version, wanted
-from zkdeployment.checks.instance import CheckInstance, CheckState, config_id
-from zkdeployment.checks.ordering import delete, want
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, config_id
+from zkdeployment.checks.rules.workflow import delete, want
 
 NEW = CheckInstance(KEY)
 

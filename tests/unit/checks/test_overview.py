@@ -2,9 +2,10 @@
 
 import pytest
 
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
-from zkdeployment.checks.monitoring_system import SystemContact
-from zkdeployment.checks.overview import (
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
+from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     SystemBacklog,
     host_name,
@@ -20,7 +21,6 @@ from zkdeployment.checks.overview import (
     unheard_since,
     waiting_since,
 )
-from zkdeployment.errors import ConfigurationError
 
 
 def version(number, state, changed=10.0, reason=""):

@@ -2,15 +2,14 @@
 
 import pytest
 
-from zkdeployment.checks.basis import CheckedHost
-from zkdeployment.checks.edits import new_check_documents
-from zkdeployment.checks.preview import PreviewBasis, preview_checks
-from zkdeployment.checks.views import check_errors, preview_to_json
-from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Facts, Identity
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.tree import Tree
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.host import Facts, Identity
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.checks.rules.edits import new_check_documents
+from zkdeployment.checks.rules.spawning import CheckedHost
+from zkdeployment.checks.views.wanted import PreviewBasis, check_errors, preview_checks, preview_to_json
+from zkdeployment.tree.values import Tree
 
 CHECK = """\
 schema: zkdeployment/CheckConfiguration/v1

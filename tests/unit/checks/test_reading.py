@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from support.check_instances import KEY
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
-from zkdeployment.checks.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
-from zkdeployment.checks.reading import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
 
 NOW = 1000.0
 OK = CheckResult(ResultState.OK, "fine", 1.0, 2.0)

@@ -3,10 +3,8 @@
 import pytest
 
 from support.check_instances import KEY, described, instance_of, version, wanted
-from zkdeployment.checks.instance import CheckInstance, CheckState, config_id
-from zkdeployment.checks.life_cycle import life_cycle_turn
-from zkdeployment.checks.ordering import want
-from zkdeployment.checks.requests import (
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, config_id
+from zkdeployment.checks.rules.requests import (
     CheckRefusal,
     DeploymentTask,
     abandon,
@@ -16,6 +14,7 @@ from zkdeployment.checks.requests import (
     list_open,
     retry,
 )
+from zkdeployment.checks.rules.workflow import life_cycle_turn, want
 
 ABANDONED = (
     CheckState.AWAITING_ROLLOUT,

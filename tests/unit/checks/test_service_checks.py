@@ -2,11 +2,10 @@
 
 import pytest
 
-from zkdeployment.checks.basis import CheckedHost
-from zkdeployment.checks.service_checks import LARGEST_DETAILS, MOST_COMBINATIONS, service_checks
-from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints, Predicate, Threshold
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Facts, Identity
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Facts, Identity
+from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints, Predicate, Threshold
+from zkdeployment.checks.rules.spawning import LARGEST_DETAILS, MOST_COMBINATIONS, CheckedHost, service_checks
 
 HOST = CheckedHost(Identity("host1", "host1.example.com"), "192.0.2.1", Facts())
 FRONT = Assignment("/p1/shop/front", 2, "front", "front", version="1.0")

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from zkdeployment.checks.instance import CheckState
-from zkdeployment.checks.simulation import play
-from zkdeployment.checks.simulation_input import read_simulation
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.simulation import play, read_simulation
 
 UP = ["create A", "tick", "fetch", "success"]
 

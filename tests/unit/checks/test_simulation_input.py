@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from zkdeployment.checks.simulation_input import SimulatedEvent, read_simulation
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.checks.rules.simulation import SimulatedEvent, read_simulation
 
 EVENTS = [{"event": "create", "details": {"port": 80}}, {"event": "tick", "poke": "fails"}]
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 
 from support.check_bases import check_bases
-from zkdeployment.checks.basis import CheckBasis, CheckedHost, CheckScope, changed_scope
-from zkdeployment.checks.spawning import wanted_instances
-from zkdeployment.documents.checks.values import CheckConfiguration, CheckConstraints
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Facts, Identity
-from zkdeployment.model.strategy import Selector
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Facts, Identity
+from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints
+from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, CheckScope, changed_scope, wanted_instances
+from zkdeployment.strategies.strategy import Selector
 
 CHECK = CheckConfiguration("front-http", "/p1/shop", "nagios1", "check_http", ("{property.port}",))
 FRONT = Assignment("/p1/shop/front", 1, "front", "front", version="1")

@@ -3,8 +3,8 @@
 import pytest
 
 from support.check_instances import instance_of, version
-from zkdeployment.checks.instance import CheckState
-from zkdeployment.checks.workflow import WORKFLOW, CheckEffect, CheckEvent, CheckGuard, transition
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.workflow import WORKFLOW, CheckEffect, CheckEvent, CheckGuard, transition
 
 
 def test_each_state_is_reached_and_left_except_the_first_and_the_last():

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.check_instances import KEY, wanted
-from zkdeployment.checks.instance import CheckInstance, CheckState
-from zkdeployment.checks.life_cycle import is_poke_due, life_cycle_turn, poke_succeeded
-from zkdeployment.checks.ordering import delete, want
-from zkdeployment.checks.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState
+from zkdeployment.checks.rules.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
+from zkdeployment.checks.rules.workflow import delete, is_poke_due, life_cycle_turn, poke_succeeded, want
 
 #: The sets of states of which an instance has at most one configuration.
 SINGLE = [

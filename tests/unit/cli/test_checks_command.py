@@ -6,8 +6,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from zkdeployment.cli.checks.checks import command
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.checks.verbs.checks import command
 
 EVENTS = """\
 start: null

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from zkdeployment.cli.main import main
-from zkdeployment.cli.program import program
+from zkdeployment.programs.main import main
+from zkdeployment.programs.verbs import program
 
 
 def commands(group, context, message=()):

@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.fleet.history import render
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publishing.history import PublicationRecord
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.publication import Origin
+from zkdeployment.cli.verbs.history import render
+from zkdeployment.publishing.records import PublicationRecord
 
 REVISION = "4f2a9c0d1e" * 4
 HEADS = ["REVISION", "PUBLISHED", "TOOK", "DONE", "SUBJECT"]

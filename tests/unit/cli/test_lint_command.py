@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from support.strategies import EXAMPLE_FILE
-from zkdeployment.cli.lint import command
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli.verbs.lint import command
 
 GOOD = "/who\n  /myfoo : foo\n    version = '1.0'\n    /deploy\n      /host1\n"
 

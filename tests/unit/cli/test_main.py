@@ -8,7 +8,7 @@ import pytest
 _UNCONFIGURED = "ZKDEPLOYMENT UNKNOWN - there is no configuration file /does/not/exist.cfg"
 _CHECK = """
 import sys
-from zkdeployment.cli.main import check
+from zkdeployment.programs.main import check
 try:
     check()
 finally:

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from support.strategies import EXAMPLE_FILE
-from zkdeployment.cli.rollout.rollout import command
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.rollouts.verbs import command
 
 HOSTS = """\
 ntp01: {rack: rack01}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.config.ini import parse
+from zkdeployment.config.section import parse
 
 KNOWN = {"main": ("host-id", "host-name", "after"), "sync": ("url",)}
 

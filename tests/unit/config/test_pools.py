@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from zkdeployment.config.keys import POOLS
 from zkdeployment.config.pools import PoolsSettings, read_pools
-from zkdeployment.config.section import Section
+from zkdeployment.config.section import POOLS, Section
 
 
 def test_all_keys_have_defaults():

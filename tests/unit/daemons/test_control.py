@@ -1,8 +1,8 @@
 import pytest
 
 from support.clocks import ManualClock
-from zkdeployment.daemons.control import Control
-from zkdeployment.errors import ShutdownError
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import ShutdownError
 
 
 def test_several_wakes_end_only_one_wait():

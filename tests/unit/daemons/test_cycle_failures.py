@@ -6,8 +6,8 @@ import logging
 
 from structlog.testing import capture_logs
 
-from zkdeployment.daemons.cycle_failures import CycleFailures, FailureKind
-from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
+from zkdeployment.base.daemon.cycles import CycleFailures, FailureKind
+from zkdeployment.base.errors import ConflictError, LockLostError, UnreachableError
 
 GONE = FailureKind(UnreachableError, "unreachable", logging.WARNING)
 LOST = FailureKind(LockLostError, "lead-lost", logging.WARNING)

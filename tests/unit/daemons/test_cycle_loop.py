@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zkdeployment.daemons.cycle_loop import run_cycles
+from zkdeployment.base.daemon.cycles import run_cycles
 
 PACE = 10.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from zkdeployment.daemons.daemon_lead import DaemonLead
+from zkdeployment.base.daemon.cycles import DaemonLead
 
 
 class Supervisor:

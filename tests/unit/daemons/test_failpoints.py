@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from zkdeployment.base.daemon import failpoints
+from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.config.settings import Settings
-from zkdeployment.daemons import failpoints
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.wiring.coordinator import build_coordinator
+from zkdeployment.programs.coordinator import build_coordinator
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-from zkdeployment.daemons.jitter import jittered, spread
+from zkdeployment.base.daemon.cycles import jittered, spread
 
 
 def test_a_jittered_pause_differs_by_up_to_its_share():

@@ -1,8 +1,8 @@
 """The changes of a strategy by a publication, in sentences."""
 
 from support.strategies import group, strategy
-from zkdeployment.documents.strategies.changes import StrategyChange
-from zkdeployment.model.strategy import ALL_HOSTS
+from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.strategies.strategy import ALL_HOSTS
 
 OLD = strategy(group("a"), group("b", "a"), group("c"))
 NEW = strategy(group("d"), group("a"), group("b", "a", critical=True))

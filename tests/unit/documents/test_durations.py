@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.documents.durations import duration_seconds, signed_duration
+from zkdeployment.base.durations import duration_seconds, signed_duration
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zkdeployment.base.errors import TreeError
 from zkdeployment.documents.edits import (
     REMOVED,
     add_document,
@@ -14,7 +15,6 @@ from zkdeployment.documents.edits import (
     render_document,
 )
 from zkdeployment.documents.yaml_values import parse_yaml
-from zkdeployment.errors import TreeError
 
 TEXT = """\
 # Versions that broke production.

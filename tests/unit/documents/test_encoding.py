@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.strategies import example
-from zkdeployment.documents.strategies.encoding import strategy_from_json, strategy_to_json
-from zkdeployment.model.names import NameKind, is_name
-from zkdeployment.model.strategy import (
+from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
+from zkdeployment.strategies.strategy import (
     ALL_HOSTS,
     Criteria,
     Group,

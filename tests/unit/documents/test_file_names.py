@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.documents.file_names import document_file_name
-from zkdeployment.model.source_files import may_hold_documents
+from zkdeployment.base.source_files import may_hold_documents
+from zkdeployment.documents.edits import document_file_name
 
 
 def test_a_file_is_named_by_kind_and_full_subject():

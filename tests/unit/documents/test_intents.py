@@ -4,16 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.edits import change_document, render_document
-from zkdeployment.documents.file_names import document_file_name
-from zkdeployment.documents.intents.kinds import (
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.documents.edits import change_document, document_file_name, render_document
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.intents.documents.kinds import (
     CLUSTER,
     GROUP,
     approval_value,
     intent_document,
     intent_of_document,
 )
-from zkdeployment.documents.intents.values import (
+from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
@@ -23,10 +26,6 @@ from zkdeployment.documents.intents.values import (
     parse_subject,
     subject_text,
 )
-from zkdeployment.documents.published import PublishedDocuments
-from zkdeployment.documents.reading import read_documents
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.source_files import SourceFile
 
 SHOP = DeploymentIntentGroup(
     "p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",), "db": ("/p1/shop/db", "/p1/shop/cache")}

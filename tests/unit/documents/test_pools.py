@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.pools.kinds import FORM, POOLS
-from zkdeployment.documents.pools.published import pools_in_force
-from zkdeployment.documents.pools.values import AnsibleMechanism, Playbook, PoolConfiguration, RoleMechanism
-from zkdeployment.documents.published import PublishedDocuments
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.documents.registry import KINDS
-from zkdeployment.documents.typed_values import typed_values
-from zkdeployment.documents.yaml_values import parse_yaml
-from zkdeployment.errors import TreeError
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.user import TenantLimits
+from zkdeployment.documents.yaml_values import parse_yaml, typed_values
+from zkdeployment.pools.documents.kinds import FORM, POOLS, pools_in_force
+from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook, PoolConfiguration, RoleMechanism
+from zkdeployment.service.users.user import TenantLimits
 
 WHOLE = """
 schema: zkdeployment/Pools/v1

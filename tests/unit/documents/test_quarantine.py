@@ -2,11 +2,11 @@
 
 import pytest
 
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.quarantine import QUARANTINE, Quarantine, quarantined
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.source_files import SourceFile
+from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine, quarantined
 
 BAD = Quarantine("hello", "1.1", "crashes at start", "alice@example.com", "2026-11-22T07:00:00Z")
 

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.strategies import EXAMPLE_FILE, example
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Facts
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import document_files, nested_problems, read_documents
 from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Facts
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Window
-from zkdeployment.rollout.groups import members
 from zkdeployment.sandbox.hosts import read_hosts
+from zkdeployment.strategies.groups import members
+from zkdeployment.strategies.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Window
 
 HEAD = """\
 schema: shipyard/DeploymentStrategy/v1

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.fleet.ages import age, ago
+from zkdeployment.base.durations import age, ago
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import pytest
 
-from zkdeployment.fleet.audit import AuditRecords, audit_records
-from zkdeployment.model.act import Act
-from zkdeployment.model.logins.login import FailedLogin
-from zkdeployment.model.user import LoginProblem
+from zkdeployment.base.act import Act
+from zkdeployment.fleet.views.history import AuditRecords, audit_records
+from zkdeployment.service.users.logins import FailedLogin
+from zkdeployment.service.users.user import LoginProblem
 
 ACTS = (
     Act("root@ops1", "stop", "fire", 1.0),

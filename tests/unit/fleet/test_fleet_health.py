@@ -5,24 +5,23 @@ from nagiosplugin import Range
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.checks.groups.state import CheckGroupState
-from zkdeployment.checks.overview import CheckSummary, SystemBacklog
-from zkdeployment.documents.checks.groups import CheckGroup
-from zkdeployment.documents.pools.values import NodePool, RoleMechanism
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity, Leased
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
+from zkdeployment.checks.documents.groups import CheckGroup
+from zkdeployment.checks.rules.findings import CheckGroupState
+from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog
 from zkdeployment.fleet.daemon_failures import DaemonFailure
-from zkdeployment.fleet.fleet_health import MonitoredFleet, fleet_health
-from zkdeployment.fleet.health import Health, HealthLimits
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity, Leased
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.publishing.request import SyncerReport
-from zkdeployment.model.stop import COORDINATOR, GroupStop, Stop
-from zkdeployment.model.work import LockedWork
-from zkdeployment.pools.overview import PoolOverview, PoolsStatus
-from zkdeployment.rollout.state import Ending
+from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
+from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.pools.documents.values import NodePool, RoleMechanism
+from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus
+from zkdeployment.publishing.records import SyncerReport
+from zkdeployment.strategies.state import Ending
 
 NOW = 100_000.0
 FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)

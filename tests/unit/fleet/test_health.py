@@ -1,11 +1,11 @@
 import pytest
 from nagiosplugin import Range
 
-from zkdeployment.fleet.health import Health, HealthLimits, StatusFile, host_health, parse_status
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.stop import Stop
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.views.health import Health, HealthLimits, StatusFile, host_health, parse_status
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 1_800_000_000.0
 HOST = {"name": "app1", "version": "abc"}

@@ -1,10 +1,10 @@
 import pytest
 
-from zkdeployment.errors import RefusedError
-from zkdeployment.fleet.history import acts_during, by_importance, find_record, to_json
-from zkdeployment.model.act import Act
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.publishing.history import PublicationRecord
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.publishing.records import PublicationRecord
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 RECORDS = (

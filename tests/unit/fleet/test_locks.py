@@ -2,11 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.errors import RefusedError
-from zkdeployment.fleet.locks import by_urgency, find_lock, plan_release, to_json
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.work import LockedWork
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.fleet.views.locks import by_urgency, find_lock, plan_release, to_json
 
 NOW = 1000.0
 SYNCER = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", 990.0, "/hosts-lock/a"),))

@@ -6,14 +6,14 @@ import pytest
 
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.metrics.agent import AgentFacts, LastDeployment, agent_metrics, is_current
-from zkdeployment.fleet.metrics.coordinator import CoordinatorFacts, coordinator_metrics
-from zkdeployment.fleet.metrics.metric import DaemonProcess, MetricKind
-from zkdeployment.fleet.metrics.syncer import LastPublication, SyncerFacts, syncer_metrics
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.connection_status import ConnectionStatus
-from zkdeployment.model.deployment import DeploymentResult
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.agent.telemetry import AgentFacts, LastDeployment, agent_metrics, is_current
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind
+from zkdeployment.base.deployment import DeploymentResult
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.publishing.daemon.telemetry import LastPublication, SyncerFacts, syncer_metrics
+from zkdeployment.rollouts.daemon.telemetry import CoordinatorFacts, coordinator_metrics
+from zkdeployment.zookeeper.servers import ConnectionStatus
 
 PROCESS = DaemonProcess(
     "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)

@@ -1,11 +1,9 @@
 """The metrics of host pools."""
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.fleet.metrics.pools import pool_metrics
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.reading import PoolReading
-from zkdeployment.pools.snapshot import PoolSnapshot
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.metrics import pool_metrics
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
 
 ROLES = RoleMechanism("spare", "ci")
 POOLS = PoolConfiguration({"web": NodePool("web", ROLES, fill_level=3), "attic": NodePool("attic", ROLES)})

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
-from zkdeployment.fleet.requests import describe_request, publication_obstacles
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publishing.request import PublicationRequest
-from zkdeployment.model.stop import Stop
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.views.requests import describe_request, publication_obstacles
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.publishing.records import PublicationRequest
 
 REQUEST = PublicationRequest("1", "ann@adm1", "web 1.3", 0.0, age_limit=60.0, written=100.0)
 

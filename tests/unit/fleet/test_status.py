@@ -5,19 +5,17 @@ import pytest
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.host_status import HostState
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status as judge
-from zkdeployment.fleet.waiting import WaitVerdict, wait_verdict
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster, short
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.publication import Published
-from zkdeployment.model.stop import Stop
-from zkdeployment.planning.convergence import is_converged
-from zkdeployment.planning.published_state import PublicationSnapshot
-from zkdeployment.rollout.state import Ending
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster, short
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.publication import Published
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import HostState, WaitVerdict, wait_verdict
+from zkdeployment.fleet.views.status import fleet_status as judge
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged
+from zkdeployment.strategies.state import Ending
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 OLD = "f" * 40

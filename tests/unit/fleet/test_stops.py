@@ -1,6 +1,6 @@
-from zkdeployment.fleet.stops import describe_stops
-from zkdeployment.model.act import Act
-from zkdeployment.model.stop import Stop
+from zkdeployment.base.act import Act
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.views.snapshot import describe_stops
 
 
 def failure(number, reason="no foo 1.4"):

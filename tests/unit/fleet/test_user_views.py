@@ -1,5 +1,12 @@
-from zkdeployment.fleet.user_views import issued_key_to_json, user_to_json, users_to_json
-from zkdeployment.model.user import IssuedKey, Role, TenantLimits, User
+from zkdeployment.service.users.user import (
+    IssuedKey,
+    Role,
+    TenantLimits,
+    User,
+    issued_key_to_json,
+    user_to_json,
+    users_to_json,
+)
 
 LIMITS = TenantLimits(node_quota=7, session_lifetime=60.0, session_lifetime_max=120.0)
 CI = User(id=2, name="ci", role=Role.TENANT, created_at=1.0, ssh_key="ssh-ed25519 AAAA", node_quota=0)

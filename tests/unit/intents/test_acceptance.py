@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.intents.acceptance import (
+from zkdeployment.base.publication import Published
+from zkdeployment.intents.rules.approvals import (
     Acceptance,
     AcceptanceRecord,
     StandingGovernance,
     recorded_governance,
     standing_list,
 )
-from zkdeployment.model.publication import Published
-from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.signing.sequences import SigningRecord
-from zkdeployment.signing.statement import left_digest
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.publishing.signing.standing import SigningRecord
+from zkdeployment.publishing.signing.statement import left_digest
 
 LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1"),)
 OLD, NEW = Acceptance({"shop": "old"}), Acceptance({"shop": "new"}, LEFT, "r2", 7)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.intents.approval_rules import ApprovalRule, expiry, missing_approvals, parse_rules, rules_for
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.intents.rules.approval_rules import (
+    ApprovalRule,
+    expiry,
+    missing_approvals,
+    parse_rules,
+    rules_for,
+)
 
 TEXT = """\
 # PATH  NUMBER  DAYS  NAMES

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.acceptance import AcceptedInstance
-from zkdeployment.intents.approvals import (
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.approvals import (
+    AcceptedInstance,
     KeyOwner,
     accepted_by_records,
     accepted_by_syncer,
@@ -20,9 +20,9 @@ from zkdeployment.intents.approvals import (
     reuse_objection,
     with_objections,
 )
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.intents.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
 
 CONTENT = IntentContent({}, {"/front": {}})
 SHOP = DeploymentIntentGroup(

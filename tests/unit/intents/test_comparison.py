@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP
-from zkdeployment.documents.intents.values import Approval, IntentState
-from zkdeployment.errors import RefusedError
-from zkdeployment.intents.comparison import compare_before_approval, compare_content
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.intents.life_cycle import IntentSnapshot
-from zkdeployment.intents.overview import IntentOverview
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.intents.documents.values import Approval, IntentState
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.overview import IntentOverview, compare_before_approval, compare_content
 
 APPROVED = replace(GROUP, state=IntentState.APPROVED, approval=APPROVAL)
 PUBLISHED = IntentRecord(APPROVED, IntentState.APPROVED, (), CONTENT, CONTENT)

@@ -1,7 +1,7 @@
 """The difference of two contents."""
 
-from zkdeployment.intents.difference import content_difference, difference_to_json
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.overview import content_difference, difference_to_json
 
 OLD = IntentContent(
     {"apps": {"front": ["/p1/front"]}, "composite-profile": "plain"},

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.intents.values import (
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
@@ -14,8 +16,7 @@ from zkdeployment.documents.intents.values import (
     IntentState,
     UpdateRule,
 )
-from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.edits import (
+from zkdeployment.intents.rules.edits import (
     find_intent,
     unpublished_act,
     with_description,
@@ -23,7 +24,6 @@ from zkdeployment.intents.edits import (
     with_state,
     without_intent,
 )
-from zkdeployment.model.source_files import SourceFile
 
 SHOP = ("p1", "store", "v1", "shop")
 AMS = ("ams", "web-server")

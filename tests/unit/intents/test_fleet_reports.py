@@ -1,11 +1,10 @@
 """Reports of the fleet, combined from hosts' nodes, inventories, results and providers."""
 
-from zkdeployment.intents.fleet_reports import fleet_reports
-from zkdeployment.intents.reality import RecordedDeployment
-from zkdeployment.model.deployment import Deployment, DeploymentFailure
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.intents.rules.reality import RecordedDeployment, fleet_reports
 
 WEB = Identity("w1", "w1.example.com", "web")
 FRONT = Deployment("/p1/front", 0)

@@ -6,11 +6,18 @@ from dataclasses import replace
 import pytest
 
 from support.intents import GROUP, begun, recorded
-from zkdeployment.documents.intents.values import IntentState
-from zkdeployment.errors import NotFoundError, RefusedError
-from zkdeployment.intents.history import InstanceHistory, history_from_json, intent_history, merged_history
-from zkdeployment.intents.instance_events import InstanceEvent, InstanceEventKind, approved_event
-from zkdeployment.intents.instances import KEPT_INSTANCES
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.instances import (
+    KEPT_INSTANCES,
+    InstanceEvent,
+    InstanceEventKind,
+    InstanceHistory,
+    approved_event,
+    history_from_json,
+    intent_history,
+    merged_history,
+)
 
 EVENT = InstanceEvent(
     InstanceEventKind.INSTANTIATED, 7, 7.0, "ann", "r7", "go", "sha256:1", "jane", "reviewed", True

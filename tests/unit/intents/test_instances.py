@@ -3,25 +3,23 @@
 import json
 from dataclasses import replace
 
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup
-from zkdeployment.intents.instance_events import (
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup
+from zkdeployment.intents.rules.governance import GovernedService
+from zkdeployment.intents.rules.instances import (
     KEPT_EVENTS,
+    KEPT_INSTANCES,
     InstanceChange,
     InstanceEvent,
     InstanceEventKind,
-    events_from_json,
-    with_event,
-)
-from zkdeployment.intents.instances import (
-    KEPT_INSTANCES,
     advance_instances,
+    events_from_json,
     instances_body,
     services_from_json,
     services_to_json,
+    with_event,
 )
-from zkdeployment.intents.life_cycle import IntentEffect
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.planning.targets.governance import GovernedService
+from zkdeployment.intents.rules.life_cycle import IntentEffect
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 FRONT = GovernedService("front", "web", Assignment("/front", 2, "front", "front", version="1"))

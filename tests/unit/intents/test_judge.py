@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.intents.values import (
+from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
     IntentState,
     UpdateRule,
 )
-from zkdeployment.intents.judge import judge_change
-from zkdeployment.intents.life_cycle import IntentEffect, IntentSnapshot
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
+from zkdeployment.intents.rules.revisions import judge_change
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",)})
 WEB = ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.life_cycle import (
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.life_cycle import (
     LIFE_CYCLE,
     IntentAct,
     IntentEffect,
@@ -15,7 +16,6 @@ from zkdeployment.intents.life_cycle import (
     LifeCycleStep,
     perform,
 )
-from zkdeployment.planning.targets.content import IntentContent
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/shop/front",)})
 WEB = ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})

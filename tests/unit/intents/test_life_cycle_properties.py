@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
-from zkdeployment.intents.judge import judge_change
-from zkdeployment.intents.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.life_cycle import IntentAct, IntentEffect, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.intents.rules.revisions import judge_change
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 ACTS = {

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.errors import NotFoundError
-from zkdeployment.intents.approval_rules import ApprovalRule
-from zkdeployment.intents.instances import IntentInstance, IntentRecord
-from zkdeployment.intents.life_cycle import IntentSnapshot
-from zkdeployment.intents.overview import IntentOverview, find_overview, intent_overviews
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.approval_rules import ApprovalRule
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
 
 CONTENT = IntentContent({"apps": {"front": ["/p1/front"]}}, {"/p1/front": {"version": "1"}})
 OTHER = replace(CONTENT, nodes={"/p1/front": {"version": "2"}})

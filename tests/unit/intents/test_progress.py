@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.intents.progress import instance_progress
-from zkdeployment.intents.resource_status import ClusterStatus, RsyncStatus
-from zkdeployment.intents.resources import ResourceRow
+from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
+from zkdeployment.intents.rules.resources import ResourceRow, instance_progress
 
 
 def row(host: str, status: RsyncStatus | None) -> ResourceRow:

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
-from zkdeployment.errors import RefusedError
-from zkdeployment.intents.instance_events import InstanceChange
-from zkdeployment.intents.life_cycle import IntentSnapshot
-from zkdeployment.intents.publication import (
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.host import Identity
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState, UpdateRule
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.governance import GovernedService
+from zkdeployment.intents.rules.instances import InstanceChange
+from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.rules.publication import (
     awaiting_reports,
     change_intents,
     expected_refusals,
     with_final_status,
 )
-from zkdeployment.intents.reality import FleetReports, RecordedDeployment, ReportedHost, ReportedHosts
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.planning.targets.content import IntentContent
-from zkdeployment.planning.targets.governance import GovernedService
+from zkdeployment.intents.rules.reality import FleetReports, RecordedDeployment, ReportedHost, ReportedHosts
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 CONTENTS = [IntentContent({}, {"/front": {"version": str(number)}}) for number in range(3)]

@@ -1,11 +1,11 @@
 """The intents of a revision: their snapshots, and problems at their places in the documents."""
 
-from zkdeployment.documents.intents.values import IntentState
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.reading import intent_snapshots
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.governance import intent_problems
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.governance import intent_problems
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.publishing.targets.compiler import compile_targets
 from zkdeployment.tree.parse import parse
 
 TREE = """\

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from zkdeployment.intents.resource_status import (
+from zkdeployment.intents.rules.reality import (
     CLUSTER_RULES,
     RSYNC_RULES,
     ClusterStatus,

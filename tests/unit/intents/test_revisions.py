@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.intents.revisions import change_refusals
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import intent_content
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.intents.rules.revisions import change_refusals
+from zkdeployment.publishing.rules.review import review
 
 TREE = SourceFile("a.zk", b"/shop\n  /web : web\n    version = '1'\n    /deploy\n      /h1\n")
 BARE = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"web": ("/shop/web",)}, IntentState.TERMINATED)

@@ -5,21 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.errors import ConfigurationError, NotFoundError
-from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.intents.reality import (
+from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure
+from zkdeployment.base.errors import ConfigurationError, NotFoundError
+from zkdeployment.base.host import Identity
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
+from zkdeployment.intents.rules.reality import (
     FleetReports,
     RecordedDeployment,
     ReportedHost,
     ReportedHosts,
     ServiceProvider,
 )
-from zkdeployment.intents.resources import instance_resources, is_terminating, row_from_json, row_to_json
-from zkdeployment.intents.status_body import status_body
-from zkdeployment.intents.status_query import read_query, require_apps
-from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure
-from zkdeployment.model.host import Identity
+from zkdeployment.intents.rules.resources import instance_resources, is_terminating, row_from_json, row_to_json
+from zkdeployment.intents.rules.status import read_query, require_apps, status_body
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/front",), "db": ("/p1/db",)})
 FRONT = Assignment("/p1/front", 2, "front", "front", version="2.0")

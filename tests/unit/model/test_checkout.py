@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.adapters.checkouts.systems import SYSTEMS
-from zkdeployment.errors import TreeError
-from zkdeployment.model.checkout import SCHEMES, Checkout, is_checkout, parse_checkout
+from zkdeployment.agent.checkouts.places import SYSTEMS
+from zkdeployment.base.checkout import SCHEMES, Checkout, is_checkout, parse_checkout
+from zkdeployment.base.errors import TreeError
 
 
 @pytest.mark.parametrize(

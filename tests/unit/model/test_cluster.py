@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.cluster import Cluster, ClusterState, is_revision
+from zkdeployment.base.cluster import Cluster, ClusterState, is_revision
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@ import itertools
 
 import pytest
 
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.cluster import Cluster, ClusterState
-from zkdeployment.model.cluster_machine import CLUSTER_TRANSITIONS, ClusterEvent, advance
+from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, Cluster, ClusterEvent, ClusterState, advance
+from zkdeployment.base.errors import RefusedError
 
 CLUSTERS = {
     ClusterState.RUNNING: Cluster("r1"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.model.commits import Author, FileChanges
-from zkdeployment.model.source_files import SourceFile
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.acts.commits import Author, FileChanges
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure
+from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure
 
 FRONT = Assignment("/shop/front", 2, "front", "front", patches={"front-fix": "1"})
 

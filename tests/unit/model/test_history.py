@@ -1,4 +1,4 @@
-from zkdeployment.model.history import MAX_ERROR_LENGTH, HostResult
+from zkdeployment.base.host_result import MAX_ERROR_LENGTH, HostResult
 
 
 def test_a_long_error_is_cut():

@@ -1,9 +1,9 @@
 import pytest
 
-from zkdeployment.model.act import MAX_REASON_LENGTH, Act, sanitize
-from zkdeployment.model.deployment import DeploymentFailure
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.stop import Stop
+from zkdeployment.base.act import MAX_REASON_LENGTH, Act, sanitize
+from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.stop import Stop
 
 
 def test_host_node_round_trips():

@@ -2,8 +2,8 @@ from itertools import pairwise
 
 import pytest
 
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost, absent_hosts, version_key
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost, absent_hosts, version_key
 
 
 def test_known_hosts_are_absent_unless_they_are_registered_or_their_name_belongs_to_another_host():

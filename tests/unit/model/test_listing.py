@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.listing import listing
+from zkdeployment.base.text import listing
 
 
 @pytest.mark.parametrize(

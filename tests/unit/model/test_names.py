@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.names import NameKind, is_name, name_problem
+from zkdeployment.base.names import NameKind, is_name, name_problem
 
 
 @pytest.mark.parametrize(

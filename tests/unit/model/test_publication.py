@@ -1,7 +1,7 @@
 import pytest
 
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.publication import Published, is_sequence, next_sequence
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.publication import Published, is_sequence, next_sequence
 
 #: The revision r2, which changed only documents, after r1.
 LAST = Published("r2", sequence=30, since=20, ordered="r2")

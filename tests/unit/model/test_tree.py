@@ -3,10 +3,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.inventory import Package
-from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.tree import Tree, node_name, parent_path, properties_digest
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.inventory import Package
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.tree.values import Tree, node_name, parent_path, properties_digest
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),

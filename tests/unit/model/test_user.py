@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.model.user import (
+from zkdeployment.service.users.user import (
     RIGHTS,
     ActKind,
     IssuedKey,

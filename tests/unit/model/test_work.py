@@ -1,4 +1,4 @@
-from zkdeployment.model.work import LockedWork
+from zkdeployment.base.lock import LockedWork
 
 WORK = LockedWork("1", "web1.example.com", "deploy /shop/web 0", 12.5)
 

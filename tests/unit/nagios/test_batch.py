@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.nagios.batch import (
+from zkdeployment.checks.nagios.batch import (
+    DeployedInstances,
     ObjectChange,
     changed_checks,
     find_acceptable,
@@ -16,8 +17,7 @@ from zkdeployment.nagios.batch import (
     synchronizing_batch,
     update_batch,
 )
-from zkdeployment.nagios.check import read_check
-from zkdeployment.nagios.deployed import DeployedInstances
+from zkdeployment.checks.nagios.check import read_check
 
 DETAILS = {
     "configuration": "front-http",

@@ -3,8 +3,8 @@
 import pytest
 
 from support.nagios_checks import CHECK
-from zkdeployment.errors import UnusableCheckError
-from zkdeployment.nagios.check import check_from_text, check_to_text, is_instance, read_check
+from zkdeployment.base.errors import UnusableCheckError
+from zkdeployment.checks.nagios.check import check_from_text, check_to_text, is_instance, read_check
 
 INSTANCE = "01234567-89ab-5cde-8f01-23456789abcd"
 DETAILS = {

@@ -6,10 +6,9 @@ import pytest
 
 from support.clocks import ManualClock
 from support.nagios_checks import CHECK
-from zkdeployment.daemons.nagios.first_runs import FirstRuns
-from zkdeployment.nagios.batch import ObjectChange
-from zkdeployment.nagios.first_run import first_run_problem
-from zkdeployment.nagios.status_file import NagiosResult
+from zkdeployment.checks.nagios.batch import ObjectChange, first_run_problem
+from zkdeployment.checks.nagios.check_rollouts import FirstRuns
+from zkdeployment.checks.nagios.status_file import NagiosResult
 
 MISSING = "(Return code of 127 is out of bounds. Check if plugin exists)"
 

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from support.nagios_checks import CHECK
-from zkdeployment.nagios.reports import (
+from zkdeployment.checks.nagios.status_file import (
+    NagiosResult,
     changed_results,
     downtime_command,
     downtime_hosts,
@@ -11,7 +12,6 @@ from zkdeployment.nagios.reports import (
     result_batches,
     results_of_checks,
 )
-from zkdeployment.nagios.status_file import NagiosResult
 
 OK = NagiosResult("ok", "fine", 5.0, 6.0)
 

@@ -1,6 +1,6 @@
 """Requests of the bridge about many instances: their parts, and the form of answers."""
 
-from zkdeployment.nagios.service_requests import MOST_INSTANCES, CheckAnswer, request_parts
+from zkdeployment.checks.nagios.batch import MOST_INSTANCES, CheckAnswer, request_parts
 
 
 def test_parts_have_at_most_so_many_items_and_bytes():

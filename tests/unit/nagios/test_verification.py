@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.nagios.verification import verification_words
+from zkdeployment.checks.nagios.status_file import verification_words
 
 
 @pytest.mark.parametrize(

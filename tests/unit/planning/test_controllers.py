@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, SimulatedHost
-from zkdeployment.errors import HostFilesError
-from zkdeployment.model.deployment import Assignment, Rerun
-from zkdeployment.model.inventory import Inventory, Package
-from zkdeployment.model.plan import (
+from zkdeployment.agent.rules.plan_text import sentence
+from zkdeployment.agent.rules.planner import is_repetition, plan
+from zkdeployment.base.deployment import Assignment, Rerun
+from zkdeployment.base.errors import HostFilesError
+from zkdeployment.base.inventory import Inventory, Package
+from zkdeployment.base.plan import (
     ChangeController,
     ChangePackages,
     CheckOut,
@@ -21,8 +23,6 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.plan_text import sentence
-from zkdeployment.planning.planner import is_repetition, plan
 
 
 def controller(package="ctl", version="1"):

@@ -8,11 +8,12 @@ import pytest
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import Published
-from zkdeployment.planning.convergence import (
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.publication import Published
+from zkdeployment.publishing.rules.convergence import (
+    PublicationSnapshot,
     behind,
     count_excluded,
     has_unfinished_hosts,
@@ -20,9 +21,8 @@ from zkdeployment.planning.convergence import (
     is_under_way,
     refusal,
 )
-from zkdeployment.planning.published_state import PublicationSnapshot
-from zkdeployment.planning.verdicts import PublicationVerdict, judge
-from zkdeployment.rollout.state import Ending
+from zkdeployment.publishing.rules.verdicts import PublicationVerdict, judge
+from zkdeployment.strategies.state import Ending
 
 AT_R2, AT_R1, NEW = (
     Host(Identity(name, f"{name}.example.com"), version=version)

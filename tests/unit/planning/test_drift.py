@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from zkdeployment.model.publishing.tree_change import LiveNode, TreeChange
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.drift import drift, has_foreign_children
+from zkdeployment.publishing.rules.changes import drift, has_foreign_children
+from zkdeployment.tree.values import LiveNode, Tree, TreeChange
 
 PUBLISHED = Tree({"/a": {"x": 1}, "/a/b": {}, "/a/b/c": {}, "/a/d": {"y": "old"}})
 CHANGE = TreeChange(create={"/a/new": {}}, update={"/a": {"x": 2}}, delete=frozenset({"/a/b", "/a/b/c"}))

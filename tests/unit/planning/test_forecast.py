@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.strategies.changes import StrategyChange
-from zkdeployment.errors import NotFoundError
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.model.plan import ChangePackages, Deploy
-from zkdeployment.model.strategy import ALL_HOSTS
-from zkdeployment.model.tree import Tree, properties_digest
-from zkdeployment.planning.forecast import Outlook, forecast
-from zkdeployment.planning.order import order
-from zkdeployment.planning.targets.compiler import compile_targets
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.plan import ChangePackages, Deploy
+from zkdeployment.fleet.views.forecast import Outlook, forecast
+from zkdeployment.publishing.targets.compiler import compile_targets
+from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.strategies.order import order
+from zkdeployment.strategies.strategy import ALL_HOSTS
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.links import resolved_properties
+from zkdeployment.tree.values import Tree, properties_digest
 
 NODES = {
     "/defaults": {"threads": 3},

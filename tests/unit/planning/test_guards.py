@@ -2,20 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import Published
-from zkdeployment.model.publishing.request import PublicationRequest, RequestState
-from zkdeployment.planning.guards import (
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.publication import Origin, Published
+from zkdeployment.publishing.records import PublicationRequest, RequestState
+from zkdeployment.publishing.rules.convergence import PublishedState
+from zkdeployment.publishing.rules.verdicts import (
     date_refusal,
     predecessor,
     removal_refusal,
     request_refusal,
     rewind_refusal,
 )
-from zkdeployment.planning.published_state import PublishedState
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 

@@ -5,16 +5,15 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.checkout import is_checkout, parse_checkout
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory
-from zkdeployment.model.plan import ChangeController, ChangePackages, CheckOut, Deploy, RemoveSoftware
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.planner import plan
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.encoding import assignments_from_json
-from zkdeployment.planning.targets.wanted import wanted_for
+from zkdeployment.agent.rules.planner import plan
+from zkdeployment.base.checkout import is_checkout, parse_checkout
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory
+from zkdeployment.base.plan import ChangeController, ChangePackages, CheckOut, Deploy, RemoveSoftware
+from zkdeployment.publishing.targets.assignments import assignments_from_json
+from zkdeployment.publishing.targets.compiler import compile_targets, wanted_for
+from zkdeployment.tree.values import Tree
 
 PIECES = st.sampled_from(
     [

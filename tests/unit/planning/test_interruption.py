@@ -2,17 +2,17 @@ import re
 
 import pytest
 
-from zkdeployment.model.cluster import BY_HAND, Cluster
-from zkdeployment.model.publication import Published
-from zkdeployment.model.publishing.tree_change import LiveTree
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.interruption import (
+from zkdeployment.base.cluster import BY_HAND, Cluster
+from zkdeployment.base.publication import Published
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.rules.interruption import (
     incompleteness,
     ordered_revision,
     ordered_targets,
     ordered_tree,
 )
-from zkdeployment.planning.review import review
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.tree.values import LiveTree
 
 SERVICE = "  /{} : foo\n    version = '1.0'\n    /deploy\n      /a\n"
 INTERRUPTED = Published(ordered="r1", begun=frozenset({"/new"}))

@@ -1,8 +1,8 @@
 """The last good revision of the history."""
 
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.publishing.history import PublicationRecord
-from zkdeployment.planning.last_good import last_good_revision
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.publishing.rules.rollback import last_good_revision
 
 
 def record(revision, sequence, *, since=0, failed=False, hosts=1):

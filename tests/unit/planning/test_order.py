@@ -1,10 +1,10 @@
 """The order in which a strategy rolls a tree out to hosts."""
 
 from support.strategies import group, strategy
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.strategy import Group, Pace, Selector
-from zkdeployment.planning.order import order
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.strategies.order import order
+from zkdeployment.strategies.strategy import Group, Pace, Selector
 
 HOSTS = [Host(Identity(name, f"{name}.example.com"), rack="r1") for name in "ab"]
 KNOWN = [

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.model.inventory import Package
-from zkdeployment.planning.packages import (
+from zkdeployment.base.inventory import Package
+from zkdeployment.base.packages import (
     Action,
     Item,
     after,

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.plan import (
+from zkdeployment.agent.rules.plan_text import action, describe, sentence
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.plan import (
     ChangeController,
     ChangePackages,
     CheckOut,
@@ -17,7 +18,6 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.plan_text import action, describe, sentence
 
 MYFOO = Deployment("/who/myfoo", 0)
 UNDEPLOY = Undeploy(

@@ -5,10 +5,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
-from zkdeployment.errors import HostFilesError
-from zkdeployment.model.deployment import Assignment, Deployment, Rerun
-from zkdeployment.model.inventory import Inventory, Marker, Package
-from zkdeployment.model.plan import (
+from zkdeployment.agent.rules.planner import plan, unwanted_services
+from zkdeployment.base.deployment import Assignment, Deployment, Rerun
+from zkdeployment.base.errors import HostFilesError
+from zkdeployment.base.inventory import Inventory, Marker, Package
+from zkdeployment.base.plan import (
     ChangePackages,
     CheckOut,
     Deploy,
@@ -17,7 +18,6 @@ from zkdeployment.model.plan import (
     RemoveSoftware,
     Undeploy,
 )
-from zkdeployment.planning.planner import plan, unwanted_services
 
 
 def assignment(path="/who/myfoo", package="foo", version="1", **fields):

@@ -1,16 +1,16 @@
 import pytest
 
-from zkdeployment.documents.published import PublishedDocuments
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.model.plan import Undeploy
-from zkdeployment.model.publication import Published
-from zkdeployment.model.publishing.tree_change import LiveTree
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.prediction import PredictionBasis, predict
-from zkdeployment.planning.review import review
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.plan import Undeploy
+from zkdeployment.base.publication import Published
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.fleet.views.forecast import PredictionBasis, predict
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.tree.values import LiveTree
 
 TREE = "/who\n  /db : foo\n    version = '1.0'\n    undeploy = 'last'\n    /deploy\n      /{}\n"
 A, B = Identity("a", "a.example"), Identity("b", "b.example")

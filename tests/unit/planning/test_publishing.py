@@ -6,30 +6,27 @@ import pytest
 
 from support.intents import CLUSTER, GROUP
 from support.strategies import group, strategy
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.publication import OrderEntry, Origin, Published
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.published import PublishedDocuments
-from zkdeployment.documents.strategies.changes import StrategyChange
-from zkdeployment.errors import TreeError
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publication import OrderEntry, Published
-from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
-from zkdeployment.model.publishing.request import PublicationRequest, SyncOptions
-from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.published_state import PublicationSnapshot
-from zkdeployment.planning.publishing import (
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.publishing.records import ForcedBy, PublicationRecord, PublicationRequest, SyncOptions
+from zkdeployment.publishing.rules.changes import (
     Baseline,
     PreparedPublication,
     draft,
     is_repetition_of,
     require_publishable,
 )
-from zkdeployment.planning.review import review
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.tree.values import LiveTree, Tree, TreeChange
 
 TREE = """\
 /who

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.documents.quarantine import Quarantine
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.quarantine_changes import introduced_versions, with_quarantine, without_quarantine
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.rules.quarantine_changes import (
+    introduced_versions,
+    with_quarantine,
+    without_quarantine,
+)
+from zkdeployment.publishing.rules.quarantines import Quarantine
 
 BAD = Quarantine("web", "1.3", "loses sessions", "Ann <ann@example.com>", "2026-01-31T12:00:00Z")
 DOCUMENT = b"""\

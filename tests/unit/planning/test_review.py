@@ -3,9 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.strategies import EXAMPLE_FILE, example
-from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import RULES, fingerprint, lifting_problems, place, review
+from zkdeployment.base.source_files import Problem, Severity, SourceFile
+from zkdeployment.publishing.rules.review import RULES, fingerprint, lifting_problems, place, review
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
 
 GOOD = """\
@@ -99,7 +98,7 @@ def test_a_name_is_checked_where_it_becomes_that_of_a_lock_or_a_file(name):
 
 def test_problem_that_concerns_no_node_is_kept(monkeypatch):
     monkeypatch.setattr(
-        "zkdeployment.planning.targets.compilation.compile_targets", lambda _tree, **_: ({}, (Problem("odd"),))
+        "zkdeployment.publishing.targets.compilation.compile_targets", lambda _tree, **_: ({}, (Problem("odd"),))
     )
     assert Problem("odd") in look(a_zk="/a b\n").errors
 
@@ -203,7 +202,7 @@ def test_equal_texts_have_one_fingerprint_whatever_else_is_beside_them():
 
 def test_other_rules_give_other_fingerprints(monkeypatch):
     first = fingerprint(files(a_zk=GOOD))
-    monkeypatch.setattr("zkdeployment.planning.review.RULES", RULES + 1)
+    monkeypatch.setattr("zkdeployment.publishing.rules.review.RULES", RULES + 1)
     assert fingerprint(files(a_zk=GOOD)) != first
 
 

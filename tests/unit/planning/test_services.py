@@ -1,9 +1,8 @@
 import pytest
 
-from zkdeployment.errors import TreeError
-from zkdeployment.model.names import NameKind
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.services import (
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.names import NameKind
+from zkdeployment.publishing.targets.services import (
     MAX_N,
     MAX_PATH,
     Service,
@@ -17,6 +16,7 @@ from zkdeployment.planning.services import (
     read_service,
     shown,
 )
+from zkdeployment.tree.values import Tree
 
 
 def read(properties, **others):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.inventory import Inventory, Marker, Package
-from zkdeployment.model.plan import ChangePackages, Deploy, RemoveSoftware, Undeploy
-from zkdeployment.planning.planner import plan
-from zkdeployment.planning.steps.stopped_groups import without_stopped_groups
+from zkdeployment.agent.rules.planner import plan
+from zkdeployment.agent.rules.stopped_groups import without_stopped_groups
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.inventory import Inventory, Marker, Package
+from zkdeployment.base.plan import ChangePackages, Deploy, RemoveSoftware, Undeploy
 
 SHOP = "p1/store/v1/shop"
 

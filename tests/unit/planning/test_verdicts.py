@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.model.cluster import INITIAL, Cluster, Revision
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publication import Published
-from zkdeployment.planning.published_state import PublicationSnapshot, PublishedState
-from zkdeployment.planning.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
+from zkdeployment.base.cluster import INITIAL, Cluster, Revision
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.publication import Published
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
+from zkdeployment.publishing.rules.verdicts import PublicationVerdict, is_stopped, is_up_to_date, judge
 
 
 def host(host_id: str, version: str | None) -> Host:

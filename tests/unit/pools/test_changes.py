@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.pools.changes import SessionStep, level_changes, node_changes, session_changes
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.reading import PoolReading
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.changes import SessionStep, level_changes, node_changes, session_changes
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.snapshot import PoolReading, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
 
 READY = PoolNode(id=1, state=NodeState.READY, created_at=1.0, changed=2.0, pool="metal", hostname="n1.example")
 PREPARED = replace(READY, state=NodeState.CONTEXTUALIZING, session=9)

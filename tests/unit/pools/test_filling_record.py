@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zkdeployment.pools.filling_record import FillingRecord
+from zkdeployment.pools.rules.snapshot import FillingRecord
 
 
 def test_failures_of_nodes_that_were_chosen_together_count_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zkdeployment.pools.hosts.host_baseline import HostBaseline, shown_differences
+from zkdeployment.pools.rules.signed_lease import HostBaseline, shown_differences
 
 
 def test_what_a_tenant_left_or_took_differs_but_not_what_the_role_brought_or_hid():

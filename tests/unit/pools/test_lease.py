@@ -2,8 +2,7 @@
 
 import pytest
 
-from zkdeployment.model.host import Host, Identity, Leased, idle_role
-from zkdeployment.pools.lease import (
+from zkdeployment.agent.rules.lease import (
     Lease,
     LeaseRecord,
     admissible_keys,
@@ -12,6 +11,7 @@ from zkdeployment.pools.lease import (
     lease_problem,
     revoked_keys,
 )
+from zkdeployment.base.host import Host, Identity, Leased, idle_role
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGr0wLQxlKkTqcTZyRzFLq1o8dYwqkUQmfBwF0pGb1vF alice@laptop"
 OTHER = KEY.replace("alice", "bob")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity, Leased
-from zkdeployment.pools.lease import Lease
-from zkdeployment.pools.lease_progress import LeaseObservation, LeaseProgress, LeaseStage, lease_progress
+from zkdeployment.agent.rules.lease import Lease
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity, Leased
+from zkdeployment.pools.rules.lease_progress import LeaseObservation, LeaseProgress, LeaseStage, lease_progress
 
 LEASE = Lease("ci", 7)
 

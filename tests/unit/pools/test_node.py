@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from zkdeployment.pools.node import (
+from zkdeployment.pools.rules.node import (
     NODE_TRANSITIONS,
     NodeEvent,
     NodeState,

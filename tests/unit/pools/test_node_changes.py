@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.errors import ConfigurationError, NotFoundError, RefusedError
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.node_changes import (
+from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.pools.rules.node import (
     NewPoolNode,
+    NodeState,
+    PoolNode,
     added,
     check_new_node,
     drained,

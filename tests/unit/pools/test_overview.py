@@ -6,31 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.pools.values import (
+from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
     NodePool,
     Playbook,
     PoolConfiguration,
     RoleMechanism,
 )
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.overview import (
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.overview import (
     PoolShortage,
     ShortageCause,
     failure_of,
+    nodes_to_json,
     pool_nodes,
     pool_overviews,
-    session_overviews,
-)
-from zkdeployment.pools.overview_json import (
-    nodes_to_json,
     pool_with_nodes_to_json,
     pools_to_json,
+    session_overviews,
     sessions_to_json,
 )
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
 
 METAL = NodePool("metal", AnsibleMechanism("/srv", Playbook("up.yml")), fill_level=2)
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=2)

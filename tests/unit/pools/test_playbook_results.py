@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.playbook_results import deprovisioned, provisioned
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.results import deprovisioned, provisioned
 
 
 def nodes(state: NodeState, *provisions: Any, reusable: bool = False) -> list[PoolNode]:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.pool_json import (
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.properties import read_properties
+from zkdeployment.pools.rules.snapshot import (
+    FillingRecord,
     filling_from_json,
     filling_to_json,
     node_from_json,
@@ -21,9 +22,8 @@ from zkdeployment.pools.pool_json import (
     session_from_json,
     session_to_json,
 )
-from zkdeployment.pools.requests.properties import read_properties
-from zkdeployment.pools.requests.waiting_request import WaitingRequest
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.waiting_request import WaitingRequest
 
 PROPERTIES = st.sampled_from([(), read_properties(["arch=x86_64", "memory>=16"])])
 TIMES = st.floats(0, 1e10)

@@ -8,13 +8,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
-from zkdeployment.model.user import Role, TenantLimits, User
-from zkdeployment.pools.filling import new_node, plan_filling
-from zkdeployment.pools.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail
-from zkdeployment.pools.playbook_results import deprovisioned, provisioned
-from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession, effective_limits, new_expiry, retire
+from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
+from zkdeployment.pools.rules.filling import new_node, plan_filling
+from zkdeployment.pools.rules.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail
+from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.results import deprovisioned, provisioned
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession, effective_limits, new_expiry, retire
+from zkdeployment.service.users.user import Role, TenantLimits, User
 
 BOOKS = AnsibleMechanism("/srv/books", Playbook("provision.yml"), Playbook("deprovision.yml"))
 POOLS = PoolConfiguration(

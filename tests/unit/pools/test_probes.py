@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.model.user import Role, User
-from zkdeployment.pools.filling import plan_filling, surplus
-from zkdeployment.pools.node import NodeState, PoolNode, probed
-from zkdeployment.pools.overview import pool_overviews
-from zkdeployment.pools.reservation import RequestRefusal, SessionRequest, reserve
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import NodesSpec
-from zkdeployment.pools.work import PoolObservation, PoolSources, next_steps
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.filling import plan_filling, surplus
+from zkdeployment.pools.rules.node import NodeState, PoolNode, probed
+from zkdeployment.pools.rules.overview import pool_overviews
+from zkdeployment.pools.rules.reservation import RequestRefusal, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps
+from zkdeployment.service.users.user import Role, User
 
 POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1)
 NODE = PoolNode(id=1, state=NodeState.READY, created_at=0.0, changed=0.0, pool="web", host="h1", reusable=True)

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.model.user import Role, TenantLimits, User
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.requests.grants import ended_waits, grant_next
-from zkdeployment.pools.requests.properties import read_properties
-from zkdeployment.pools.requests.queue import OVERDUE, RequestQueue, request_queue
-from zkdeployment.pools.requests.queueing import MOST_OF_TENANT, queueing_problem
-from zkdeployment.pools.requests.waiting_request import WaitingRequest, in_queue_again
-from zkdeployment.pools.reservation import RequestProblem, Reservation, SessionRequest
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.properties import read_properties
+from zkdeployment.pools.rules.queue import (
+    MOST_OF_TENANT,
+    OVERDUE,
+    RequestQueue,
+    ended_waits,
+    grant_next,
+    queueing_problem,
+    request_queue,
+)
+from zkdeployment.pools.rules.reservation import RequestProblem, Reservation, SessionRequest
+from zkdeployment.pools.rules.snapshot import PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.rules.waiting_request import WaitingRequest, in_queue_again
+from zkdeployment.service.users.user import Role, TenantLimits, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable

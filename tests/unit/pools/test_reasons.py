@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.pools.reasons import shortened, shown
+from zkdeployment.pools.rules.node import shortened, shown
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.user import Role, User
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.recorded_leases import recorded_leases
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
-from zkdeployment.pools.work import PoolObservation, PoolSources
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.snapshot import PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.rules.work import PoolObservation, PoolSources, recorded_leases
+from zkdeployment.service.users.user import Role, User
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"))
 TENANT = User(id=7, name="t7", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")

@@ -6,18 +6,24 @@ from typing import Any
 
 import pytest
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.model.user import Role, TenantLimits, User
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.requests.properties import (
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.properties import (
     NodeProperty,
     meets,
     node_properties,
     read_properties,
     read_property,
 )
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
-from zkdeployment.pools.tenant_session import NodesSpec
+from zkdeployment.pools.rules.reservation import (
+    RequestProblem,
+    RequestRefusal,
+    Reservation,
+    SessionRequest,
+    reserve,
+)
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.service.users.user import Role, TenantLimits, User
 
 TENANT = User(id=5, name="ci", role=Role.TENANT, created_at=0)
 POOLS = PoolConfiguration(

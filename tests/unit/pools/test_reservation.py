@@ -6,18 +6,31 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.pools.values import (
+from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
     NodePool,
     Playbook,
     PoolConfiguration,
     RoleMechanism,
 )
-from zkdeployment.model.user import Role, TenantLimits, User
-from zkdeployment.pools.filling import FillPlan, new_node, next_filling, plan_filling
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest, reserve
-from zkdeployment.pools.tenant_session import LATEST, LeasedNode, NodesSpec, TenantSession, new_expiry, retire
+from zkdeployment.pools.rules.filling import FillPlan, new_node, next_filling, plan_filling
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.reservation import (
+    RequestProblem,
+    RequestRefusal,
+    Reservation,
+    SessionRequest,
+    reserve,
+)
+from zkdeployment.pools.rules.tenant_session import (
+    LATEST,
+    LeasedNode,
+    NodesSpec,
+    TenantSession,
+    new_expiry,
+    retire,
+)
+from zkdeployment.service.users.user import Role, TenantLimits, User
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=3)
 POOLS = PoolConfiguration(

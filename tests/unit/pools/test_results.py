@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode, end_of_deprovisioning
-from zkdeployment.pools.playbook_results import MechanismOutcome, provisioned
-from zkdeployment.pools.results import (
+from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, end_of_deprovisioning
+from zkdeployment.pools.rules.results import (
+    MechanismOutcome,
     all_failed,
     fail_with_keys,
     finished,
     given_up,
+    provisioned,
     session_begun,
     session_undone,
 )
-from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
-from zkdeployment.pools.tenant_session import TenantSession
-from zkdeployment.pools.work import NodeTask, TaskKind
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import TenantSession
+from zkdeployment.pools.rules.work import NodeTask, TaskKind
 
 POOL = NodePool("cloud", AnsibleMechanism("/srv", Playbook("p")), fill_level=2, values={"name": "cloud"})
 

@@ -7,14 +7,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
-from zkdeployment.model.strategy import Window
-from zkdeployment.pools.filling import at_time, surplus
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.overview import pool_overviews
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.work import PoolObservation, PoolSources, next_steps
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
+from zkdeployment.pools.rules.filling import at_time, surplus
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.overview import pool_overviews
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
+from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps
+from zkdeployment.strategies.strategy import Window
 
 WORK = ScheduledLevel(Window(frozenset(range(5)), 8 * 60, 18 * 60, "Europe/Berlin"), 5)
 WEEKEND = ScheduledLevel(Window(frozenset({5, 6}), 0, 0, "Europe/Berlin"), 0)

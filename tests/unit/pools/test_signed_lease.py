@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.errors import TreeError, UntrustedError
-from zkdeployment.pools.lease import Lease
-from zkdeployment.pools.signed_lease import (
+from zkdeployment.agent.rules.lease import Lease
+from zkdeployment.base.errors import TreeError, UntrustedError
+from zkdeployment.pools.rules.signed_lease import (
     SignedLease,
     VerifiedLease,
     accepted_lease,

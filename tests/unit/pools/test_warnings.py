@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
-from zkdeployment.pools.warnings import due_warnings, next_warning, warning_time
+from zkdeployment.pools.rules.tenant_session import (
+    NodesSpec,
+    TenantSession,
+    due_warnings,
+    next_warning,
+    warning_time,
+)
 
 LONG = TenantSession(
     id=9, tenant=4, specs=(NodesSpec("metal", 1),), nodes=(1,), created_at=0.0, expires_at=6 * 3600.0

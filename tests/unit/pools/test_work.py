@@ -6,20 +6,18 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from zkdeployment.documents.pools.values import (
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
     NodePool,
     Playbook,
     PoolConfiguration,
     RoleMechanism,
 )
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.user import Role, User
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import NodesSpec, TenantSession
-from zkdeployment.pools.work import (
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.rules.work import (
     PoolObservation,
     PoolSources,
     TaskKind,
@@ -28,6 +26,7 @@ from zkdeployment.pools.work import (
     next_steps,
     next_tasks,
 )
+from zkdeployment.service.users.user import Role, User
 
 VALUES: dict[str, Any] = {
     "name": "cloud",

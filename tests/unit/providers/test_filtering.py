@@ -7,15 +7,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from zkdeployment.errors import ConfigurationError, RefusedError
-from zkdeployment.providers.filtering import (
+from zkdeployment.base.errors import ConfigurationError, RefusedError
+from zkdeployment.providers.selection import (
     FilterChange,
     FilteredList,
+    ProviderList,
+    RegisteredProvider,
     check_output,
     check_paths,
     next_change,
+    select_providers,
 )
-from zkdeployment.providers.selection import ProviderList, RegisteredProvider, select_providers
 
 SIXTY = Fraction(60)
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.providers.selection import (
     NO_VERSION,
     ProviderList,

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from zkdeployment.model.host import Facts
-from zkdeployment.model.strategy import ALL_HOSTS, Pace, ParallelLimit
-from zkdeployment.rollout.engine import begin, record
-from zkdeployment.rollout.permission import Phase
-from zkdeployment.rollout.simulation import Faults, simulate
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult, Task
-from zkdeployment.rollout.tasks import next_task
+from zkdeployment.base.host import Facts
+from zkdeployment.strategies.engine import begin, next_task, record
+from zkdeployment.strategies.order import Faults, simulate
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, Task
+from zkdeployment.strategies.strategy import ALL_HOSTS, Pace, ParallelLimit
 
 FAILED, SUCCESS = GroupVerdict.FAILED, GroupVerdict.SUCCESS
 

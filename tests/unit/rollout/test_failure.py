@@ -2,10 +2,9 @@ import json
 
 import pytest
 
-from zkdeployment.model.deployment import DeploymentFailure
-from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.failure import Failure
-from zkdeployment.rollout.permission import Phase
+from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.stop import Stop
+from zkdeployment.strategies.permission import Failure, Phase
 
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 

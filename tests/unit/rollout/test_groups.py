@@ -3,9 +3,9 @@
 import pytest
 
 from support.strategies import EXAMPLE_HOSTS, example
-from zkdeployment.model.host import Facts
-from zkdeployment.model.strategy import Criteria, Group, Selector, Strategy
-from zkdeployment.rollout.groups import members, misses, unmatched_selectors
+from zkdeployment.base.host import Facts
+from zkdeployment.strategies.groups import members, misses, unmatched_selectors
+from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy
 
 HOSTS = {
     "a": Facts("r1", frozenset({"control", "ssd"}), {"tier": "web"}),

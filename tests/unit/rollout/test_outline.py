@@ -5,12 +5,10 @@ import json
 import pytest
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from zkdeployment.rollout.late_joiners import is_open
-from zkdeployment.rollout.outline import outline_from_json
-from zkdeployment.rollout.permission import Phase
-from zkdeployment.rollout.state import Ending
-from zkdeployment.rollout.state_json import state_to_json
-from zkdeployment.rollout.state_machine import HostProgress, RolloutResult
+from zkdeployment.strategies.permission import Phase, outline_from_json
+from zkdeployment.strategies.progress import takes_late_joiners
+from zkdeployment.strategies.state import Ending, state_to_json
+from zkdeployment.strategies.state_machine import HostProgress, RolloutResult
 
 
 def outline(state, *, longest=None):
@@ -44,7 +42,7 @@ def test_hosts_that_join_late_are_listed():
 @pytest.mark.parametrize("ending", Ending)
 def test_a_rollout_has_ended_well_if_hosts_may_still_enter(failing, ending):
     state = ended_rollout(advanced_rollout(begun_rollout(), *failing), ending)
-    assert outline(state).ended_well is is_open(state)
+    assert outline(state).ended_well is takes_late_joiners(state)
 
 
 def test_the_examples_of_ended_rollouts_are_unlike():

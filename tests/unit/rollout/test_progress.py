@@ -6,18 +6,25 @@ import pytest
 
 from support.simulated_fleet import NOON, SimulatedFleet, fleet_of
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import RESTART, Facts
-from zkdeployment.model.publication import Published
-from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector, Window
-from zkdeployment.rollout.lifecycle import has_failed, is_superseded, next_attempt, supersede
-from zkdeployment.rollout.membership import restarted_hosts
-from zkdeployment.rollout.permission import Grant, Phase, PhaseReport
-from zkdeployment.rollout.phases import CHECKS_TIMEOUT, checked
-from zkdeployment.rollout.progress import advance, grants, seconds_until_change
-from zkdeployment.rollout.state import Directive, Ending, RolloutSnapshot
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult
-from zkdeployment.rollout.timekeeping import PROGRESS_DEADLINE
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import RESTART, Facts
+from zkdeployment.base.publication import Published
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
+from zkdeployment.strategies.phases import CHECKS_TIMEOUT, checked
+from zkdeployment.strategies.progress import (
+    advance,
+    grants,
+    has_failed,
+    is_superseded,
+    next_attempt,
+    restarted_hosts,
+    seconds_until_change,
+    supersede,
+)
+from zkdeployment.strategies.state import Directive, Ending, RolloutSnapshot
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult
+from zkdeployment.strategies.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector, Window
+from zkdeployment.strategies.timekeeping import PROGRESS_DEADLINE
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
 SUCCESS, FAILED = GroupVerdict.SUCCESS, GroupVerdict.FAILED

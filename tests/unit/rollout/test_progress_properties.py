@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from support.generated_strategies import NAMES, paces, strategies, widths
 from support.simulated_fleet import SimulatedFleet
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
-from zkdeployment.model.host import Facts
-from zkdeployment.rollout.groups import misses
-from zkdeployment.rollout.membership import restarted_hosts
-from zkdeployment.rollout.permission import Phase, PhaseReport
-from zkdeployment.rollout.progress import advance, grants, seconds_until_change
-from zkdeployment.rollout.simulation import Faults, simulate
-from zkdeployment.rollout.state import Directive
-from zkdeployment.rollout.state_json import state_from_json, state_to_json
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress
+from zkdeployment.base.host import Facts
+from zkdeployment.strategies.groups import misses
+from zkdeployment.strategies.order import Faults, simulate
+from zkdeployment.strategies.permission import Phase, PhaseReport
+from zkdeployment.strategies.progress import advance, grants, restarted_hosts, seconds_until_change
+from zkdeployment.strategies.state import Directive, state_from_json, state_to_json
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
 
 host_names = st.sampled_from(NAMES)
 events = st.one_of(

@@ -7,24 +7,31 @@ from itertools import product
 import pytest
 
 from support.strategies import group
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Facts
-from zkdeployment.model.publication import Published
-from zkdeployment.model.stop import COORDINATOR, Stop
-from zkdeployment.model.strategy import OnFailure, Strategy
-from zkdeployment.rollout import engine
-from zkdeployment.rollout.lifecycle import end
-from zkdeployment.rollout.permission import Phase
-from zkdeployment.rollout.recovery import (
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Facts
+from zkdeployment.base.publication import Published
+from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.strategies import engine
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.progress import (
     RECOVERY_TRANSITIONS,
     RecoveryEvent,
+    end,
     is_recovery_pending,
     operators_stop,
     recover,
 )
-from zkdeployment.rollout.state import Ending, Recovery, RecoveryStage, RolloutSnapshot, RolloutState
-from zkdeployment.rollout.state_json import state_from_json, state_to_json
-from zkdeployment.rollout.state_machine import Task
+from zkdeployment.strategies.state import (
+    Ending,
+    Recovery,
+    RecoveryStage,
+    RolloutSnapshot,
+    RolloutState,
+    state_from_json,
+    state_to_json,
+)
+from zkdeployment.strategies.state_machine import Task
+from zkdeployment.strategies.strategy import OnFailure, Strategy
 
 FINAL = {RecoveryStage.PUBLISHED, RecoveryStage.REFUSED}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.rollout.permission import Grant, Permission, Phase, PhaseReport
+from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport
 
 PREPARE, DEPLOY = Phase.PREPARE, Phase.DEPLOY
 WITHDRAWN = Grant("x", None, "1 of 2 hosts did not end within 60 s")

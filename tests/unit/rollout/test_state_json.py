@@ -9,15 +9,14 @@ import pytest
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, strategy
-from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
-from zkdeployment.adapters.zookeeper.rollout.records import decode_state, encode_state
-from zkdeployment.errors import ZkdeploymentError
-from zkdeployment.model.act import Act
-from zkdeployment.model.host import Facts
-from zkdeployment.model.strategy import Selector
-from zkdeployment.rollout.permission import Phase, PhaseReport
-from zkdeployment.rollout.state import Directive, RolloutAct
-from zkdeployment.rollout.state_json import state_from_json, state_to_json
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.host import Facts
+from zkdeployment.strategies.permission import Phase, PhaseReport
+from zkdeployment.strategies.state import Directive, RolloutAct, state_from_json, state_to_json
+from zkdeployment.strategies.store.records import decode_state, encode_state
+from zkdeployment.strategies.strategy import Selector
+from zkdeployment.zookeeper.transactions import NODE_LIMIT
 
 
 def fully_equipped():

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.rollout.timekeeping import cycle_interval
+from zkdeployment.strategies.timekeeping import cycle_interval
 
 
 @pytest.mark.parametrize(("hosts", "seconds"), [(0, 0.2), (1000, 0.2), (5000, 0.5), (10_000, 1.0)])

@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from zkdeployment.model.strategy import Window
-from zkdeployment.rollout.windows import is_open, next_opening
+from zkdeployment.strategies.groups import is_open, next_opening
+from zkdeployment.strategies.strategy import Window
 
 DAILY = frozenset(range(7))
 WEEKDAYS = frozenset(range(5))

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.sandbox.hosts import read_hosts
 
 

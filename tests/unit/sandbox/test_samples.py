@@ -1,4 +1,4 @@
-from zkdeployment.model.host import Identity
+from zkdeployment.base.host import Identity
 from zkdeployment.sandbox import samples
 
 ONE = Identity("host1", "host1.sandbox")

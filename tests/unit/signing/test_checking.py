@@ -4,11 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from zkdeployment.errors import UntrustedError
-from zkdeployment.signing.checking import check_targets, deviations
-from zkdeployment.signing.digests import bucket_of, digest_of, encode_bucket
-from zkdeployment.signing.signed_targets import SignedTargets
-from zkdeployment.signing.statement import Statement
+from zkdeployment.base.errors import UntrustedError
+from zkdeployment.publishing.signing.snapshot import check_targets, deviations
+from zkdeployment.publishing.signing.standing import SignedTargets
+from zkdeployment.publishing.signing.statement import Statement, bucket_of, digest_of, encode_bucket
 
 names = st.sampled_from([f"app{number}" for number in range(40)] + ["web", "db.example.com"])
 published = st.dictionaries(names, st.binary(max_size=8), max_size=12)

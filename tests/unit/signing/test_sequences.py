@@ -2,9 +2,9 @@
 
 import pytest
 
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.publication import Published
-from zkdeployment.signing.sequences import SigningRecord, is_plausible, sequence_to_sign
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.publication import Published
+from zkdeployment.publishing.signing.standing import SigningRecord, is_plausible, sequence_to_sign
 
 
 @pytest.mark.parametrize(

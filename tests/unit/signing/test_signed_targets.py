@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.signing.digests import bucket_of
-from zkdeployment.signing.signed_targets import SignedTargets
+from zkdeployment.publishing.signing.standing import SignedTargets
+from zkdeployment.publishing.signing.statement import bucket_of
 
 names = st.sampled_from([f"app{number}" for number in range(600)])
 targets = st.dictionaries(names, st.binary(max_size=4), max_size=30)

@@ -2,14 +2,13 @@
 
 import pytest
 
-from zkdeployment.errors import UntrustedError
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.strategy import Strategy
-from zkdeployment.model.tree import properties_digest
-from zkdeployment.signing.digests import bucket_of
-from zkdeployment.signing.signed_targets import SignedTargets
-from zkdeployment.signing.snapshot import SignedSnapshot, check_properties, check_snapshot
-from zkdeployment.signing.statement import Statement, strategy_digest
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.errors import UntrustedError
+from zkdeployment.publishing.signing.snapshot import SignedSnapshot, check_properties, check_snapshot
+from zkdeployment.publishing.signing.standing import SignedTargets
+from zkdeployment.publishing.signing.statement import Statement, bucket_of, strategy_digest
+from zkdeployment.strategies.strategy import Strategy
+from zkdeployment.tree.values import properties_digest
 
 STRATEGY = Strategy("one", ())
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.errors import UntrustedError
-from zkdeployment.model.strategy import Strategy
-from zkdeployment.signing.digests import decode_bucket
-from zkdeployment.signing.statement import SignedStatement, Statement, strategy_digest
+from zkdeployment.base.errors import UntrustedError
+from zkdeployment.publishing.signing.statement import SignedStatement, Statement, decode_bucket, strategy_digest
+from zkdeployment.strategies.strategy import Strategy
 
 digests = st.text("0123456789abcdef", min_size=64, max_size=64)
 statements = st.builds(

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given, settings
 
 from support.generated_trees import trees
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.tree import Tree, parent_path
 from zkdeployment.tree.diff import apply_change, describe_change, diff, stored_alike
+from zkdeployment.tree.values import Tree, TreeChange, parent_path
 
 
 @settings(max_examples=60)

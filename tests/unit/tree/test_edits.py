@@ -2,10 +2,9 @@
 
 import pytest
 
-from zkdeployment.errors import LinkError, RefusedError, TreeError
-from zkdeployment.model.publishing.tree_change import LiveTree, TreeChange
-from zkdeployment.model.tree import Tree
+from zkdeployment.base.errors import LinkError, RefusedError, TreeError
 from zkdeployment.tree.edits import link_change, removal_change
+from zkdeployment.tree.values import LiveTree, Tree, TreeChange
 
 NODES = {
     "/a": {"x": 1, "link ->": "/b"},

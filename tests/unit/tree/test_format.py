@@ -2,10 +2,9 @@ import pytest
 from hypothesis import given
 
 from support.generated_trees import trees
-from zkdeployment.model.tree import Tree
-from zkdeployment.tree.diff import diff
-from zkdeployment.tree.format import format_property, format_tree, format_value
+from zkdeployment.tree.diff import diff, format_property, format_tree, format_value
 from zkdeployment.tree.parse import parse
+from zkdeployment.tree.values import Tree
 
 
 def test_the_order_in_the_text_is_canonical():

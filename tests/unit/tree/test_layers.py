@@ -1,11 +1,11 @@
 from hypothesis import given, settings
 
 from support.generated_trees import trees
-from zkdeployment.model.names import RESERVED
-from zkdeployment.model.tree import Tree
+from zkdeployment.base.names import RESERVED
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, merge, overlay
 from zkdeployment.tree.parse import ParsedFile, parse
+from zkdeployment.tree.values import Tree
 
 
 def merged(**texts):

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.errors import LinkError
+from zkdeployment.base.errors import LinkError
 from zkdeployment.tree.links import MissingTargetError, property_value, resolve, resolved_properties
 from zkdeployment.tree.parse import parse
 

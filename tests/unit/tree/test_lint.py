@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.tree import Tree
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.tree.lint import lint
+from zkdeployment.tree.values import Tree
 
 
 def check(**texts):

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.model.problem import Severity
-from zkdeployment.model.source_files import SourceFile
+from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.tree.lint import lint
 
 

@@ -5,8 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.generated_trees import values
-from zkdeployment.tree.diff import stored_alike
-from zkdeployment.tree.format import format_value
+from zkdeployment.tree.diff import format_value, stored_alike
 from zkdeployment.tree.literal import MAX_DEPTH, LiteralError, evaluate
 
 VALUES = [

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zkdeployment.model.tree import Tree, parent_path
-from zkdeployment.tree.lines import LIMITS, LineReader, TextLimits
-from zkdeployment.tree.parse import parse, parse_bytes
+from zkdeployment.tree.parse import LIMITS, LineReader, TextLimits, parse, parse_bytes
+from zkdeployment.tree.values import Tree, parent_path
 
 
 def nodes(text):

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.errors import (
+from zkdeployment.base.errors import (
     AllStopError,
     ConfigurationError,
     ConflictError,
@@ -13,7 +13,7 @@ from zkdeployment.errors import (
     WaitTimeoutError,
     ZkdeploymentError,
 )
-from zkdeployment.web.error_responses import error_status, invalid_value
+from zkdeployment.service.error_responses import error_status, invalid_value
 
 
 @pytest.mark.parametrize(

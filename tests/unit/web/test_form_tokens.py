@@ -1,4 +1,4 @@
-from zkdeployment.web.access.form_tokens import is_form_token, make_form_token
+from zkdeployment.service.access.cookies import is_form_token, make_form_token
 
 
 def test_a_token_belongs_to_its_secret():

@@ -1,5 +1,5 @@
-from zkdeployment.model.user import Role, User
-from zkdeployment.web.access.known_sessions import KnownSessions
+from zkdeployment.service.access.identity import KnownSessions
+from zkdeployment.service.users.user import Role, User
 
 ANN = User(id=1, name="ann", role=Role.VIEWER, created_at=0.0)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.web.access.local_paths import local_path
+from zkdeployment.service.views.frame import local_path
 
 
 @pytest.mark.parametrize("path", ["/", "/hosts/a", "/hosts?state=failed&page=2", "/services/shop%2Fweb"])

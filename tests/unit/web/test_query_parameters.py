@@ -6,9 +6,9 @@ import pytest
 from fastapi import Request
 from fastapi.routing import APIRoute
 
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.web.access.query_parameters import check_parameters, known_parameters
-from zkdeployment.web.application import _API_ROUTERS, api_description
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.service.access.limits import check_parameters, known_parameters
+from zkdeployment.service.application import _API_ROUTERS, api_description
 
 ROUTES = [route for router in _API_ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 STATUS = next(route for route in ROUTES if route.path.endswith("/deployment-intent-groups/{name}/status"))

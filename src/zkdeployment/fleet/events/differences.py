@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.documents.intents.values import subject_text
+from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
-from zkdeployment.fleet.rollouts.states import rollout_state
-from zkdeployment.fleet.rollouts.text import describe_rollout
-from zkdeployment.fleet.status import host_status, rollout_of_wanted, wanted_revision
-from zkdeployment.model.cluster import ClusterState
-from zkdeployment.pools.changes import level_changes, node_changes, session_changes
+from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
+from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.pools.rules.changes import level_changes, node_changes, session_changes
+from zkdeployment.strategies.states import describe_rollout, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zkdeployment.fleet.cached_fleet import FleetReading
-    from zkdeployment.fleet.snapshot import FleetSnapshot
-    from zkdeployment.intents.instances import IntentInstance, IntentRecord
+    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 
 #: The most characters of a text in an event.
 _LONGEST = 300

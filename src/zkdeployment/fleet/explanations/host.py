@@ -9,25 +9,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.ages import age, ago
-from zkdeployment.fleet.explanations.explanation import Cause, Explanation
-from zkdeployment.fleet.explanations.lock import explain_wait_for_lock
-from zkdeployment.fleet.explanations.rollout import explain_missing_grant, explain_rollout_failure
-from zkdeployment.fleet.explanations.service_order import explain_wait_for_service
-from zkdeployment.fleet.stops import describe_stops, stops_in_force
-from zkdeployment.model.cluster import ClusterState, short
-from zkdeployment.model.listing import listing
-from zkdeployment.model.lock import LockKind
-from zkdeployment.model.stop import services_of
+from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.durations import age, ago
+from zkdeployment.base.lock import LockKind
+from zkdeployment.base.stop import services_of
+from zkdeployment.base.text import listing
+from zkdeployment.fleet.explanations.explanation import (
+    Cause,
+    Explanation,
+    explain_wait_for_lock,
+    explain_wait_for_service,
+)
+from zkdeployment.fleet.views.snapshot import describe_stops, stops_in_force
+from zkdeployment.rollouts.views.explanation import explain_missing_grant, explain_rollout_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.fleet.snapshot import FleetSnapshot
-    from zkdeployment.model.host import Host, Identity
-    from zkdeployment.model.inventory import KnownHost
-    from zkdeployment.model.lock import Lock
-    from zkdeployment.model.stop import Stop
+    from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.lock import Lock
+    from zkdeployment.base.stop import Stop
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 #: A host is expected to begin within this many seconds after the cluster version changed.
 _PROMPT = 10.0

@@ -1,19 +1,45 @@
-"""The events that one webhook still has to get, and when a failed request is repeated."""
+"""Webhooks: the receivers, the events that each still has to get, and events as CloudEvents."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from zkdeployment.fleet.events.event import RESET_EVENT, EventKind
-from zkdeployment.fleet.events.event_log import EventBatch
+from zkdeployment.fleet.events.event import RESET_EVENT, STREAM_KINDS, EventBatch, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from zkdeployment.fleet.events.event import FleetEvent
-    from zkdeployment.fleet.events.event_log import EventLog
-    from zkdeployment.fleet.webhooks.webhook import Webhook
+    from zkdeployment.fleet.events.event import EventLog, FleetEvent
+
+
+#: The kinds of events that a webhook can choose: all that do not concern the stream of one client.
+WEBHOOK_KINDS = tuple(kind.value for kind in EventKind if kind not in STREAM_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """The URL that events of these kinds are sent to. The URL may contain a secret: do not log it."""
+
+    url: str
+    kinds: frozenset[str]
+
+    @property
+    def origin(self) -> str:
+        """The part of the URL that may be logged: scheme, host and port."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def digest(self) -> str:
+        """A name of the URL that does not disclose it."""
+        return hashlib.sha256(self.url.encode()).hexdigest()[:32]
+
 
 #: The most events that wait for a receiver. If there are more, the oldest are dropped.
 MOST_WAITING = 1000
@@ -116,3 +142,40 @@ def last_transaction(log: EventLog) -> int:
 def retry_delay(attempts: int) -> float:
     """Return the seconds between the failed attempt with this number, from 1, and the next attempt."""
     return min(FIRST_DELAY * 2.0 ** min(attempts - 1, 20), LONGEST_DELAY)
+
+
+_CONTENT_TYPE = "application/cloudevents+json"
+
+#: The header of the signature: ``sha256=`` and the HMAC-SHA256 of the body in hexadecimal digits.
+_SIGNATURE = "X-Zkdeployment-Signature"
+
+
+def signed_request(item: WebhookEvent, *, source: str, key: str) -> tuple[bytes, Mapping[str, str]]:
+    """Return the body and the headers of the request for an event.
+
+    ``source`` is the address of the service for people. ``key`` signs the body.
+    """
+    body = encode_event(item, source)
+    digest = hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
+    return body, {"Content-Type": _CONTENT_TYPE, _SIGNATURE: f"sha256={digest}"}
+
+
+def encode_event(item: WebhookEvent, source: str) -> bytes:
+    """Return an event as JSON.
+
+    The id is the same each time that a service sends the event.
+    """
+    event = item.event
+    kind = event.kind.value
+    return json.dumps(
+        {
+            "specversion": "1.0",
+            "id": f"{item.transaction}-{kind}-{event.subject}",
+            "source": source,
+            "type": f"zkdeployment.{kind}",
+            "subject": event.subject,
+            "time": datetime.fromtimestamp(item.time, tz=UTC).isoformat(timespec="milliseconds"),
+            "datacontenttype": "application/json",
+            "data": event.to_json(),
+        }
+    ).encode()

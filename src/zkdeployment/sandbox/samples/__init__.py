@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.model.host import idle_role
+from zkdeployment.base.host import idle_role
 from zkdeployment.sandbox import rpms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zkdeployment.model.host import Identity
+    from zkdeployment.base.host import Identity
 
 #: The sample packages: name and version.
 PACKAGES = (("hello", "1.0"), ("hello", "1.1"), ("worker", "2.0"))

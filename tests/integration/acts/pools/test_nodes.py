@@ -9,18 +9,16 @@ import pytest
 
 from support.clocks import ManualClock
 from support.leasing import POOLS, add_ready_nodes
-from zkdeployment.acts.pools.filling import BEGINNING, fill_pool
-from zkdeployment.acts.pools.nodes import add_node, drain_node, retire_node
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.act import Act
-from zkdeployment.pools.node import NodeEvent, NodeState
-from zkdeployment.pools.node_changes import NewPoolNode
-from zkdeployment.pools.overview import ShortageCause
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.wiring.leasing import pool_adapters
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.pools.acts.nodes import BEGINNING, add_node, drain_node, fill_pool, retire_node
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.node import NewPoolNode, NodeEvent, NodeState
+from zkdeployment.pools.rules.overview import ShortageCause
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.zookeeper.session import Session
 
 ACT = Act("ann@console", "a test", "", 1.0)
 

@@ -10,23 +10,8 @@ import pytest
 
 from support.clocks import ManualClock
 from support.leasing import POOLS, add_ready_nodes, add_tenant, contextualizing
-from zkdeployment.acts.pools.await_worker import ANSWERING
-from zkdeployment.acts.pools.reserving import reserve_nodes
-from zkdeployment.acts.pools.sessions import (
-    SessionActor,
-    SessionDetails,
-    extend_session,
-    find_session,
-    request_session,
-    retire_session,
-    retire_sessions_of,
-)
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
-from zkdeployment.errors import (
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import (
     ConflictError,
     ForbiddenError,
     NotFoundError,
@@ -34,12 +19,27 @@ from zkdeployment.errors import (
     UnreachableError,
     WaitTimeoutError,
 )
-from zkdeployment.model.act import Act
-from zkdeployment.pools.node import NodeEvent, NodeState
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import NodesSpec
-from zkdeployment.wiring.leasing import pool_adapters
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.pools.acts.sessions import (
+    ANSWERING,
+    SessionActor,
+    SessionDetails,
+    extend_session,
+    find_session,
+    request_session,
+    reserve_nodes,
+    retire_session,
+    retire_sessions_of,
+)
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.node import NodeEvent, NodeState
+from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper.session import Session
 
 HOUR = 3600.0
 ONE, TWO = (NodesSpec("web", 1),), (NodesSpec("web", 2),)

@@ -11,22 +11,22 @@ import pytest
 from support.clocks import ManualClock
 from support.pool_workers import PoolFleet, TestWorker
 from support.simulated_nodes import SimulatedNodes
-from zkdeployment.acts.pools.sessions import SessionActor, SessionDetails, request_session
-from zkdeployment.acts.pools.waiting import (
+from zkdeployment.base.errors import ForbiddenError, NotFoundError, RefusedError, RetiredError, UnreachableError
+from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, request_session
+from zkdeployment.pools.acts.waiting import (
     await_request,
     cancel_request,
     find_request,
     queue_request,
     waiting_requests,
 )
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.errors import ForbiddenError, NotFoundError, RefusedError, RetiredError, UnreachableError
-from zkdeployment.pools.node import NodeState
-from zkdeployment.pools.requests.waiting_request import WaitingRequest
-from zkdeployment.pools.reservation import RequestProblem, RequestRefusal
-from zkdeployment.pools.tenant_session import NodesSpec
-from zkdeployment.wiring.leasing import pool_adapters
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.node import NodeState
+from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.waiting_request import WaitingRequest
+from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
 POOLS = f"metal: {{{BOOKS}, fill-level: 2, reuse-nodes: {{kind: metal}}, node-quota: 3}}"

@@ -10,9 +10,8 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.adapters.checkouts.places import CheckoutPlaces, remembered_version
-from zkdeployment.adapters.checkouts.systems import SYSTEMS
-from zkdeployment.errors import CheckoutError, ScriptError
+from zkdeployment.agent.checkouts.places import SYSTEMS, CheckoutPlaces, remembered_version
+from zkdeployment.base.errors import CheckoutError, ScriptError
 
 BUILD = "#!/bin/sh\n"
 

@@ -10,11 +10,10 @@ import pytest
 
 from support.repository import Repository
 from support.subversion import Subversion
-from zkdeployment.adapters.checkouts.git import GitCheckouts
-from zkdeployment.adapters.checkouts.svn import SvnCheckouts
-from zkdeployment.adapters.checkouts.systems import SYSTEMS
-from zkdeployment.errors import CheckoutError
-from zkdeployment.model.checkout import parse_checkout
+from zkdeployment.agent.checkouts.places import SYSTEMS
+from zkdeployment.agent.checkouts.repositories import GitCheckouts, SvnCheckouts
+from zkdeployment.base.checkout import parse_checkout
+from zkdeployment.base.errors import CheckoutError
 
 
 @dataclass

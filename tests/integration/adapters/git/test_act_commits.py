@@ -10,17 +10,16 @@ import pytest
 from support.branches import Branch
 from support.openpgp import key_ring
 from support.repository import make_key, public
-from zkdeployment.errors import ConflictError, RefusedError, SourceError, TreeError
-from zkdeployment.model.commits import Author, BranchSnapshot, FileChanges
-from zkdeployment.model.problem import Problem
-from zkdeployment.ports.commits import CommitOrder
+from zkdeployment.base.errors import ConflictError, RefusedError, SourceError, TreeError
+from zkdeployment.base.source_files import Problem
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, FileChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from zkdeployment.model.source_files import SourceFile
-    from zkdeployment.ports.commits import ApprovalObjection
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.publishing.acts.commits import ApprovalObjection
 
 ANN = Author("Ann", "ann@example.com")
 DEEP: dict[str, str | bytes | None] = {"README": "read me\n", "docs/page.txt": "a page\n"}

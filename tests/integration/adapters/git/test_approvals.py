@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.repository import Repository, make_key, public
-from zkdeployment.adapters.git.approvals import GitApprovals
-from zkdeployment.adapters.git.command import Git
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.values import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.intents.life_cycle import IntentSnapshot
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import intent_content
-from zkdeployment.wiring.approvals import approval_signer
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
+from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+from zkdeployment.intents.verification import GitApprovals, approval_signer
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.sources.git.command import Git
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 
 from support.openpgp import KeyRing, key_ring
 from support.repository import Repository, make_key, public
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.errors import SourceError
+from zkdeployment.base.errors import SourceError
+from zkdeployment.publishing.sources.git.source import GitSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,14 +14,14 @@ import pytest
 from support.repository import Repository, break_objects
 from support.strategies import EXAMPLE_FILE
 from support.web import silent_server, web_server
-from zkdeployment.adapters import tree_files
-from zkdeployment.adapters.git.source import GitSource, revision_files
-from zkdeployment.errors import SourceError
+from zkdeployment.base.errors import SourceError
+from zkdeployment.publishing.sources import tree_files
+from zkdeployment.publishing.sources.git.source import GitSource, revision_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.model.source_files import SourceFile
+    from zkdeployment.base.source_files import SourceFile
 
 
 @pytest.fixture
@@ -352,7 +352,7 @@ class TestRemotesThatCannotBeRead:
         (tmp_path / "bin").mkdir()
         code = (
             "from pathlib import Path\n"
-            "from zkdeployment.adapters.git.source import GitSource\n"
+            "from zkdeployment.publishing.sources.git.source import GitSource\n"
             f"GitSource({repository.url!r}, Path({str(mirror)!r})).fetch()\n"
         )
         done = subprocess.run(
@@ -362,7 +362,7 @@ class TestRemotesThatCannotBeRead:
             text=True,
             check=False,
         )
-        assert "zkdeployment.adapters.git.command.GitError: git is not installed" in done.stderr
+        assert "zkdeployment.publishing.sources.git.command.GitError: git is not installed" in done.stderr
 
 
 class TestFiles:

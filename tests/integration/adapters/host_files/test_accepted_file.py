@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
-from zkdeployment.intents.acceptance import Acceptance, AcceptanceRecord, AcceptedInstance
-from zkdeployment.model.publishing.left_service import LeftService
+from zkdeployment.intents.rules.approvals import Acceptance, AcceptanceRecord, AcceptedInstance
+from zkdeployment.intents.store.accepted_file import AcceptedFile
+from zkdeployment.publishing.left_service import LeftService
 
 LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1", "sha256:1"), LeftService("/b", "h1", ("p", "c"), "r1"))
 INSTANCES = {"shop": AcceptedInstance(3, is_running=True), "old": AcceptedInstance(0, is_running=False)}

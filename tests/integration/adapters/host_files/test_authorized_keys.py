@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters.host_files.authorized_keys import AuthorizedKeys
-from zkdeployment.errors import HostFilesError
-from zkdeployment.pools.lease import TENANT_MARKER
+from zkdeployment.agent.rules.lease import TENANT_MARKER
+from zkdeployment.base.errors import HostFilesError
+from zkdeployment.pools.host.ssh_access import AuthorizedKeys
 
 KEY, OTHER = "ssh-ed25519 AAAA alice@laptop", "ssh-ed25519 BBBB bob@laptop"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.errors import HostFilesError, ScriptError
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, Marker, Package
+from zkdeployment.agent.files.filesystem import Filesystem
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import HostFilesError, ScriptError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, Marker, Package
 
 WHO_0 = Deployment("/who/myfoo", 0)
 
@@ -193,7 +193,7 @@ class TestFilesWithTheNamesOfMarkers:
         for name, content in PAIR.items():
             put(root, f"etc/foo/{name}", content)
         removed = []
-        monkeypatch.setattr("zkdeployment.adapters.durable.remove", lambda file: removed.append(file.name))
+        monkeypatch.setattr("zkdeployment.base.machine.files.remove", lambda file: removed.append(file.name))
         files.remove_marker("foo", WHO_0, PAIR)
         assert removed == ["who,myfoo.0.script", "who,myfoo.0.deployed", "who:myfoo.0.deployed"]
 

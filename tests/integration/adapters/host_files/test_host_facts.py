@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zkdeployment.adapters import process
-from zkdeployment.adapters.host_files import host_facts as module
-from zkdeployment.adapters.host_files.host_facts import host_facts
-from zkdeployment.errors import HostFilesError
+from zkdeployment.base.errors import HostFilesError
+from zkdeployment.base.machine import process
+from zkdeployment.pools.host import tenant_traces as module
+from zkdeployment.pools.host.tenant_traces import host_facts
 
 
 def test_accounts_groups_and_passwords_are_facts_and_passwords_are_not_shown(tmp_path):

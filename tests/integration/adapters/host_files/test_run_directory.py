@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from zkdeployment.adapters.host_files import run_directory
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
-from zkdeployment.errors import ConfigurationError, HostFilesError, RefusedError
-from zkdeployment.model.host import Identity
-from zkdeployment.model.publication import Published
+from zkdeployment.agent.files import run_directory
+from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.publication import Published
 
 HOST = Identity("h1", "a.example.com", "web")
 

@@ -4,8 +4,8 @@ import stat
 
 import pytest
 
-from zkdeployment.adapters.host_files.ssh_directory import SshDirectory
-from zkdeployment.errors import HostFilesError
+from zkdeployment.base.errors import HostFilesError
+from zkdeployment.pools.host.ssh_access import SshDirectory
 
 
 @pytest.fixture

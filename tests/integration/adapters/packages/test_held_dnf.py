@@ -12,16 +12,16 @@ from structlog.testing import capture_logs
 
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
-from zkdeployment.adapters import process
-from zkdeployment.adapters.packages import held_dnf, local_repository
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.errors import PackageError, ShutdownError
+from zkdeployment.agent.packages import held_dnf, package_cache
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.errors import PackageError, ShutdownError
+from zkdeployment.base.machine import process
 
 #: An agent that prepares a change and is killed while dnf waits: ROOT REPOSITORIES {package: version}.
 AGENT = """\
 import json, os, pathlib, signal, sys
-from zkdeployment.adapters.packages.dnf import Dnf
-from zkdeployment.model.plan import PackageChange
+from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.base.plan import PackageChange
 want = json.loads(sys.argv[3])
 manager = Dnf(pathlib.Path(sys.argv[1]), (sys.argv[2],))
 transaction = manager.prepare(PackageChange(want=want, managed=frozenset(want)))
@@ -64,13 +64,13 @@ def waiting_dnf(host):
 def replays(monkeypatch):
     """The transactions that a second dnf makes."""
     made = []
-    make = local_repository.make
+    make = package_cache.make
 
     def spy(directory, name, *, signed):
         made.append(name)
         return make(directory, name, signed=signed)
 
-    monkeypatch.setattr(local_repository, "make", spy)
+    monkeypatch.setattr(package_cache, "make", spy)
     return made
 
 

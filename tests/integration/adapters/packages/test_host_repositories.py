@@ -14,12 +14,12 @@ import pytest
 
 from support.host_repositories import PaperRepository, reader
 from support.waiting import wait_until
-from zkdeployment.adapters.packages import host_repositories
-from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
-from zkdeployment.adapters.packages.repositories import NamedRepositories
-from zkdeployment.errors import PackageError
-from zkdeployment.model.inventory import Package
-from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+from zkdeployment.agent.packages import host_repositories
+from zkdeployment.agent.packages.command import NamedRepositories
+from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+from zkdeployment.agent.rules.availability import PaperTransaction
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.inventory import Package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,8 +223,8 @@ def test_a_repository_that_does_not_answer_in_time_ends_the_check(tmp_path: Path
 ASKING = """
 import sys
 from pathlib import Path
-from zkdeployment.adapters.packages.host_repositories import DnfHostRepositories
-from zkdeployment.adapters.packages.repositories import NamedRepositories
+from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+from zkdeployment.agent.packages.command import NamedRepositories
 DnfHostRepositories(Path(sys.argv[1]), NamedRepositories((sys.argv[2],))).offers({"shop"}, "")
 """
 

@@ -13,13 +13,12 @@ import psutil
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters.scripts import output as script_output
-from zkdeployment.adapters.scripts import runner as scripts
-from zkdeployment.adapters.scripts.record import RecordedRun, ScriptRecord
-from zkdeployment.adapters.scripts.runner import ScriptRunner
-from zkdeployment.adapters.scripts.scopes import Scope
-from zkdeployment.errors import LockLostError, ScriptError, ShutdownError
-from zkdeployment.model.stop import MAX_OUTPUT_BYTES
+from zkdeployment.agent import scripts
+from zkdeployment.agent import scripts as script_output
+from zkdeployment.agent.scripts import RecordedRun, ScriptRecord, ScriptRunner
+from zkdeployment.base.errors import LockLostError, ScriptError, ShutdownError
+from zkdeployment.base.machine.systemd import Scope
+from zkdeployment.base.stop import MAX_OUTPUT_BYTES
 
 
 @pytest.fixture
@@ -231,8 +230,8 @@ def test_an_orphaned_script_has_the_same_timeout(tmp_path, make):
 #: A program that plays an agent that is killed right after the start of its script; arguments: DIRECTORY ARGV….
 _KILLED_AGENT = """\
 import os, pathlib, signal, sys
-from zkdeployment.adapters.scripts import record as script_record
-from zkdeployment.adapters.scripts import runner as scripts
+from zkdeployment.agent import scripts as record as script_record
+from zkdeployment.agent import scripts as runner as scripts
 script_record.ScriptRecord.started = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 here = pathlib.Path(sys.argv[1])
 environment = {"PATH": os.environ["PATH"], "HERE": sys.argv[1]}

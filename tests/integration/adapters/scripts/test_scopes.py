@@ -13,11 +13,10 @@ import pytest
 from support.fake_systemd import BootedMachine, boot
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
-from zkdeployment.adapters.scripts import scopes
-from zkdeployment.adapters.scripts.record import RecordedRun, ScriptRecord
-from zkdeployment.adapters.scripts.runner import ScriptRunner
-from zkdeployment.adapters.scripts.scopes import Scope, new_scope
-from zkdeployment.errors import ScriptError
+from zkdeployment.agent.scripts import RecordedRun, ScriptRecord, ScriptRunner
+from zkdeployment.base.errors import ScriptError
+from zkdeployment.base.machine import systemd
+from zkdeployment.base.machine.systemd import Scope, new_scope
 
 NEEDED = {
     "systemd-run": ("--scope", "--quiet", "--collect", "--unit", "--slice", "--property"),
@@ -81,7 +80,7 @@ def test_a_script_in_a_scope_stays_a_child_of_the_agent(tmp_path, make, machine)
 @pytest.mark.usefixtures("machine")
 def test_systemd_stops_a_scope_after_the_service_that_made_it(tmp_path, monkeypatch, control_groups, order):
     (tmp_path / "cgroup").write_text(control_groups)
-    monkeypatch.setattr(scopes, "_CONTROL_GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(systemd, "_CONTROL_GROUPS", tmp_path / "cgroup")
     wrapped = new_scope("x").wrap(["/bin/true"])
     assert wrapped[6:] == [*order, "--", "/bin/true"]
 
@@ -164,7 +163,7 @@ def test_without_systemd_its_program_or_root_there_is_no_scope(tmp_path, monkeyp
     boot(tmp_path, monkeypatch)
     match lacking:
         case "systemd":
-            monkeypatch.setattr(scopes, "BOOTED", tmp_path / "nothing")
+            monkeypatch.setattr(systemd, "BOOTED", tmp_path / "nothing")
         case "systemd-run":
             monkeypatch.setenv("PATH", str(Path(sys.executable).parent / "nothing"))
         case _:

@@ -8,10 +8,10 @@ import pytest
 
 from support.clocks import ManualClock
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
-from zkdeployment.adapters.server.openid import OpenIdProvider
-from zkdeployment.errors import IdentityProviderError
-from zkdeployment.model.logins.external import ExternalUser, OpenIdClient, RoleRule, attempt_of
-from zkdeployment.model.user import Role
+from zkdeployment.base.errors import IdentityProviderError
+from zkdeployment.service.openid import OpenIdProvider
+from zkdeployment.service.users.external_logins import ExternalUser, OpenIdClient, RoleRule, attempt_of
+from zkdeployment.service.users.user import Role
 
 CALLBACK = "https://deploy.example.com/login/openid/callback"
 ATTEMPT = attempt_of("a random secret")

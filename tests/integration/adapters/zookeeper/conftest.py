@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture

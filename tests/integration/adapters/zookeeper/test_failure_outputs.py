@@ -1,13 +1,8 @@
 """The kept ends of the outputs of failed scripts."""
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.failure_outputs import (
-    OUTPUTS_LIMIT,
-    read_output,
-    remove_outputs,
-    write_output,
-)
-from zkdeployment.model.stop import FailureOutput
+from zkdeployment.base.stop import FailureOutput
+from zkdeployment.publishing.store.cluster import OUTPUTS_LIMIT, read_output, remove_outputs, write_output
+from zkdeployment.zookeeper import paths
 
 
 def output(number, text="boom\n"):

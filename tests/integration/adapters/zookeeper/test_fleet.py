@@ -11,16 +11,15 @@ from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, renew_session, sent_requests, through
-from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Operation, Set
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.errors import ConflictError, RefusedError, TreeError, UnreachableError
-from zkdeployment.model.cluster import INITIAL, Cluster
-from zkdeployment.model.deployment import Assignment, Deployment, DeploymentFailure, DesiredState
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.stop import Stop
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.cluster import INITIAL, Cluster
+from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure, DesiredState
+from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Operation, Set, make_skeleton
 
 WEB1 = Identity(id="1", name="web1.example.com")
 HOST = Host(WEB1, version="abc", pid=4711, tags=("ssd",))

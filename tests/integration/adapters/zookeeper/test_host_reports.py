@@ -7,15 +7,15 @@ import json
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import sent_requests
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.feed.feed import ZooKeeperFeed
-from zkdeployment.adapters.zookeeper.host_reports import read_reports
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.deployment import Deployment, DeploymentFailure
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 TREE = """
 /shop

@@ -5,28 +5,25 @@ from __future__ import annotations
 import pytest
 
 from support.clocks import ManualClock
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
-from zkdeployment.adapters.zookeeper.client.transactions import Set
-from zkdeployment.adapters.zookeeper.operator.audit import ZooKeeperActLog
-from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.publication.history import folded
-from zkdeployment.adapters.zookeeper.publication.refusals import write_refusal
-from zkdeployment.adapters.zookeeper.publication.requests import answer_request, asking, read_request
-from zkdeployment.adapters.zookeeper.users.failed_logins import record_failed_login
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
-from zkdeployment.checks.monitoring_system import SystemContact
-from zkdeployment.model.act import Act
-from zkdeployment.model.logins.login import FailedLogin
-from zkdeployment.model.publishing.history import PublicationRecord, Refusal
-from zkdeployment.model.publishing.request import PublicationRequest
-from zkdeployment.model.user import LoginProblem, NewUser, Role
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.snapshot import PoolChange
+from zkdeployment.base.act import Act
+from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, Refusal
+from zkdeployment.publishing.store.history import folded
+from zkdeployment.publishing.store.requests import answer_request, asking, read_request, write_refusal
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.login_store import record_failed_login
+from zkdeployment.service.users.logins import FailedLogin
+from zkdeployment.service.users.user import LoginProblem, NewUser, Role
+from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode, pack, unpack
+from zkdeployment.zookeeper.transactions import Set
 
 ACT = Act("ann", "hold the fleet", "", 1.0)
 

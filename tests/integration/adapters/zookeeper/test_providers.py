@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.providers import Provider
-from zkdeployment.errors import ConfigurationError, ConflictError, LinkError
+from zkdeployment.base.errors import ConfigurationError, ConflictError, LinkError
+from zkdeployment.providers.instance import Provider
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.client.transactions import Operation
+    from zkdeployment.zookeeper.transactions import Operation
 
 PATH = "/shop/web/providers"
 

@@ -9,21 +9,17 @@ from kazoo.protocol.serialization import GetChildren
 
 from support.rollout_states import active_rollout, begun_rollout
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.publication.service_order import (
-    encode_entry,
-    read_unfinished,
-    remove_orders_before,
-)
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state
-from zkdeployment.errors import ConflictError
-from zkdeployment.model.host import Facts, Identity
-from zkdeployment.model.publication import OrderEntry
-from zkdeployment.model.strategy import Group, Selector, Strategy
-from zkdeployment.planning.precedence.progress import is_finished, order_wait
+from zkdeployment.agent.rules.service_order import is_finished, order_wait
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.base.host import Facts, Identity
+from zkdeployment.base.publication import OrderEntry
+from zkdeployment.publishing.store.service_order import encode_entry, read_unfinished, remove_orders_before
+from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.strategies.strategy import Group, Selector, Strategy
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import NODE_LIMIT
 
 SEQUENCE = 1_700_000_000
 PATH = f"/zkdeployment/order/{SEQUENCE}/shop,db"

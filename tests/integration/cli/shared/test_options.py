@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from support.certificates import Authority
 from support.commands import invoke
 from support.publish_keys import make_key
-from zkdeployment.cli.program import program
-from zkdeployment.cli.shared import options
-from zkdeployment.config import find_servers as finding
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli import options
+from zkdeployment.config import load as finding
 from zkdeployment.config.load import KEYS
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.servers import Access, Servers
+from zkdeployment.programs.verbs import program
+from zkdeployment.zookeeper.servers import Access, Servers
 
 #: All shipped configuration files.
 SAMPLES = sorted((Path(__file__).parents[4] / "etc").glob("*.cfg"))

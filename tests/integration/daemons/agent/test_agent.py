@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.smtp import MailServer
 from support.waiting import UNLIMITED, wait_until
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.locks.service_locks import ZooKeeperServiceLock
-from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.errors import ConfigurationError, RefusedError, RestartError, UnreachableError
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+from zkdeployment.base.daemon.cycles import Backoff
+from zkdeployment.base.errors import ConfigurationError, RefusedError, RestartError, UnreachableError
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_hosts_of_a_large_fleet_spread_their_reads_after_a_change(fleet, host, m
         asked.append((low, high))
         return low
 
-    monkeypatch.setattr("zkdeployment.daemons.jitter.random.uniform", uniform)
+    monkeypatch.setattr("zkdeployment.base.daemon.cycles.random.uniform", uniform)
     fleet.set_version("r1")
     transaction = fleet.client.transaction()
     for number in range(1049):
@@ -141,7 +141,7 @@ def test_an_undeployment_without_its_script_stops_the_fleet(fleet, host):
 
 
 def test_an_idle_agent_caps_the_output_of_daemons_that_scripts_started(fleet, host, monkeypatch):
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CAP_PAUSE", 0.05)
+    monkeypatch.setattr("zkdeployment.agent.daemon.agent._CAP_PAUSE", 0.05)
     log = host.root / "var/log/zkdeployment/left.log"
     log.parent.mkdir(parents=True)
     fleet.set_version("r1")
@@ -627,7 +627,7 @@ def test_a_removed_node_is_created_again_in_the_next_cycle(fleet, host):
 
 
 def test_an_unexpected_error_in_a_cycle_is_shown_and_the_agent_continues(fleet, host, monkeypatch):
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent.Backoff", lambda **_: Backoff(first=0.01, most=0.02))
+    monkeypatch.setattr("zkdeployment.agent.daemon.agent.Backoff", lambda **_: Backoff(first=0.01, most=0.02))
     defect = mock.Mock(side_effect=TypeError("no len() of a float"))
     fleet.set_version("r1")
     with host.agent() as agent:
@@ -711,7 +711,7 @@ def test_the_error_for_an_unwritable_run_directory_gives_advice(fleet):
 
 def test_a_change_without_a_watch_event_is_noticed_in_the_next_regular_cycle(fleet, host, monkeypatch):
     monkeypatch.setattr(ZooKeeperFleet, "watch_cluster", lambda *_: None)
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent_waits._CYCLE", 0.2)
+    monkeypatch.setattr("zkdeployment.agent.daemon.agent._CYCLE", 0.2)
     with host.agent():
         host.wait_for_version("initial")
         fleet.set_version("r1")
@@ -883,7 +883,7 @@ def test_a_failure_whose_report_met_a_defect_is_reported_by_the_next_cycle(fleet
         return stop_fleet(*arguments)
 
     monkeypatch.setattr(ZooKeeperFleet, "stop_fleet", defective)
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent.Backoff", lambda **_: Backoff(first=0.1, most=0.1))
+    monkeypatch.setattr("zkdeployment.agent.daemon.agent.Backoff", lambda **_: Backoff(first=0.1, most=0.1))
     with host.agent():
         wait_until(lambda: fleet.version is None, "the stop")
         wait_until(lambda: not (host.run / "failure").exists(), "it is reported")

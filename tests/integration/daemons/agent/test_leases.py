@@ -9,8 +9,8 @@ import pytest
 from support.agents import AgentHost, Fleet, called, put_script
 from support.scripted_rollout import ScriptedRollout
 from support.waiting import wait_until
-from zkdeployment.adapters.host_files import authorized_keys
-from zkdeployment.pools.lease import TENANT_MARKER
+from zkdeployment.agent.rules.lease import TENANT_MARKER
+from zkdeployment.pools.host import ssh_access
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGr0wLQxlKkTqcTZyRzFLq1o8dYwqkUQmfBwF0pGb1vF alice@laptop"
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKk1p0oJt0N3fJb7dY4m3m5o1yQnTzqH3vQyq8mX2Zb4 bob@laptop"
@@ -110,7 +110,7 @@ def test_a_host_that_fails_in_the_same_way_with_each_lease_reports_it_and_ends_t
     fleet, host, monkeypatch
 ):
     ended = []
-    monkeypatch.setattr(authorized_keys, "end_connections", ended.append)
+    monkeypatch.setattr(ssh_access, "end_connections", ended.append)
     with host.agent():
         fleet.lease("h1", "spare", 1, KEY)
         wait_for_lease(host, "spare", 1)

@@ -8,17 +8,16 @@ from support.agents import called
 from support.publish_keys import make_key, make_publishers
 from support.publishing import Publishing
 from support.waiting import wait_until
-from zkdeployment.adapters.publish_key import PublishKey
-from zkdeployment.adapters.publisher_keys import PublisherKeysFile
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.pools.lease_keys import LeaseKeys
-from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
+from zkdeployment.agent.rules.lease import Lease
+from zkdeployment.base.errors import ProgramError, TreeError
 from zkdeployment.config.load import load
-from zkdeployment.errors import ProgramError, TreeError
-from zkdeployment.pools.lease import Lease
-from zkdeployment.pools.signed_lease import NAMESPACE, lease_text
-from zkdeployment.signing.statement import SignedStatement
-from zkdeployment.wiring.pools import build_pool_worker
+from zkdeployment.pools.rules.signed_lease import NAMESPACE, lease_text
+from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
+from zkdeployment.programs.pools import build_pool_worker
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.signing.statement import SignedStatement
+from zkdeployment.zookeeper.session import Session
 
 EVIL_KEY = f"ssh-ed25519 {'A' * 68} evil"
 LEASE = "/zkdeployment/pools/leases/h1"

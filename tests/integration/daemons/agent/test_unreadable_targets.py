@@ -9,10 +9,10 @@ import pytest
 
 from support.signed_fleet import TARGETS, SignedFleet
 from support.waiting import wait_until
-from zkdeployment.daemons.agent.rollout_gate import RolloutGate
-from zkdeployment.daemons.backoff import Backoff
-from zkdeployment.errors import TreeError
-from zkdeployment.model.publication import Published
+from zkdeployment.agent.daemon.rollout_gate import RolloutGate
+from zkdeployment.base.daemon.cycles import Backoff
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.publication import Published
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def test_a_damaged_target_stops_the_fleet_and_no_agent_ends(fleet: Fleet):
 def test_an_error_of_damaged_nodes_is_shown_and_the_agent_tries_again(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zkdeployment.daemons.agent.agent.Backoff", lambda **_: Backoff(first=0.01, most=0.02))
+    monkeypatch.setattr("zkdeployment.agent.daemon.agent.Backoff", lambda **_: Backoff(first=0.01, most=0.02))
 
     def damaged(*_: object, **__: object) -> None:
         raise TreeError("the rollout is damaged")

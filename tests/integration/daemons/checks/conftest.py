@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.checked_fleet import CheckedFleet
-from zkdeployment.adapters.zookeeper.client.session import Session
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

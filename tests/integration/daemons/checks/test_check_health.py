@@ -12,14 +12,13 @@ from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document,
 from support.commands import invoke
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
-from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.checks.health import HostHealth
-from zkdeployment.daemons.checks.check_health import CheckHealth
-from zkdeployment.daemons.checks.check_job import CheckJob
-from zkdeployment.model.user import Role
-from zkdeployment.wiring.checks import check_adapters
+from zkdeployment.checks.daemon.check_job import CheckHealth, CheckJob
+from zkdeployment.checks.opening import check_adapters
+from zkdeployment.checks.rules.findings import HostHealth
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.sources import ZooKeeperCheckSources
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import pytest
 
 from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.service import running_service
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

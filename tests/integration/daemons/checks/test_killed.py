@@ -12,20 +12,20 @@ from support.checked_fleet import PokedSystem, check_daemon, check_document, ser
 from support.clocks import ManualClock
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.checks import requests
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.checks.rules import requests
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Delete
 
 if TYPE_CHECKING:
-    from zkdeployment.checks.instance import CheckInstance
-    from zkdeployment.daemons.checks.check_daemon import CheckDaemon
-    from zkdeployment.model.publishing.publication import DocumentContents
+    from zkdeployment.checks.daemon.check_daemon import CheckDaemon
+    from zkdeployment.checks.rules.instance import CheckInstance
+    from zkdeployment.publishing.records import DocumentContents
 
 H1 = Identity("h1", "h1")
 

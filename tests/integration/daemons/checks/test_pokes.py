@@ -12,13 +12,11 @@ import pytest
 from support.checked_fleet import CheckedFleet, PokedSystem, ScriptedMonitor, check_document, system_document
 from support.service import running_service
 from support.waiting import PATIENCE, UNLIMITED, wait_until
-from zkdeployment.adapters import pokes
-from zkdeployment.adapters.pokes import HttpPokeSender
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.checks.poke import Poke
-from zkdeployment.daemons.checks import poke_queue
-from zkdeployment.daemons.checks.poke_queue import PokeQueue
-from zkdeployment.model.user import Role
+from zkdeployment.checks.daemon import pokes
+from zkdeployment.checks.daemon.pokes import HttpPokeSender, PokeQueue
+from zkdeployment.checks.rules.monitoring_system import Poke
+from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +85,7 @@ def test_a_fetched_instance_is_not_poked_again(fleet: CheckedFleet, zookeeper: s
 def test_a_dead_and_a_slow_system_delay_no_other_and_are_poked_when_they_are_back(
     fleet: CheckedFleet, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(poke_queue, "RETRY_DELAYS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr(pokes, "RETRY_DELAYS", (0.01, 0.01, 0.01, 0.01))
     answers = iter([500, 0, 302, 404, 503])  # 0 stands for nonsense
     with (
         PokedSystem(lambda: next(answers, 200)) as broken,
@@ -170,7 +168,7 @@ def test_a_system_keeps_its_callback_until_everything_is_removed_from_it(fleet: 
 
 
 def test_a_closed_queue_sends_nothing_more(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(poke_queue, "RETRY_DELAYS", (60.0,))
+    monkeypatch.setattr(pokes, "RETRY_DELAYS", (60.0,))
     with PokedSystem(lambda: 500) as system:
         delivered: list[Poke] = []
         queue = PokeQueue("nagios1", HttpPokeSender(), delivered.append)

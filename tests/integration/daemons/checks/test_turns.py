@@ -15,16 +15,16 @@ from structlog.testing import capture_logs
 
 from support.checked_fleet import CheckedFleet, PokedSystem, check_document, system_document
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.rollout.records import read_leader
-from zkdeployment.checks.instance import CheckState, InstanceKey
-from zkdeployment.checks.life_cycle import KEPT_VERSIONS
-from zkdeployment.checks.views import CheckError, check_errors, instances_of
-from zkdeployment.daemons.failpoints import VARIABLE
-from zkdeployment.errors import TreeError
+from zkdeployment.base.daemon.failpoints import VARIABLE
+from zkdeployment.base.errors import TreeError
+from zkdeployment.checks.rules.instance import CheckState, InstanceKey
+from zkdeployment.checks.rules.workflow import KEPT_VERSIONS
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.sources import ZooKeeperCheckSources
+from zkdeployment.checks.views.wanted import CheckError, check_errors, instances_of
+from zkdeployment.strategies.store.records import read_leader
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 
 @contextmanager

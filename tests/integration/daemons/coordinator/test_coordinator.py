@@ -11,23 +11,23 @@ from support.coordinated_fleet import CoordinatedFleet
 from support.metrics import read_metrics
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.operator.stops import read_stops
-from zkdeployment.adapters.zookeeper.rollout.permissions import read_permission
-from zkdeployment.adapters.zookeeper.rollout.records import encode_state, read_leader, read_state
-from zkdeployment.errors import ConflictError, LockLostError, RestartError, UnreachableError
-from zkdeployment.model.act import Act
-from zkdeployment.model.host import Facts
-from zkdeployment.model.stop import COORDINATOR, Stop
-from zkdeployment.model.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector
-from zkdeployment.rollout.lifecycle import supersede
-from zkdeployment.rollout.permission import Grant, Permission, Phase
-from zkdeployment.rollout.state import Directive, Ending
-from zkdeployment.rollout.state_machine import GroupVerdict, HostProgress, RolloutResult
+from zkdeployment.agent.store.rollout_permission import read_permission
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ConflictError, LockLostError, RestartError, UnreachableError
+from zkdeployment.base.host import Facts
+from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.publishing.store.cluster import read_stops
+from zkdeployment.strategies.permission import Grant, Permission, Phase
+from zkdeployment.strategies.progress import supersede
+from zkdeployment.strategies.state import Directive, Ending
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult
+from zkdeployment.strategies.store.records import encode_state, read_leader, read_state
+from zkdeployment.strategies.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 
 @pytest.fixture

@@ -10,27 +10,26 @@ from support.branches import Branch
 from support.checked_fleet import check_document, service_tree, system_document
 from support.coordinated_fleet import CoordinatedFleet
 from support.strategies import plain_hosts
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.checks.sources import ZooKeeperCheckSources
-from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.checks.instance import CheckInstance
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState, SystemContact
-from zkdeployment.checks.requests import answer, fetch
-from zkdeployment.daemons.checks.check_health import CheckHealth
-from zkdeployment.daemons.checks.check_job import CheckJob
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.rollout.state import RecoveryStage
-from zkdeployment.rollout.state_machine import HostProgress, RolloutResult
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.checks.daemon.check_job import CheckHealth, CheckJob
+from zkdeployment.checks.rules.instance import CheckInstance
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact
+from zkdeployment.checks.rules.requests import answer, fetch
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.sources import ZooKeeperCheckSources
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.strategies.state import RecoveryStage
+from zkdeployment.strategies.state_machine import HostProgress, RolloutResult
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

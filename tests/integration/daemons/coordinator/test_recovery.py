@@ -11,24 +11,23 @@ from support.branches import Branch
 from support.coordinated_fleet import CoordinatedFleet
 from support.strategies import canary_first, plain_hosts
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.source import GitSource
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.adapters.zookeeper.rollout.records import read_current
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.model.act import Act
-from zkdeployment.model.publishing.history import ForcedBy
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.rollout.state import RecoveryStage
-from zkdeployment.rollout.state_machine import RolloutResult
+from zkdeployment.base.act import Act
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.strategies.state import RecoveryStage
+from zkdeployment.strategies.state_machine import RolloutResult
+from zkdeployment.strategies.store.records import read_current
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from zkdeployment.rollout.state import Recovery
+    from zkdeployment.strategies.state import Recovery
 
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /a\n      /b\n"
 

@@ -10,14 +10,14 @@ from support.clocks import ManualClock
 from support.pool_workers import PoolFleet, TestWorker
 from support.simulated_nodes import SimulatedNodes
 from support.waiting import wait_until
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.pools.node import NodeState
+from zkdeployment.pools.rules.node import NodeState
+from zkdeployment.pools.store.store import ZooKeeperPools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.pools.snapshot import PoolChange, PoolSnapshot
+    from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
+    from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
 DOCUMENT = f"""

@@ -12,14 +12,14 @@ from support.pool_workers import KEY, PoolFleet, TestWorker
 from support.simulated_nodes import SimulatedNodes
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import renew_session, through
-from zkdeployment.acts.pools.sessions import SessionActor, SessionDetails, request_session, retire_session
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.errors import ConflictError, ProgramError, TreeError, UnreachableError
-from zkdeployment.pools.tenant_session import NodesSpec
-from zkdeployment.wiring.leasing import pool_adapters
+from zkdeployment.base.errors import ConflictError, ProgramError, TreeError, UnreachableError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, request_session, retire_session
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
 METAL = f"metal: {{{BOOKS}, fill-level: 2, reuse-nodes: {{kind: metal}}}}"

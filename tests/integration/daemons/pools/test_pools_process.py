@@ -17,11 +17,11 @@ from support.pool_playbooks import made_machines, write_playbooks
 from support.pool_workers import PoolFleet
 from support.ssh_nodes import make_key, running_ssh_nodes
 from support.waiting import wait_until
-from zkdeployment.acts.pools.sessions import SessionActor, retire_session
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.users.reader import ZooKeeperUserReader
-from zkdeployment.wiring.leasing import pool_adapters
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.pools.acts.sessions import SessionActor, retire_session
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

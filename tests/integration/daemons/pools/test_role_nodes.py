@@ -11,17 +11,17 @@ from support.agents import AgentHost, Fleet, called
 from support.clocks import ManualClock
 from support.pool_workers import KEY, PoolFleet, TestWorker
 from support.waiting import wait_until
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.pools.role_nodes import RoleNodes
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
-from zkdeployment.documents.pools.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
-from zkdeployment.errors import ProgramError
-from zkdeployment.pools.lease import TENANT_MARKER
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.playbook_results import MechanismOutcome
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import retire
+from zkdeployment.agent.rules.lease import TENANT_MARKER
+from zkdeployment.base.errors import ProgramError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
+from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.results import MechanismOutcome
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import retire
+from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.zookeeper.session import Session
 
 MECHANISM = "{type: role, role: {idle: spare, leased: ci}}"
 DOCUMENT = f"{{nodepools: {{concrete: {{web: {{fill-level: 1, mechanism: {MECHANISM}}}}}}}}}"

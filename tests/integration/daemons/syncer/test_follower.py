@@ -13,28 +13,28 @@ from structlog.testing import capture_logs
 from support.metrics import probe_of
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import through
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.syncer.follower import Follower
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
-from zkdeployment.model.act import Act
-from zkdeployment.model.publishing.request import SyncOptions
+from zkdeployment.base.act import Act
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.publishing.daemon.follower import Follower
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from support.proxy import Proxy
     from support.publishing import Publishing
-    from zkdeployment.intents.publication import IntentsChange
-    from zkdeployment.model.publishing.publication import Publication
-    from zkdeployment.model.tree import Value
-    from zkdeployment.ports.publication import TreeSource
+    from zkdeployment.intents.rules.publication import IntentsChange
+    from zkdeployment.publishing.ports import TreeSource
+    from zkdeployment.publishing.records import Publication
+    from zkdeployment.tree.values import Value
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 BAD = "/who\n  x = open('f')\n"
@@ -129,7 +129,7 @@ def abandoned_request(session: Session, age_limit: float = 60.0) -> Iterator[Non
     """Leave the request of a command that was killed while it waited for the answer."""
     control = ZooKeeperClusterControl(session)
     wait = mock.patch.object(control, "_wait_for_answer", side_effect=WaitTimeoutError("killed"))
-    withdraw = mock.patch("zkdeployment.adapters.zookeeper.operator.cluster_control.answer_request")
+    withdraw = mock.patch("zkdeployment.fleet.store.cluster_control.answer_request")
     with wait, withdraw, pytest.raises(WaitTimeoutError, match="killed"):
         control.resume_latest(Act("me", "resume --latest", "", 0.0), timeout=age_limit)
     yield

@@ -7,20 +7,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.metrics import read_metrics
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.metrics_file import MetricsFile
-from zkdeployment.adapters.systemd import SystemdNotifier
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.reports import read_report
-from zkdeployment.adapters.zookeeper.publication.requests import asking, read_request
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.control import Control
-from zkdeployment.daemons.syncer.follower import Follower
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.daemons.telemetry.probe import Probe
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.connection_status import ConnectionStatus
-from zkdeployment.model.publishing.request import PublicationRequest
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.metrics import MetricsFile, Probe
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.publishing.daemon.follower import Follower
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import PublicationRequest
+from zkdeployment.publishing.store.requests import asking, read_report, read_request
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.servers import ConnectionStatus
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

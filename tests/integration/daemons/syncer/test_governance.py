@@ -9,28 +9,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.repository import make_key, public
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.approvals import GitApprovals
-from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
+from zkdeployment.base.errors import RefusedError, TreeError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.release import ServiceRelease, release_document
-from zkdeployment.documents.intents.values import Approval
-from zkdeployment.errors import RefusedError, TreeError
-from zkdeployment.intents.reading import intent_snapshots
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import service_content
-from zkdeployment.wiring.approvals import approval_signer
+from zkdeployment.intents.documents.release import ServiceRelease, release_document
+from zkdeployment.intents.documents.values import Approval
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.store.accepted_file import AcceptedFile
+from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.verification import GitApprovals, approval_signer
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.publishing import Publishing
-    from zkdeployment.model.publishing.left_service import LeftService
+    from zkdeployment.publishing.left_service import LeftService
 
 SHOP = ("p1", "store", "v1", "shop")
 TREE = """\

@@ -12,33 +12,32 @@ import pytest
 from support.commands import invoke
 from support.publishing import InterruptedSyncError
 from support.repository import make_key, public
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.git.approvals import GitApprovals
-from zkdeployment.adapters.host_files.accepted_file import AcceptedFile
-from zkdeployment.adapters.zookeeper import inventories
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
-from zkdeployment.adapters.zookeeper.publication import builder
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.documents.intents.values import Approval
-from zkdeployment.errors import RefusedError, ShutdownError, TreeError
-from zkdeployment.intents.reading import intent_snapshots
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.wiring.approvals import approval_signer
+from zkdeployment.agent.store import inventories
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import RefusedError, ShutdownError, TreeError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.intents.documents.values import Approval
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.store.accepted_file import AcceptedFile
+from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.verification import GitApprovals, approval_signer
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.store import builder
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.publishing import Publishing
-    from zkdeployment.intents.instances import IntentRecord
+    from zkdeployment.intents.rules.instances import IntentRecord
 
 SHOP = ("p1", "store", "v1", "shop")
 TREE = """\

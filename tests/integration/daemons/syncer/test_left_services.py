@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.publish_keys import SIGNED, make_key, make_publishers, signed_by
+from zkdeployment.base.errors import TreeError, UntrustedError
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.release import ServiceRelease, release_document
-from zkdeployment.documents.intents.values import Approval
-from zkdeployment.errors import TreeError, UntrustedError
-from zkdeployment.model.publishing.left_service import LeftService, left_from_json, left_to_json
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.content import service_content
+from zkdeployment.intents.documents.release import ServiceRelease, release_document
+from zkdeployment.intents.documents.values import Approval
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.publishing.left_service import LeftService, left_from_json, left_to_json
+from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
     from pathlib import Path

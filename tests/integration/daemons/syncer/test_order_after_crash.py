@@ -3,10 +3,10 @@
 import pytest
 
 from support.publishing import Publishing
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.publication.service_order import decode_entry
-from zkdeployment.model.publication import OrderEntry
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.base.publication import OrderEntry
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.store.service_order import decode_entry
+from zkdeployment.zookeeper.session import Session
 
 
 def tree(host):

@@ -8,13 +8,13 @@ import pytest
 import structlog.testing
 
 from support.host_repositories import PaperRepository, reader
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.errors import RefusedError
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
-from zkdeployment.model.publishing.request import GuardOverrides
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,25 +11,24 @@ import pytest
 from kazoo.recipe.lock import Lock
 
 from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
-from zkdeployment.adapters import publish_key
-from zkdeployment.adapters.host_files.signing_file import SigningFile
-from zkdeployment.adapters.ssh_signatures import sign_text
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Check
-from zkdeployment.adapters.zookeeper.publication import builder
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
-from zkdeployment.model.publishing.request import SyncOptions
-from zkdeployment.signing.checking import deviations
-from zkdeployment.signing.digests import bucket_of
-from zkdeployment.signing.sequences import SigningRecord
-from zkdeployment.signing.statement import NAMESPACE, SignedStatement, Statement, left_digest
+from zkdeployment.base.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
+from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.keys import publish_key
+from zkdeployment.publishing.keys.ssh_signatures import sign_text
+from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.signing.snapshot import deviations
+from zkdeployment.publishing.signing.standing import SigningRecord
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement, bucket_of, left_digest
+from zkdeployment.publishing.store import builder
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Check
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.publishing import Publishing
-    from zkdeployment.daemons.syncer.syncer import Syncer
+    from zkdeployment.publishing.daemon.syncer import Syncer
 
 TREE = """\
 /who

@@ -8,12 +8,8 @@ from kazoo.recipe.lock import Lock
 from structlog.testing import capture_logs
 
 from support.repository import break_objects
-from zkdeployment.adapters.clock import SystemClock
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.daemons.syncer.syncer import Syncer
-from zkdeployment.errors import (
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import (
     AllStopError,
     ConflictError,
     NotConvergedError,
@@ -21,8 +17,12 @@ from zkdeployment.errors import (
     SourceError,
     TreeError,
 )
-from zkdeployment.model.act import Act
-from zkdeployment.model.publishing.request import GuardOverrides, SyncOptions
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

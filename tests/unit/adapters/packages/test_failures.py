@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.adapters.packages.failures import (
+from zkdeployment.agent.packages.failures import (
     LockedError,
     NotAvailableError,
     OfflineError,
@@ -9,7 +9,7 @@ from zkdeployment.adapters.packages.failures import (
     explain,
     scriptlet_failure,
 )
-from zkdeployment.errors import PackageError
+from zkdeployment.base.errors import PackageError
 
 PREIN = """\
 Running transaction

@@ -1,8 +1,8 @@
 import pytest
 
-from zkdeployment.adapters.packages.journal import Entry, Journal
-from zkdeployment.errors import PackageError
-from zkdeployment.model.inventory import Package
+from zkdeployment.agent.packages.transaction import Entry, Journal
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.inventory import Package
 
 FOO = Package("foo", 1, "1.0", "1", "noarch")
 BAR = Package("bar", 0, "1.0", "1", "noarch")

@@ -1,8 +1,8 @@
 import pytest
 
-from zkdeployment.adapters.packages.none import NoPackages
-from zkdeployment.errors import PackageError
-from zkdeployment.model.plan import PackageChange
+from zkdeployment.agent.packages.none import NoPackages
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.plan import PackageChange
 
 
 def test_no_package_is_reported_as_installed(tmp_path):

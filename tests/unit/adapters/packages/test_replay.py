@@ -1,8 +1,8 @@
 import json
 
-from zkdeployment.adapters.packages.replay import document
-from zkdeployment.model.inventory import Package
-from zkdeployment.planning.packages import Item
+from zkdeployment.agent.packages.transaction import document
+from zkdeployment.base.inventory import Package
+from zkdeployment.base.packages import Item
 
 
 def package(name, version, epoch=0):

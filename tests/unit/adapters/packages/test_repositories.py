@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from zkdeployment.adapters.packages.repositories import Repositories
-from zkdeployment.errors import PackageError
+from zkdeployment.agent.packages.command import Repositories
+from zkdeployment.base.errors import PackageError
 
 
 def test_the_roots_own_repositories_are_always_used():

@@ -1,5 +1,5 @@
-from zkdeployment.adapters.packages.rpmdb import by_name, parse
-from zkdeployment.model.inventory import Package
+from zkdeployment.agent.packages.rpmdb import by_name, parse
+from zkdeployment.base.inventory import Package
 
 
 def test_incomplete_rows_and_keys_are_skipped():

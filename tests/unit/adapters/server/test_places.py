@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from support.waiting import wait_until
-from zkdeployment.adapters.server.places import Places
-from zkdeployment.errors import BusyError
+from zkdeployment.base.errors import BusyError
+from zkdeployment.service.places import Places
 
 
 def test_a_request_without_a_place_fails_at_once() -> None:

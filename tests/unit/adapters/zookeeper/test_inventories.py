@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.adapters.zookeeper.client.packed import pack, unpack
-from zkdeployment.adapters.zookeeper.inventories import decode, encode
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.agent.store.inventories import decode, encode
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.zookeeper.nodes import pack, unpack
 
 names = st.text("abc-\u00e9\udcff", min_size=1, max_size=4)
 optional = st.none() | names

@@ -5,12 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.fleet.table import render
-from zkdeployment.cli.shared.console import console_for
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.cli.tables import console_for
+from zkdeployment.cli.verbs.status import render_table
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
 
 NAME = "application1.example.com"
 
@@ -18,7 +18,7 @@ NAME = "application1.example.com"
 def shown(width, *hosts):
     printed = io.StringIO()
     status = fleet_status(FleetSnapshot(cluster=Cluster("r1"), published="r1", hosts=hosts))
-    Console(file=printed, width=width).print(render(status))
+    Console(file=printed, width=width).print(render_table(status))
     return printed.getvalue()
 
 
@@ -37,7 +37,7 @@ def test_a_terminal_has_colours_unless_they_are_not_wanted(monkeypatch, environm
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdout", terminal)
     status = fleet_status(FleetSnapshot(cluster=Cluster("r1"), published="r1", hosts=(HOST,)))
-    console_for(stderr=False).print(render(status))
+    console_for(stderr=False).print(render_table(status))
     assert "converged" in terminal.getvalue()
     assert ("\x1b[32m" in terminal.getvalue()) == coloured
 

@@ -1,13 +1,13 @@
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.fleet.watch import render
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.stop import Stop
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.stop import Stop
+from zkdeployment.cli.verbs.status import render_screen
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
 
 NOW = 10_000.0
 RUNNING = Cluster("r2")
@@ -17,7 +17,7 @@ def draw(hosts, *, height, width, cluster=RUNNING, trouble="", **more):
     status = fleet_status(FleetSnapshot(cluster, published="r2", hosts=tuple(hosts), **more))
     console = Console(width=width, height=height, color_system=None, force_terminal=True)
     with console.capture() as captured:
-        console.print(render(status, height, width, NOW, trouble))
+        console.print(render_screen(status, height, width, NOW, trouble))
     return captured.get().splitlines()
 
 

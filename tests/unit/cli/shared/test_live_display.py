@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from zkdeployment.cli.shared.live_display import live_display
+from zkdeployment.cli.tables import live_display
 
 
 def changes(before, after):

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.cli.shared.responsive_table import ResponsiveTable
+from zkdeployment.cli.tables import ResponsiveTable
 
 HEADINGS = ("LOCK", "HOLDER", "FOR")
 ROWS = [("/shop/frontend/web", "application0.example.com", "0 s"), ("/a", "b", "7 min")]

@@ -3,12 +3,11 @@
 import yaml
 
 from support.intents import GROUP, begun, recorded
-from zkdeployment.cli.shared.yaml_output import yaml_text
-from zkdeployment.documents.intents.values import IntentState
-from zkdeployment.intents.reality import FleetReports, ReportedHost, ReportedHosts
-from zkdeployment.intents.status_body import status_body
-from zkdeployment.intents.status_query import read_query
-from zkdeployment.model.host import Identity
+from zkdeployment.base.host import Identity
+from zkdeployment.cli.yaml_output import yaml_text
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.reality import FleetReports, ReportedHost, ReportedHosts
+from zkdeployment.intents.rules.status import read_query, status_body
 
 
 def test_a_value_that_several_places_share_is_written_at_each_of_them():

@@ -4,15 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.documents.checks.arguments import (
+from zkdeployment.checks.documents.kinds import (
     ArgumentPart,
+    CheckConfiguration,
+    Predicate,
+    Threshold,
     argument_parts,
     argument_text,
     placeholders,
     unknown_placeholder,
     with_values,
 )
-from zkdeployment.documents.checks.values import CheckConfiguration, Predicate, Threshold
 
 
 def filled(template, value):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from zkdeployment.documents.checks.groups import CHECK_GROUP, CheckGroup, GroupLevel
-from zkdeployment.documents.checks.references import check_problems
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.checks.documents.groups import CHECK_GROUP, CheckGroup, GroupLevel
+from zkdeployment.checks.documents.references import check_problems
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.source_files import SourceFile
 
 TEXT = """\
 schema: zkdeployment/CheckGroup/v1

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
-from zkdeployment.documents.checks.kinds import CHECK, SYSTEM
-from zkdeployment.documents.checks.values import (
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.checks.documents.kinds import (
+    CHECK,
+    SYSTEM,
     CheckConfiguration,
     CheckConstraints,
     MonitoringSystem,
@@ -13,9 +16,7 @@ from zkdeployment.documents.checks.values import (
     Threshold,
 )
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.model.names import NameKind, name_problem
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.model.strategy import Selector
+from zkdeployment.strategies.strategy import Selector
 
 SYSTEM_TEXT = """\
 schema: zkdeployment/MonitoringSystem/v1

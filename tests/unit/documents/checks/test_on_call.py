@@ -2,10 +2,10 @@
 
 import pytest
 
-from zkdeployment.documents.checks.on_call import ON_CALL, OnCall, OnCallContact, on_call_of
-from zkdeployment.documents.checks.references import check_problems
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.checks.documents.on_call import ON_CALL, OnCall, OnCallContact, on_call_of
+from zkdeployment.checks.documents.references import check_problems
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.source_files import SourceFile
 
 TEXT = """\
 schema: zkdeployment/OnCall/v1

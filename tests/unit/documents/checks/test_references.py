@@ -2,9 +2,8 @@
 
 import pytest
 
-from zkdeployment.model.problem import Severity
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
+from zkdeployment.base.source_files import Severity, SourceFile
+from zkdeployment.publishing.rules.review import review
 
 TREE = "/p1\n  /shop\n    /front : front\n      version = '1.0'\n      /deploy\n        /host1\n"
 SYSTEM = "schema: zkdeployment/MonitoringSystem/v1\nmetadata: {name: nagios1}\n---\n"

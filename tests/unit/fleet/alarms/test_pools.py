@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from nagiosplugin import Range
 
-from zkdeployment.documents.pools.values import NodePool, RoleMechanism
-from zkdeployment.fleet.alarms.pools import pool_alarms
-from zkdeployment.fleet.health import Health, HealthLimits
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause
+from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.pools.documents.values import NodePool, RoleMechanism
+from zkdeployment.pools.rules.alarms import pool_alarms
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause
 
 NOW = 100_000.0
 LIMITS = HealthLimits(Range("15"), Range("30"))

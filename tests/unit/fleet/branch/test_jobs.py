@@ -2,8 +2,8 @@
 
 import pytest
 
-from zkdeployment.fleet.branch.jobs import Job, JobState, job_of
-from zkdeployment.model.publishing.history import PublicationRecord, Refusal
+from zkdeployment.fleet.views.requests import Job, JobState, job_of
+from zkdeployment.publishing.records import PublicationRecord, Refusal
 
 RECORDS = [PublicationRecord(f"r{number}", 1.0, sequence=number * 10) for number in (3, 2, 1)]
 

@@ -1,16 +1,16 @@
 import pytest
 
-from zkdeployment.checks.changes import CheckChange, LastCheckChanges
-from zkdeployment.documents.intents.values import DeploymentIntentGroup, IntentState
-from zkdeployment.fleet.cached_fleet import FleetReading
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.stop import Stop
+from zkdeployment.checks.rules.changes import CheckChange, LastCheckChanges
 from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.events.event import EventKind
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.intents.instances import IntentInstance, IntentRecord
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.stop import Stop
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 
 A, B = Identity("a", "a.example"), Identity("b", "b.example")
 STOP = Stop("?", "?", "?", "stop", "smoke", 5.0, by="jim@desk")

@@ -1,7 +1,6 @@
 import pytest
 
-from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent
-from zkdeployment.fleet.events.event_log import KEPT, MOST_AT_ONCE, EventLog
+from zkdeployment.fleet.events.event import KEPT, MOST_AT_ONCE, RESET_EVENT, EventKind, EventLog, FleetEvent
 
 EVENT = FleetEvent(EventKind.HOST, "a", {"state": "converged"})
 

@@ -1,15 +1,14 @@
 import pytest
 
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity, Leased
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity, Leased
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.stop import Stop
-from zkdeployment.model.work import LockedWork
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 10_000.0
 MINE = "app1 (h1)"

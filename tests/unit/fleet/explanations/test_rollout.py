@@ -4,14 +4,14 @@ import pytest
 
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.strategy import Pace, ParallelLimit
-from zkdeployment.rollout.permission import Phase
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.strategy import Pace, ParallelLimit
 
 NOW = BEGUN + 100
 SHOW = "'zkdeployment rollout show' shows all groups"

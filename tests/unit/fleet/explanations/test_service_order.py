@@ -1,8 +1,8 @@
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 10_000.0
 WAITING = Host(

@@ -4,16 +4,13 @@ import pytest
 
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
-from zkdeployment.fleet.rollouts.directives import directive_objection
-from zkdeployment.fleet.rollouts.states import GroupState, RolloutProgressState
-from zkdeployment.fleet.rollouts.text import final_report
-from zkdeployment.fleet.rollouts.views import rollout_changes, rollout_status
-from zkdeployment.model.act import Act
-from zkdeployment.model.strategy import Pace, Window
-from zkdeployment.rollout.engine import record
-from zkdeployment.rollout.permission import Phase
-from zkdeployment.rollout.state import Directive, Ending, RolloutAct
-from zkdeployment.rollout.tasks import next_task
+from zkdeployment.base.act import Act
+from zkdeployment.strategies.engine import next_task, record
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state import Directive, Ending, RolloutAct
+from zkdeployment.strategies.states import GroupState, RolloutProgressState, directive_objection, final_report
+from zkdeployment.strategies.strategy import Pace, Window
+from zkdeployment.strategies.views import rollout_changes, rollout_status
 
 NOW = BEGUN + 60
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)

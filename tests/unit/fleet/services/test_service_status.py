@@ -1,18 +1,13 @@
 import pytest
 
-from zkdeployment.errors import NotFoundError
-from zkdeployment.fleet.services.service_status import (
-    InstanceState,
-    ServicesStatus,
-    paths_of_services,
-    services_status,
-)
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.fleet.views.services import InstanceState, ServicesStatus, paths_of_services, services_status
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
 
 A, B, C = Identity("a", "a.example"), Identity("b", "b.example", "web"), Identity("c", "c.example")
 HELLO = Assignment("/demo/hello", 2, "hello", "hello", version="1.1")

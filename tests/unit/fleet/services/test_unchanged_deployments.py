@@ -1,9 +1,9 @@
 from dataclasses import replace
 
-from zkdeployment.fleet.services.unchanged_deployments import unchanged_deployments
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.fleet.views.services import unchanged_deployments
 
 OLD = Marker(Deployment("/a", 0), "foo", "foo", sequence=3, properties="d")
 HOST = KnownHost(Identity("h1", "app1"), Inventory(markers=(OLD,)), completed=5)

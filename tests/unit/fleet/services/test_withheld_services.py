@@ -1,13 +1,9 @@
 """Sentences about services that are not deployed because of the state of their intents."""
 
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.fleet.services.withheld_services import (
-    withheld_below,
-    withheld_from_host,
-    withheld_sentences,
-)
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.model.host import Identity
+from zkdeployment.base.host import Identity
+from zkdeployment.fleet.views.services import withheld_below, withheld_from_host, withheld_sentences
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.instances import IntentRecord
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/front",)})
 NET = ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})

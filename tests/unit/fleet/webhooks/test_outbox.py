@@ -1,16 +1,16 @@
 import pytest
 
-from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent
-from zkdeployment.fleet.events.event_log import EventBatch, EventLog
+from zkdeployment.fleet.events.event import RESET_EVENT, EventBatch, EventKind, EventLog, FleetEvent
 from zkdeployment.fleet.webhooks.outbox import (
     GIVEN_UP,
     MOST_WAITING,
+    WEBHOOK_KINDS,
+    Webhook,
     WebhookOutbox,
     last_transaction,
     retry_delay,
     unsent_batches,
 )
-from zkdeployment.fleet.webhooks.webhook import WEBHOOK_KINDS, Webhook
 
 HOST = FleetEvent(EventKind.HOST, "a", {"state": "converged"})
 STOP = FleetEvent(EventKind.STOP, "stopped")

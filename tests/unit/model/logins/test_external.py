@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.logins.external import (
+from zkdeployment.service.users.external_logins import (
     ExternalUser,
     OpenIdClient,
     RoleRule,
@@ -9,7 +9,7 @@ from zkdeployment.model.logins.external import (
     openid_user,
     role_of,
 )
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.user import Role
 
 RULES = (
     RoleRule(Role.ADMIN, "realm.roles", "root"),

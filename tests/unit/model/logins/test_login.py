@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.model.logins.login import (
+from zkdeployment.service.users.logins import (
     SESSION_SECONDS,
     SESSIONS_OF_ALL,
     SESSIONS_OF_USER,
@@ -11,7 +11,7 @@ from zkdeployment.model.logins.login import (
     begin_login,
     sessions_to_end,
 )
-from zkdeployment.model.user import LoginProblem, Role, User
+from zkdeployment.service.users.user import LoginProblem, Role, User
 
 ALICE = User(id=3, name="alice", role=Role.OPERATOR, created_at=1.0)
 LOGIN = begin_login(ALICE, 100.0)

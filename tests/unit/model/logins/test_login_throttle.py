@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.model.logins.login_throttle import (
+from zkdeployment.service.users.logins import (
     FORGOTTEN_AFTER,
     FailureCount,
     after_failure,

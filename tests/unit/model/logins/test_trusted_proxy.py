@@ -2,9 +2,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from zkdeployment.model.logins.external import ExternalUser
-from zkdeployment.model.logins.trusted_proxy import TrustedProxies, group_rule
-from zkdeployment.model.user import Role
+from zkdeployment.service.users.external_logins import ExternalUser, TrustedProxies, group_rule
+from zkdeployment.service.users.user import Role
 
 PROXIES = TrustedProxies(
     networks=(ip_network("192.0.2.5"), ip_network("10.1.0.0/16"), ip_network("2001:db8::/32")),

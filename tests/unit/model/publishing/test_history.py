@@ -1,8 +1,8 @@
 import json
 
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.publication import Origin
+from zkdeployment.publishing.records import ForcedBy, PublicationRecord
 
 RESULTS = {
     "h1": HostResult("h1", "app1", 110.0, 9.5),

@@ -1,5 +1,5 @@
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.planning.availability.demands import Demand, new_demands
+from zkdeployment.agent.rules.availability import Demand, new_demands
+from zkdeployment.base.deployment import Assignment
 
 
 def assignment(package: str, version: str | None = None, n: int = 1, **patches: str) -> Assignment:

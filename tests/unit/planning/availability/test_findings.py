@@ -1,19 +1,19 @@
 import pytest
 
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Package
-from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.planning.availability.demands import Demand
-from zkdeployment.planning.availability.findings import (
+from zkdeployment.agent.rules.availability import (
+    Demand,
+    HostSoftware,
     Offers,
     PackageFindings,
+    PaperTransaction,
     availability_problems,
     refusal_of,
     transaction_problems,
     unreachable_warnings,
 )
-from zkdeployment.planning.availability.host_software import HostSoftware
-from zkdeployment.planning.availability.paper_transactions import PaperTransaction
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Package
+from zkdeployment.base.source_files import Problem, Severity
 
 SHOP = {"shop": (Package("shop", 0, "1.0", "1", "noarch"), Package("shop", 1, "0.9", "2", "noarch"))}
 

@@ -1,12 +1,13 @@
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Package
-from zkdeployment.planning.availability.demands import Demand, new_demands
-from zkdeployment.planning.availability.host_software import (
+from zkdeployment.agent.rules.availability import (
+    Demand,
     demands_of_absent_hosts,
     host_software,
+    new_demands,
     unmet_demands,
 )
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Package
 
 
 def package(name: str, version: str, arch: str = "noarch") -> Package:

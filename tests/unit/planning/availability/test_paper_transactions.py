@@ -1,8 +1,7 @@
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Package, Packages
-from zkdeployment.model.plan import PackageChange
-from zkdeployment.planning.availability.host_software import HostSoftware
-from zkdeployment.planning.availability.paper_transactions import PaperTransaction, group_transactions
+from zkdeployment.agent.rules.availability import HostSoftware, PaperTransaction, group_transactions
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Package, Packages
+from zkdeployment.base.plan import PackageChange
 
 
 def package(name: str, version: str = "1") -> Package:

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.planning.precedence.circles import order_problems
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.publishing.targets.compilation import order_problems
 
 
 def assignment(path, *after):

@@ -1,7 +1,7 @@
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.publication import OrderEntry
-from zkdeployment.planning.precedence.entries import ServiceOrder, service_order
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.base.publication import OrderEntry
+from zkdeployment.publishing.rules.precedence import ServiceOrder, service_order
 
 HOSTS = [Identity(name, f"{name}.example") for name in ("a1", "a2", "b1", "b2")] + [Identity("w1", "w1", "web")]
 

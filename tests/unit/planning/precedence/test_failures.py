@@ -1,9 +1,9 @@
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout
-from zkdeployment.model.host import Facts
-from zkdeployment.model.strategy import Group, Selector, Strategy
-from zkdeployment.planning.precedence.failures import undeployable_hosts
-from zkdeployment.rollout.outline import outline_from_json
-from zkdeployment.rollout.state_json import state_to_json
+from zkdeployment.agent.rules.service_order import undeployable_hosts
+from zkdeployment.base.host import Facts
+from zkdeployment.strategies.permission import outline_from_json
+from zkdeployment.strategies.state import state_to_json
+from zkdeployment.strategies.strategy import Group, Selector, Strategy
 
 HOSTS = {name: Facts() for name in ("db1", "db2", "app1", "app2")}
 

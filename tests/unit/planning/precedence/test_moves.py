@@ -1,11 +1,10 @@
 """Warnings about services with ``undeploy = 'last'`` that move to hosts for which nobody can wait."""
 
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost
-from zkdeployment.planning.precedence.moves import move_warnings
-from zkdeployment.planning.precedence.placement import order_of_known_hosts
-from zkdeployment.planning.published_state import PublicationSnapshot
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.precedence import move_warnings, order_of_known_hosts
 
 HERE = [Host(Identity(name, f"{name}.example")) for name in ("a", "b")]
 ABSENT = [KnownHost(Identity("gone", "gone.example"), Inventory())]

@@ -1,8 +1,8 @@
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.strategy import Group, Pace, ParallelLimit, Selector, Strategy
-from zkdeployment.planning.precedence.placement import order_of_known_hosts, placement_problems
-from zkdeployment.planning.published_state import PublicationSnapshot
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.precedence import order_of_known_hosts, placement_problems
+from zkdeployment.strategies.strategy import Group, Pace, ParallelLimit, Selector, Strategy
 
 HOSTS = [Host(Identity(name, name)) for name in ("app1", "app2", "db1")]
 SERVICES = {

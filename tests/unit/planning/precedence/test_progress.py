@@ -1,13 +1,13 @@
 import pytest
 
-from zkdeployment.model.publication import OrderEntry
-from zkdeployment.planning.precedence.progress import (
+from zkdeployment.agent.rules.service_order import (
     OrderProgress,
     is_finished,
     order_wait,
     reading_interval,
     with_restarting,
 )
+from zkdeployment.base.publication import OrderEntry
 
 
 def progress(finished=(), registered=("a", "b", "c"), gaining=(), absent=(), **more):

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Identity
-from zkdeployment.planning.precedence.circles import order_problems
-from zkdeployment.planning.precedence.entries import service_order
-from zkdeployment.planning.precedence.progress import OrderProgress, order_wait
+from zkdeployment.agent.rules.service_order import OrderProgress, order_wait
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.rules.precedence import service_order
+from zkdeployment.publishing.targets.compilation import order_problems
 
 PATHS = "/a", "/b", "/c", "/d"
 HOSTS = "h1", "h2", "h3"

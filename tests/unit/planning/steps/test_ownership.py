@@ -1,7 +1,7 @@
 """The packages that belong to the agent."""
 
-from zkdeployment.model.inventory import Inventory, Package
-from zkdeployment.planning.steps.ownership import packages_to_register, removable_packages
+from zkdeployment.base.inventory import Inventory, Package
+from zkdeployment.base.packages import packages_to_register, removable_packages
 
 
 def test_registered_and_installed_packages_are_removable_but_no_mere_directories():

@@ -7,10 +7,11 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from support.simulated_host import SimulatedHost
-from zkdeployment.errors import HostFilesError
-from zkdeployment.model.deployment import Assignment, Rerun
-from zkdeployment.model.host import Identity
-from zkdeployment.model.plan import (
+from zkdeployment.agent.rules.planner import is_repetition, plan
+from zkdeployment.base.deployment import Assignment, Rerun
+from zkdeployment.base.errors import HostFilesError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.plan import (
     ChangeController,
     ChangePackages,
     CheckOut,
@@ -20,7 +21,6 @@ from zkdeployment.model.plan import (
     StartDeployments,
     Undeploy,
 )
-from zkdeployment.planning.planner import is_repetition, plan
 
 CHECKOUT = "git:/srv/x#1"
 #: The reason of an unchanged deployment whose checkout is renewed for another one.

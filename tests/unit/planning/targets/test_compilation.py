@@ -8,19 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.service_trees import tree_of
-from zkdeployment.documents.intents.kinds import GROUP, intent_document
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
-from zkdeployment.documents.published import PublishedDocuments
-from zkdeployment.errors import TreeError
-from zkdeployment.model.host import Identity
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.planning.targets.compilation import Recompilation, compile_tree, withheld_after
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.governance import NO_GOVERNANCE, Governance, published_governance
-from zkdeployment.planning.targets.wanted import host_problems, wanted_for, wanted_from_tree
-from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.host import Identity
+from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.intents.documents.kinds import GROUP, intent_document
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
+from zkdeployment.intents.rules.governance import NO_GOVERNANCE, Governance, published_governance
+from zkdeployment.publishing.targets.compilation import Recompilation, compile_tree, withheld_after
+from zkdeployment.publishing.targets.compiler import (
+    compile_targets,
+    host_problems,
+    wanted_for,
+    wanted_from_tree,
+    withheld_from_json,
+    withheld_to_json,
+)
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.parse import parse
+from zkdeployment.tree.values import TreeChange
 
 BLUE_AND_GREEN = """\
 /blue : shop

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.service_trees import FOO, compile_nodes, controller_of_role, foo_assignment, tree_of
-from zkdeployment.model.deployment import Assignment, Rerun
-from zkdeployment.model.tree import Tree, properties_digest
-from zkdeployment.planning.targets.compiler import compile_targets, recompile_targets
+from zkdeployment.base.deployment import Assignment, Rerun
+from zkdeployment.publishing.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.tree.diff import diff
+from zkdeployment.tree.values import Tree, properties_digest
 
 
 def problems_of(nodes, **kwargs):

@@ -1,5 +1,5 @@
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.planning.targets.completed import common_targets, completed_targets
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.publishing.rules.interruption import common_targets, completed_targets
 
 
 def assignment(path, n=1):

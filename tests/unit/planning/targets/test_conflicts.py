@@ -1,10 +1,9 @@
 import pytest
 
 from support.service_trees import FOO, HOST, WEB, compile_nodes, foo_assignment, tree_of
-from zkdeployment.errors import TreeError
-from zkdeployment.model.host import Identity
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.wanted import assignments_for, host_problems, wanted_for
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets, host_problems, wanted_for
 
 
 def test_a_controllers_package_in_another_version_is_a_conflict():

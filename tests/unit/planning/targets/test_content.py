@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from support.generated_trees import trees
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup
-from zkdeployment.planning.targets.content import changed_keys, changed_paths, intent_content
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.intents.rules.content import changed_keys, changed_paths, intent_content
 from zkdeployment.tree.parse import parse
 
 TREE = """\

@@ -2,11 +2,10 @@
 
 import pytest
 
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup
-from zkdeployment.model.problem import Severity
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.review import review
-from zkdeployment.planning.targets.coverage import idle_paths
+from zkdeployment.base.source_files import Severity, SourceFile
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.intents.rules.governance import idle_paths
+from zkdeployment.publishing.rules.review import review
 
 TREE = """\
 /p1

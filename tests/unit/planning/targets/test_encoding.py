@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.service_trees import foo_assignment
-from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import Assignment, Rerun
-from zkdeployment.planning.targets.encoding import assignment_from_json, assignments_from_json
+from zkdeployment.base.deployment import Assignment, Rerun
+from zkdeployment.base.errors import TreeError
+from zkdeployment.publishing.targets.assignments import assignment_from_json, assignments_from_json
 
 NAMES = st.sampled_from(["foo", "foo.bar", "f00_1", "a+b", "Z"])
 

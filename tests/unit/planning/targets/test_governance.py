@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.governance import (
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.governance import (
     governance_faults,
     governed_services,
     ungoverned_problems,
     withheld_services,
 )
-from zkdeployment.planning.targets.withheld import withheld_from_json, withheld_to_json, without_withheld
+from zkdeployment.publishing.targets.compiler import (
+    compile_targets,
+    withheld_from_json,
+    withheld_to_json,
+    without_withheld,
+)
 from zkdeployment.tree.parse import parse
 
 TREE = """\

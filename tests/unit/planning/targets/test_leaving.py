@@ -2,23 +2,22 @@
 
 from dataclasses import replace
 
+from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.documents.intents.kinds import intent_document
-from zkdeployment.documents.intents.release import RELEASE, ServiceRelease, release_document
-from zkdeployment.documents.intents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.model.problem import Severity
-from zkdeployment.model.publishing.left_service import LeftService, left_from_json, left_to_json
-from zkdeployment.model.source_files import SourceFile
-from zkdeployment.planning.targets.compilation import compile_tree
-from zkdeployment.planning.targets.content import service_content
-from zkdeployment.planning.targets.governance import Governance
-from zkdeployment.planning.targets.leaving import (
+from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.documents.release import RELEASE, ServiceRelease, release_document
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.intents.rules.governance import Governance
+from zkdeployment.intents.rules.leaving import (
     FormerGovernance,
     adoption_problems,
     change_governance,
     left_problems,
 )
+from zkdeployment.publishing.left_service import LeftService, left_from_json, left_to_json
+from zkdeployment.publishing.targets.compilation import compile_tree
 from zkdeployment.tree.parse import parse
 
 TREE = parse(

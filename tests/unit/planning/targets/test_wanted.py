@@ -5,12 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.service_trees import FOO, HOST, WEB, controller_of_role, foo_assignment, tree_of
-from zkdeployment.errors import TreeError
-from zkdeployment.model.deployment import DesiredState
-from zkdeployment.model.host import Identity
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.planning.targets.encoding import assignments_from_json
-from zkdeployment.planning.targets.wanted import assignments_for, host_problems, wanted_for, wanted_from_tree
+from zkdeployment.base.deployment import DesiredState
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.targets.assignments import assignments_from_json
+from zkdeployment.publishing.targets.compiler import (
+    assignments_for,
+    compile_targets,
+    host_problems,
+    wanted_for,
+    wanted_from_tree,
+)
 
 
 def test_a_host_gets_the_controller_of_its_role_and_no_other():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
-from zkdeployment.pools.usage.lease_history import LeaseFilter, lease_history
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.usage import LeaseFilter, lease_history
 
 FIRST = LeasedNode(1, "metal", "n1", "192.0.2.1")
 SECOND = LeasedNode(2, "metal", "n2")

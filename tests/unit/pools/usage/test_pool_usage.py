@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
-from zkdeployment.pools.usage.pool_usage import (
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.usage import (
     SessionUse,
     UsageFilter,
     UsageWindow,

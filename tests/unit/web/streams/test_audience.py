@@ -3,8 +3,8 @@
 import pytest
 
 from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent, connection_event
-from zkdeployment.model.user import Role, User
-from zkdeployment.web.streams.audience import audience_of
+from zkdeployment.service.streams.event_hub import audience_of
+from zkdeployment.service.users.user import Role, User
 
 OWN = FleetEvent(EventKind.SESSION, "9", {"tenant": 4})
 FOREIGN = FleetEvent(EventKind.SESSION, "10", {"tenant": 5})

@@ -5,17 +5,15 @@ from dataclasses import replace
 import pytest
 
 from support.rollout_states import begun_rollout, ended_rollout
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.stop import Stop
-from zkdeployment.model.user import Role, User
-from zkdeployment.model.work import LockedWork
-from zkdeployment.rollout.state import Directive, Ending
-from zkdeployment.web.views.acts import (
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.views.acts import (
     fleet_acts,
     fleet_form,
     form_directive,
@@ -23,6 +21,7 @@ from zkdeployment.web.views.acts import (
     rollout_acts,
     rollout_form,
 )
+from zkdeployment.strategies.state import Directive, Ending
 
 NOW = 10_000.0
 ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)

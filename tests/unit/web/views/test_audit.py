@@ -1,9 +1,9 @@
-from zkdeployment.fleet.audit import AuditRecords
-from zkdeployment.model.act import Act
-from zkdeployment.model.logins.login import FailedLogin
-from zkdeployment.model.user import LoginProblem
-from zkdeployment.web.views.audit import AuditedActRow, FailedLoginRow, audit_view
-from zkdeployment.web.views.moments import moment
+from zkdeployment.base.act import Act
+from zkdeployment.fleet.views.history import AuditRecords
+from zkdeployment.service.users.logins import FailedLogin
+from zkdeployment.service.users.user import LoginProblem
+from zkdeployment.service.views.frame import moment
+from zkdeployment.service.views.history import AuditedActRow, FailedLoginRow, audit_view
 
 
 def test_acts_and_failed_logins_have_ages():

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from support.check_instances import KEY
-from zkdeployment.checks.findings import check_findings
-from zkdeployment.checks.instance import CheckInstance, CheckState, InstanceConfiguration
-from zkdeployment.checks.monitoring_system import CheckResult, ResultState
-from zkdeployment.checks.overview import CheckSummary, SystemBacklog
-from zkdeployment.web.views.checks import PAGE_SIZE, checks_view
+from zkdeployment.checks.rules.findings import check_findings
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState
+from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog
+from zkdeployment.checks.views.page import PAGE_SIZE, checks_view
 
 NOW = 1000.0
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from support.rollout_states import active_rollout, begun_rollout
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.stop import COORDINATOR, Stop
-from zkdeployment.web.views.fleet_verdict import Tone, fleet_verdict
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.service.views.fleet import Tone, fleet_verdict
 
 NOW = 10_000.0
 ACT = Act("ann", "stop", "web loses sessions", 9_940.0)

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.model.user import Role, User
-from zkdeployment.web.views.frame import page_frame
-from zkdeployment.web.views.moments import deadline, moment
+from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.views.frame import deadline, moment, page_frame
 
 NOW = 1_795_330_000.0
 ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)

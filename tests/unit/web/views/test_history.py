@@ -1,10 +1,10 @@
 """The pages of the history: publications by pages, and the outcome of one on each host."""
 
-from zkdeployment.model.act import Act
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
-from zkdeployment.web.views.history import (
+from zkdeployment.base.act import Act
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.publication import Origin
+from zkdeployment.publishing.records import ForcedBy, PublicationRecord
+from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
     history_view,

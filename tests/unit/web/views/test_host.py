@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.publication import Origin
 from zkdeployment.fleet.explanations.host import explain_host
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publishing.history import PublicationRecord
-from zkdeployment.web.views.host import host_view
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.service.views.hosts import host_view
 
 NOW = 10_000.0
 IDENTITY = Identity("h1", "h1.example.com", "web")

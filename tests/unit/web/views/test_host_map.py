@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from zkdeployment.fleet.host_status import HostState, HostStatus
-from zkdeployment.web.views.host_map import MOST_TILES, host_map
-from zkdeployment.web.views.states import SIGNS
+from zkdeployment.fleet.views.status import HostState, HostStatus
+from zkdeployment.service.views.hosts import MOST_TILES, SIGNS, host_map
 
 
 def hosts(number, state=HostState.CONVERGED):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.fleet.host_status import HostState, HostStatus
-from zkdeployment.web.views.host_query import HostQuery, HostSort
+from zkdeployment.fleet.views.status import HostState, HostStatus
+from zkdeployment.service.views.hosts import HostQuery, HostSort
 
 HOSTS = [
     HostStatus("h1", "web1.example.com", HostState.CONVERGED, role="web", version="r2", since=30.0),

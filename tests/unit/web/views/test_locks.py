@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.user import Role, User
-from zkdeployment.model.work import LockedWork
-from zkdeployment.web.views.locks import lock_rows
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.views.locks import lock_rows
 
 NOW = 10_000.0
 ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)

@@ -1,18 +1,17 @@
 """The page of the plan: what hosts would do, the largest groups first, or why a tree would not be published."""
 
 from support.strategies import group, strategy
-from zkdeployment.documents.strategies.changes import StrategyChange
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost
-from zkdeployment.model.problem import Problem, Severity
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.availability.findings import PackageFindings
-from zkdeployment.planning.forecast import forecast
-from zkdeployment.planning.order import order
-from zkdeployment.web.views.fleet_verdict import Tone
-from zkdeployment.web.views.plan import plan_view, refused_plan
+from zkdeployment.agent.rules.availability import PackageFindings
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.fleet.views.forecast import forecast
+from zkdeployment.service.views.fleet import Tone
+from zkdeployment.service.views.plan import plan_view, refused_plan
+from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.strategies.order import order
+from zkdeployment.tree.values import Tree, TreeChange
 
 REVISION = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"
 UNREACHABLE = Problem("away", severity=Severity.WARNING)

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.lock import Contender, Lock, LockKind
+from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.daemon_failures import DaemonFailure
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import KnownHost
-from zkdeployment.model.lock import Contender, Lock, LockKind
-from zkdeployment.model.publishing.request import PublicationRequest
-from zkdeployment.model.stop import Stop
-from zkdeployment.web.views.problems import fleet_problems
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.publishing.records import PublicationRequest
+from zkdeployment.service.views.fleet import fleet_problems
 
 NOW = 10_000.0
 STOP = Stop("h1", "h1.example.com", "r2", "deploy /shop/web 0", "exit status 1", 9_990.0)

@@ -6,14 +6,14 @@ import pytest
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import EXAMPLE_HOSTS, group, plain_hosts, strategy
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.strategy import Pace
-from zkdeployment.rollout.state import Ending
-from zkdeployment.web.views.fleet_verdict import Tone
-from zkdeployment.web.views.rollout import rollout_view
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.rollouts.views.page import rollout_view
+from zkdeployment.service.views.fleet import Tone
+from zkdeployment.strategies.state import Ending
+from zkdeployment.strategies.strategy import Pace
 
 NOW = 2_000.0
 

@@ -1,12 +1,12 @@
 """The pages of services: which hosts run them, and which instances have registered."""
 
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.fleet.status import fleet_status
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.deployment import Assignment, Deployment
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker
-from zkdeployment.web.views.services import PAGE_SIZE, find_services, page_hosts, service_view, services_view
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.service.views.services import PAGE_SIZE, find_services, page_hosts, service_view, services_view
 
 WEB = Assignment("/shop/web", 2, "shop-web", "shop-web", version="1.3")
 CART = Assignment("/shop/cart", 1, "shop-cart", "shop-cart")

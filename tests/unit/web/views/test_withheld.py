@@ -1,9 +1,9 @@
 """Withheld services, with the intents that they wait for."""
 
 from support.intents import CLUSTER, GROUP
-from zkdeployment.model.host import Identity
-from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.web.views.withheld import (
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.service.views.services import (
     WithheldReading,
     withheld_of_host,
     withheld_of_service,

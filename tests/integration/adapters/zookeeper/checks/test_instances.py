@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
-from zkdeployment.checks.instance import CheckInstance, InstanceKey
-from zkdeployment.checks.life_cycle import life_cycle_turn
-from zkdeployment.checks.ordering import WantedConfiguration, delete, want
-from zkdeployment.errors import LockLostError, TreeError
+from zkdeployment.base.errors import LockLostError, TreeError
+from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
+from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, life_cycle_turn, want
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 SYSTEM = paths.check_system_path("nagios1")
 

@@ -10,15 +10,15 @@ from kazoo.exceptions import NoAuthError
 
 from support.certificates import Authority, EncryptingServer
 from support.zookeeper import connected
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.errors import ConfigurationError, DeniedError, UnreachableError
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.servers import Access, AclEntry, Servers
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import ConfigurationError, DeniedError, UnreachableError
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper.servers import Access, AclEntry, Servers
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.addresses import check_addresses
-from zkdeployment.errors import RefusedError
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.zookeeper.access import check_addresses
 
 NAMES = {
     "zookeeper": ["192.0.2.1"],

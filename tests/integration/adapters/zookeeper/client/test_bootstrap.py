@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
-from zkdeployment.adapters.zookeeper.client.paths import HOSTS, SKELETON
+from zkdeployment.zookeeper.paths import HOSTS, SKELETON
+from zkdeployment.zookeeper.transactions import make_skeleton
 
 if TYPE_CHECKING:
     import pytest
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 
 def test_missing_nodes_are_created_and_existing_nodes_are_kept(session: Session):

@@ -14,9 +14,11 @@ from kazoo.security import make_acl
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, sent_requests, through
-from zkdeployment.adapters.zookeeper.client.reads import Read, _MultiRead
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import (
+from zkdeployment.base.errors import ConfigurationError, DeniedError, RestartError, TreeError, UnreachableError
+from zkdeployment.zookeeper.reads import Read, _MultiRead
+from zkdeployment.zookeeper.servers import ConnectionStatus
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import (
     NODE_LIMIT,
     TRANSACTION_LIMIT,
     Check,
@@ -25,14 +27,6 @@ from zkdeployment.adapters.zookeeper.client.transactions import (
     Set,
     TransactionError,
 )
-from zkdeployment.errors import (
-    ConfigurationError,
-    DeniedError,
-    RestartError,
-    TreeError,
-    UnreachableError,
-)
-from zkdeployment.model.connection_status import ConnectionStatus
 
 
 def expire(session):

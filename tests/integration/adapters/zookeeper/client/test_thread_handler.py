@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.thread_handler import ThreadHandler
-from zkdeployment.model.servers import Access
+from zkdeployment.zookeeper.connection import ThreadHandler
+from zkdeployment.zookeeper.servers import Access
 
 
 @pytest.fixture

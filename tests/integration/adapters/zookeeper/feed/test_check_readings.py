@@ -10,19 +10,19 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests
-from zkdeployment.adapters.zookeeper.checks.instances import ZooKeeperCheckInstances
-from zkdeployment.adapters.zookeeper.checks.systems import ZooKeeperMonitoringSystems
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.feed import check_readings
-from zkdeployment.adapters.zookeeper.feed.check_readings import PAUSE, CheckReadings
-from zkdeployment.checks.instance import CheckInstance, InstanceKey
-from zkdeployment.checks.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
-from zkdeployment.checks.ordering import WantedConfiguration, delete, want
-from zkdeployment.checks.overview import listed_part
+from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
+from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
+from zkdeployment.checks.rules.overview import listed_part
+from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, want
+from zkdeployment.checks.store import readings
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.readings import PAUSE, CheckReadings
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.client.session import Session
-    from zkdeployment.checks.reading import CheckReading
+    from zkdeployment.checks.rules.findings import CheckReading
+    from zkdeployment.zookeeper.session import Session
 
 NOW = 1000.0
 CRITICAL = CheckResult(ResultState.CRITICAL, "refused", 5.0, 6.0)
@@ -63,13 +63,13 @@ def checks(session: Session, other: Session) -> Checks:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the buckets of instances that are decoded from now on."""
-    seen, decode = [], check_readings.decode_instances
+    seen, decode = [], readings.decode_instances
 
     def noting(path: str, node: Any) -> Any:
         seen.append(path)
         return decode(path, node)
 
-    monkeypatch.setattr(check_readings, "decode_instances", noting)
+    monkeypatch.setattr(readings, "decode_instances", noting)
     return seen
 
 

@@ -11,20 +11,19 @@ from kazoo.client import KazooClient
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests, through
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.feed.feed import COALESCED, ZooKeeperFeed
-from zkdeployment.adapters.zookeeper.inventories import write_inventory
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.publication.refusals import write_refusal
-from zkdeployment.errors import UnreachableError
-from zkdeployment.fleet.events.event import EventKind
-from zkdeployment.fleet.events.event_log import EventBatch
-from zkdeployment.fleet.snapshot import FleetSnapshot
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.model.publishing.history import Refusal
+from zkdeployment.agent.store.inventories import write_inventory
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.fleet.events.event import EventBatch, EventKind
+from zkdeployment.fleet.feed.feed import COALESCED, ZooKeeperFeed
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.publishing.records import Refusal
+from zkdeployment.publishing.store.requests import write_refusal
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
+from zkdeployment.zookeeper.session import Session
 
 
 @contextmanager

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.zookeeper import renew_session
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.reads import Read
-from zkdeployment.adapters.zookeeper.client.transactions import Set
-from zkdeployment.adapters.zookeeper.feed.followed_nodes import FollowedNodes
-from zkdeployment.adapters.zookeeper.publication.followed_buckets import FollowedBuckets
-from zkdeployment.errors import UnreachableError
-from zkdeployment.signing.digests import digest_of
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.publishing.signing.statement import digest_of
+from zkdeployment.publishing.store.signing import FollowedBuckets
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.shared_nodes import FollowedNodes
+from zkdeployment.zookeeper.transactions import Set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 NODE = Read("/followed")
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from integration.adapters.zookeeper.feed.test_feed import following
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.model.user import Role, User
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode, fail
-from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import NodesSpec, retire
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
+from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.service.users.user import Role, User
 
 DOCUMENT = {
     "schema": "zkdeployment/Pools/v1",

@@ -7,14 +7,14 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import renew_session
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.nodes import encode
-from zkdeployment.adapters.zookeeper.filters.filter_store import ZooKeeperFilter
-from zkdeployment.adapters.zookeeper.filters.provider_reader import ZooKeeperProviderReader
-from zkdeployment.adapters.zookeeper.providers import Provider
-from zkdeployment.adapters.zookeeper.publication.managed import encode_managed
-from zkdeployment.errors import ConfigurationError, ConflictError, LinkError, LockLostError, RefusedError
-from zkdeployment.providers.filtering import FilterChange, FilteredList, next_change
+from zkdeployment.base.errors import ConfigurationError, ConflictError, LinkError, LockLostError, RefusedError
+from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.providers.instance import Provider
+from zkdeployment.providers.reader import ZooKeeperProviderReader
+from zkdeployment.providers.selection import FilterChange, FilteredList, next_change
+from zkdeployment.publishing.store.last_publication import encode_managed
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
 
 SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
 

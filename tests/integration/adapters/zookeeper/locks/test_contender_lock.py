@@ -12,11 +12,11 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests, through
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.locks import queue_watch
-from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock, contenders
-from zkdeployment.errors import DeniedError, LockLostError, UnreachableError
+from zkdeployment.base.errors import DeniedError, LockLostError, UnreachableError
+from zkdeployment.zookeeper import contender_lock
+from zkdeployment.zookeeper.contender_lock import ContenderLock, contenders
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Delete
 
 PATH = "/agent-locks/web,shop"
 
@@ -67,7 +67,7 @@ def test_waiting_is_limited_and_keeps_the_place_in_the_queue(session, other):
 
 def test_the_deadline_does_not_start_over_with_each_predecessor(session, other, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(queue_watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(contender_lock, "time", SimpleNamespace(monotonic=lambda: now[0]))
     first, second, last = lock(other, "first"), lock(other, "second"), lock(session, "last")
     assert first.acquire(0)
     assert not second.acquire(0)

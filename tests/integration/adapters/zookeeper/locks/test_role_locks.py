@@ -10,18 +10,12 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.locks.joined_queues import JoinedRoles
-from zkdeployment.adapters.zookeeper.locks.role_locks import (
-    RoleRequestLock,
-    hand_on,
-    leave,
-    read_out_of_service,
-    requests,
-)
-from zkdeployment.errors import HostFilesError, LockLostError, TreeError, UnreachableError
-from zkdeployment.model.host import Identity
+from zkdeployment.agent.store.joined_queues import JoinedRoles
+from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave, read_out_of_service, requests
+from zkdeployment.base.errors import HostFilesError, LockLostError, TreeError, UnreachableError
+from zkdeployment.base.host import Identity
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Delete
 
 PLACE = "/role-locks/web"
 

@@ -10,14 +10,13 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, renew_session, sent_requests, through
-from zkdeployment.adapters.zookeeper.client.bootstrap import make_skeleton
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Delete
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.locks.service_locks import LockDelay, ZooKeeperServiceLock
-from zkdeployment.errors import ConflictError, LockLostError, UnreachableError
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import ConflictError, LockLostError, UnreachableError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Delete, make_skeleton
 
 NAME = "web,shop"
 LOCK = f"/agent-locks/{NAME}"

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.operator import stops
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.operator.stops import read_stops
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.errors import ConflictError
-from zkdeployment.fleet.stops import describe_stops
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import Cluster
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publishing.publication import Publication
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.stop import Stop
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.views.snapshot import describe_stops
+from zkdeployment.publishing.records import Publication
+from zkdeployment.publishing.store import cluster
+from zkdeployment.publishing.store.cluster import read_stops
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from zkdeployment.adapters.zookeeper.client.session import Session
+    from zkdeployment.zookeeper.session import Session
 
 RESUME = Act("ann@adm1", "resume", "", 7.0)
 
@@ -60,8 +60,8 @@ def before_commit(session: Session, act) -> None:
 
 @pytest.mark.usefixtures("store")
 def test_the_first_and_the_last_stops_and_their_number_are_kept(session, monkeypatch):
-    monkeypatch.setattr(stops, "FIRST", 5)
-    monkeypatch.setattr(stops, "LAST", 3)
+    monkeypatch.setattr(cluster, "FIRST", 5)
+    monkeypatch.setattr(cluster, "LAST", 3)
     for number in range(30):
         fail(session, number)
     stops_read = sorted(read_stops(session), key=lambda stop: stop.time)

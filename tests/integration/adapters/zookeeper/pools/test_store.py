@@ -9,20 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Set
-from zkdeployment.adapters.zookeeper.pools.leases import ZooKeeperLeases
-from zkdeployment.adapters.zookeeper.pools.ownerless import remove_ownerless
-from zkdeployment.adapters.zookeeper.pools.store import ZooKeeperPools
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.errors import ConflictError
-from zkdeployment.model.user import Role, TenantLimits, User
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.snapshot import PoolChange
-from zkdeployment.pools.tenant_session import NodesSpec, retire
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
+from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
+from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.pools.store.store import ZooKeeperPools, remove_ownerless
+from zkdeployment.service.users.user import Role, TenantLimits, User
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Set
 
 QUOTA = 2
 POOLS = PoolConfiguration({"web": NodePool("web", RoleMechanism("spare", "ci"))}, TenantLimits(node_quota=QUOTA))

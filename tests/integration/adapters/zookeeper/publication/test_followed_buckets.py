@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Set
-from zkdeployment.adapters.zookeeper.publication.followed_buckets import FollowedBuckets
-from zkdeployment.signing.digests import digest_of
+from zkdeployment.publishing.signing.statement import digest_of
+from zkdeployment.publishing.store.signing import FollowedBuckets
+from zkdeployment.zookeeper.transactions import Create, Set
 
 BUCKET = "/zkdeployment/signed/0a"
 

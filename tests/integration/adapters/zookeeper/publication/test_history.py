@@ -8,17 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.packed import unpack
-from zkdeployment.adapters.zookeeper.client.transactions import NODE_LIMIT
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.publication import history
-from zkdeployment.adapters.zookeeper.publication.history import folded, merge, read_history
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.model.history import HostResult
-from zkdeployment.model.origin import Origin
-from zkdeployment.model.publishing.history import ForcedBy, PublicationRecord
-from zkdeployment.model.publishing.publication import Publication
-from zkdeployment.model.publishing.tree_change import TreeChange
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.publication import Origin
+from zkdeployment.publishing.records import ForcedBy, Publication, PublicationRecord
+from zkdeployment.publishing.store import history
+from zkdeployment.publishing.store.history import folded, merge, read_history
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper.nodes import unpack
+from zkdeployment.zookeeper.transactions import NODE_LIMIT
 
 ORIGIN = Origin("Ann <ann@example.com>", "web 1.4", 90.0)
 PARENT = "/zkdeployment/history"

@@ -6,20 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client import paths
-from zkdeployment.adapters.zookeeper.client.transactions import Set
-from zkdeployment.adapters.zookeeper.operator.intent_reader import ZooKeeperIntents
-from zkdeployment.adapters.zookeeper.publication.intents import intent_operations, read_intent_nodes
-from zkdeployment.documents.intents.values import (
-    Approval,
-    ClusterIntents,
-    DeploymentIntentGroup,
-    IntentState,
-)
-from zkdeployment.errors import ConflictError
-from zkdeployment.intents.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.model.deployment import Assignment
-from zkdeployment.planning.targets.content import IntentContent
+from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
+from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.store.records import intent_operations, read_intent_nodes
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Set
 
 CONTENT = IntentContent({"apps": {"front": ["/front"]}}, {"/front": {"version": "1"}}, {("/d", "v"): "1"})
 SHOP = DeploymentIntentGroup(

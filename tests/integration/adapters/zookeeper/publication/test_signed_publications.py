@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from support.zookeeper import sent_requests
-from zkdeployment.adapters.zookeeper.publication.signed_publications import ZooKeeperSignedPublications
-from zkdeployment.model.host import Identity
-from zkdeployment.signing.digests import bucket_of
+from zkdeployment.base.host import Identity
+from zkdeployment.publishing.signing.statement import bucket_of
+from zkdeployment.publishing.store.signed import ZooKeeperSignedPublications
 
 SIGNED = "/zkdeployment/signed"
 

@@ -12,16 +12,10 @@ import pytest
 
 from support.strategies import example
 from support.waiting import UNLIMITED
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Operation, Set
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.locks.contender_lock import ContenderLock
-from zkdeployment.adapters.zookeeper.operator.cluster_control import ZooKeeperClusterControl
-from zkdeployment.adapters.zookeeper.operator.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.adapters.zookeeper.operator.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.adapters.zookeeper.publication import builder as publishing
-from zkdeployment.adapters.zookeeper.publication.store import ZooKeeperPublications
-from zkdeployment.errors import (
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterState
+from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
     RefusedError,
@@ -30,18 +24,22 @@ from zkdeployment.errors import (
     WaitTimeoutError,
     ZkdeploymentError,
 )
-from zkdeployment.model.act import Act
-from zkdeployment.model.cluster import BY_HAND, INITIAL, Cluster, ClusterState
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.model.publishing.publication import Publication
-from zkdeployment.model.publishing.request import PublicationRequest
-from zkdeployment.model.publishing.tree_change import TreeChange
-from zkdeployment.model.stop import Stop
-from zkdeployment.model.strategy import ALL_HOSTS, Group, Selector, Strategy
-from zkdeployment.model.tree import Tree
-from zkdeployment.planning.targets.compiler import compile_targets
-from zkdeployment.signing.standing import StandingPublication
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.publishing.records import Publication, PublicationRequest
+from zkdeployment.publishing.signing.standing import StandingPublication
+from zkdeployment.publishing.store import builder as publishing
+from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.publishing.targets.compiler import compile_targets
+from zkdeployment.strategies.strategy import ALL_HOSTS, Group, Selector, Strategy
 from zkdeployment.tree.diff import diff
+from zkdeployment.tree.values import Tree, TreeChange
+from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 RESUME = Act("me", "resume", "", 7.0)
 

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from zkdeployment.adapters.zookeeper.client.transactions import Create, Delete, Set
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.adapters.zookeeper.rollout.agent_records import encode_grant
-from zkdeployment.model.host import Host, Identity
-from zkdeployment.rollout.permission import Grant, Permission, Phase, PhaseReport
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport
+from zkdeployment.strategies.store.agent_records import encode_grant
+from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 WEB1 = Identity(id="rack:1", name="web1.example.com")
 HOST = Host(WEB1, version="abc")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from support.clocks import ManualClock
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.users.logins import ZooKeeperLogins
-from zkdeployment.adapters.zookeeper.users.store import ZooKeeperUsers
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.login_store import ZooKeeperLogins
+from zkdeployment.service.users.user_store import ZooKeeperUsers
 
 
 @dataclass

@@ -9,12 +9,12 @@ import structlog
 
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
-from zkdeployment.adapters.key_hashes import KeyHasher
-from zkdeployment.adapters.zookeeper.users import logins
-from zkdeployment.errors import UnreachableError
-from zkdeployment.model.act import Act
-from zkdeployment.model.logins.login import SESSION_SECONDS, SESSIONS_OF_USER, FailedLogin
-from zkdeployment.model.user import LoginProblem, LoginRefusal, NewUser, Role
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.service.users import login_store
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.logins import SESSION_SECONDS, SESSIONS_OF_USER, FailedLogin
+from zkdeployment.service.users.user import LoginProblem, LoginRefusal, NewUser, Role
 
 ACT = Act("root@ops1", "add user", "", 5.0)
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.9"
@@ -98,7 +98,7 @@ class TestThrottling:
     ):
         for _ in range(20):
             service.logins.verify("alice", "wrong", HERE)
-        monkeypatch.setattr(logins, "_GAP", 3600.0)
+        monkeypatch.setattr(login_store, "_GAP", 3600.0)
         assert service.logins.verify("alice", "wrong", HERE) == LoginRefusal(LoginProblem.THROTTLED, 1.0)
         sent, compared = sent_requests(session, monkeypatch), []
         monkeypatch.setattr(KeyHasher, "matches", lambda *_: compared.append(1))

@@ -12,13 +12,13 @@ from kazoo.exceptions import NoAuthError
 
 from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests, through
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.operator.audit import read_acts
-from zkdeployment.errors import RefusedError, UnreachableError
-from zkdeployment.model.act import Act
-from zkdeployment.model.logins.external import ExternalUser
-from zkdeployment.model.servers import Access, AclEntry, Servers
-from zkdeployment.model.user import LoginProblem, LoginRefusal, NewUser, Role
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import RefusedError, UnreachableError
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.service.users.external_logins import ExternalUser
+from zkdeployment.service.users.user import LoginProblem, LoginRefusal, NewUser, Role
+from zkdeployment.zookeeper.servers import Access, AclEntry, Servers
+from zkdeployment.zookeeper.session import Session
 
 ACT = Act("root@ops1", "add user", "", 5.0)
 ALICE = NewUser(name="alice", role=Role.OPERATOR)

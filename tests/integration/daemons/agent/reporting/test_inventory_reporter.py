@@ -11,9 +11,9 @@ from support.agents import called
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import renew_session, sent_requests
-from zkdeployment.adapters.host_files.filesystem import Filesystem
-from zkdeployment.adapters.zookeeper.inventories import decode
-from zkdeployment.model.host import Facts
+from zkdeployment.agent.files.filesystem import Filesystem
+from zkdeployment.agent.store.inventories import decode
+from zkdeployment.base.host import Facts
 
 NODE = "/zkdeployment/inventory/h1"
 

@@ -10,12 +10,11 @@ import pytest
 
 from support.clocks import ManualClock
 from support.zookeeper import renew_session
-from zkdeployment.adapters.host_files.run_directory import RunDirectory
-from zkdeployment.adapters.zookeeper.client.session import Session
-from zkdeployment.adapters.zookeeper.fleet import ZooKeeperFleet
-from zkdeployment.daemons.agent.reporting.local_host import LocalHost
-from zkdeployment.daemons.agent.reporting.registration_updater import RegistrationUpdater
-from zkdeployment.model.host import Host, Identity
+from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.agent.reporting.registration import LocalHost, RegistrationUpdater
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.zookeeper.session import Session
 
 HOST = Host(Identity(id="1", name="web1.example.com"), version="abc")
 

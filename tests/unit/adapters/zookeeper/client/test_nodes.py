@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.adapters.zookeeper.client.nodes import check_path, decode, encode
-from zkdeployment.adapters.zookeeper.client.paths import target_path
-from zkdeployment.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.zookeeper.nodes import check_path, decode, encode
+from zkdeployment.zookeeper.paths import target_path
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=()))
 VALUES = st.recursive(

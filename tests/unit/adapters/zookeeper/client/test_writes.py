@@ -5,8 +5,8 @@ import pytest
 from kazoo.protocol import serialization as kazoo
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from zkdeployment.adapters.zookeeper.client.transactions import Check, Create, Delete, Set
-from zkdeployment.adapters.zookeeper.client.writes import send
+from zkdeployment.zookeeper.session import send
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
 
 OPERATIONS = [
     Create("/a"),

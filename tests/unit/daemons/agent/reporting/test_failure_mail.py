@@ -1,8 +1,7 @@
-from zkdeployment.daemons.agent.reporting.failure_mail import failure_mail
-from zkdeployment.model.deployment import DeploymentFailure
-from zkdeployment.model.stop import Stop
-from zkdeployment.rollout.failure import Failure
-from zkdeployment.rollout.permission import Phase
+from zkdeployment.agent.reporting.failures import failure_mail
+from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.stop import Stop
+from zkdeployment.strategies.permission import Failure, Phase
 
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 FAILED = DeploymentFailure(8, "deploy /a 0", "/a", 0)

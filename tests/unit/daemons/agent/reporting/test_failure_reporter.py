@@ -1,5 +1,5 @@
-from zkdeployment.daemons.agent.reporting.failure_reporter import MAX_REASON_BYTES, reason
-from zkdeployment.errors import ScriptError
+from zkdeployment.agent.reporting.failures import MAX_REASON_BYTES, reason
+from zkdeployment.base.errors import ScriptError
 
 
 def test_an_expected_error_is_described_by_its_message_on_one_line():

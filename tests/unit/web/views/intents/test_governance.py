@@ -2,16 +2,16 @@
 
 import pytest
 
-from zkdeployment.documents.intents.values import ClusterIntents, DeploymentIntentGroup
-from zkdeployment.errors import ConfigurationError
-from zkdeployment.model.publishing.left_service import LeftService
-from zkdeployment.model.user import Role, User
-from zkdeployment.web.views.intents.governance import (
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
+from zkdeployment.intents.views.acts import (
     adoption_form,
     left_services_view,
     requested_adoption,
     service_release_form,
 )
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.service.users.user import Role, User
 
 SHOP = ("p1", "store", "v1", "shop")
 LEFT = (

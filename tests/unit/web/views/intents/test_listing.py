@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
-from zkdeployment.documents.intents.values import IntentState
-from zkdeployment.intents.resource_status import ClusterStatus, RsyncStatus
-from zkdeployment.intents.resources import ResourceRow
-from zkdeployment.web.views.intents.listing import PAGE_SIZE, intent_page_of, intents_view
-from zkdeployment.web.views.intents.query import IntentListQuery, IntentSort
-from zkdeployment.web.views.intents.signs import status_counts
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
+from zkdeployment.intents.rules.resources import ResourceRow
+from zkdeployment.intents.views.listing import PAGE_SIZE, IntentListQuery, IntentSort, intent_page_of, intents_view
+from zkdeployment.intents.views.matrix import status_counts
 
 SHOP = recorded(replace(GROUP, approval=APPROVAL), IntentState.INSTANTIATED, begun(at=900.0))
 NEWS = recorded(replace(GROUP, project="p2", name="news"), IntentState.CREATED)

@@ -5,27 +5,24 @@ from dataclasses import replace
 import pytest
 
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, recorded
-from zkdeployment.documents.intents.values import IntentState, UpdateRule
-from zkdeployment.fleet.branch.jobs import Job, JobState
-from zkdeployment.intents.instances import IntentRecord
-from zkdeployment.intents.life_cycle import IntentAct
-from zkdeployment.intents.reality import (
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity
+from zkdeployment.fleet.views.requests import Job, JobState
+from zkdeployment.intents.documents.values import IntentState, UpdateRule
+from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.rules.reality import (
     FleetReports,
     RecordedDeployment,
     ReportedHost,
     ReportedHosts,
     ServiceProvider,
 )
-from zkdeployment.intents.resources import instance_resources, row_to_json
-from zkdeployment.model.deployment import Deployment
-from zkdeployment.model.host import Identity
-from zkdeployment.model.user import Role, User
-from zkdeployment.web.views.intents.acts import intent_form, intent_paths, offered_acts
-from zkdeployment.web.views.intents.cell import cell_view
-from zkdeployment.web.views.intents.matrix import APPS_SHOWN, MatrixQuery, intent_matrix
-from zkdeployment.web.views.intents.page import intent_view, shown_instance
-from zkdeployment.web.views.intents.previews import shown_lines, with_approved_content
-from zkdeployment.web.views.intents.signs import status_counts
+from zkdeployment.intents.rules.resources import instance_resources, row_to_json
+from zkdeployment.intents.views.acts import intent_form, intent_paths, offered_acts
+from zkdeployment.intents.views.matrix import APPS_SHOWN, MatrixQuery, cell_view, intent_matrix, status_counts
+from zkdeployment.intents.views.page import intent_view, shown_instance, shown_lines, with_approved_content
+from zkdeployment.service.users.user import Role, User
 
 FRONT0 = Deployment("/p1/shop/front", 0)
 HOSTS = (

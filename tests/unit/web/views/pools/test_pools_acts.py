@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from unit.web.views.pools.test_pools_page import NODES, NOW, SESSION, WEB, node, reading, user
-from zkdeployment.model.user import Role
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState
-from zkdeployment.pools.overview import pool_overviews
-from zkdeployment.web.views.pools.acts import extend_form, fill_form, node_form, request_form, retire_session_form
+from zkdeployment.pools.rules.node import NodeState
+from zkdeployment.pools.rules.overview import pool_overviews
+from zkdeployment.pools.rules.snapshot import FillingRecord
+from zkdeployment.pools.views.acts import extend_form, fill_form, node_form, request_form, retire_session_form
+from zkdeployment.service.users.user import Role
 
 TENANT = replace(user(Role.TENANT), ssh_key="ssh-ed25519 A")
 

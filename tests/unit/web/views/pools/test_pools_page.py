@@ -4,18 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.documents.pools.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.model.user import Role, TenantLimits, User
-from zkdeployment.pools.filling_record import FillingRecord
-from zkdeployment.pools.node import NodeState, PoolNode, fail
-from zkdeployment.pools.reading import PoolReading
-from zkdeployment.pools.snapshot import PoolSnapshot
-from zkdeployment.pools.tenant_session import LeasedNode, NodesSpec, TenantSession
-from zkdeployment.web.views.pools.levels import BarPart
-from zkdeployment.web.views.pools.nodes import MOST_FAILED, PAGE_SIZE
-from zkdeployment.web.views.pools.notice import request_notice
-from zkdeployment.web.views.pools.page import pools_view
-from zkdeployment.web.views.pools.sessions import PAST_SIZE
+from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.views.nodes import MOST_FAILED, PAGE_SIZE, PAST_SIZE
+from zkdeployment.pools.views.page import BarPart, pools_view, request_notice
+from zkdeployment.service.users.user import Role, TenantLimits, User
 
 NOW = 100_000.0
 READY, LEASED = NodeState.READY, NodeState.DEPLOYED

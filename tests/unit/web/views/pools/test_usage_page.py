@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.pools.usage.pool_usage import PoolUsage, TenantUsage, UsageWindow
-from zkdeployment.web.views.pools.usage import UsageView, usage_seconds, usage_view
+from zkdeployment.pools.rules.usage import PoolUsage, TenantUsage, UsageWindow
+from zkdeployment.pools.views.usage import UsageView, usage_seconds, usage_view
 
 HOUR = 3600.0
 

@@ -1,1 +1,0 @@
-"""A Nagios on this machine, and the service as its bridge sees it."""

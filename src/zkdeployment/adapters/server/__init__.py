@@ -1,1 +1,0 @@
-"""The adapters that only the service needs: the OpenID provider, webhooks, and places for slow requests."""

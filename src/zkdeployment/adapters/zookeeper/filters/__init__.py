@@ -1,1 +1,0 @@
-"""Split updates in ZooKeeper: the instances of services, and the lists that filters keep."""

@@ -1,1 +1,0 @@
-"""Locks in ZooKeeper: of services, of roles, and what their dead holders left behind."""

@@ -1,0 +1,442 @@
+"""One deployment of a host, from its first phase to its recorded outcome, and the supervision of its steps.
+
+When a deployment starts is the agent's decision; what each step does belongs to the executor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.daemon.plans import read_plan
+from zkdeployment.agent.rules.pace import Recheck
+from zkdeployment.agent.steps.executor import Executor
+from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
+from zkdeployment.base.cluster import INITIAL, ClusterState
+from zkdeployment.base.daemon.failpoints import failpoints
+from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.errors import (
+    AwaitedServiceError,
+    ConflictError,
+    DuplicateError,
+    LockLostError,
+    RestartError,
+    ScriptError,
+    ShutdownError,
+    UnreachableError,
+    UntrustedError,
+)
+from zkdeployment.base.log import bound, get_logger
+from zkdeployment.base.publication import DeploymentBasis
+from zkdeployment.base.stop import services_of
+from zkdeployment.strategies.permission import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from zkdeployment.agent.adapters import AgentAdapters
+    from zkdeployment.agent.daemon.host_role import HostRole
+    from zkdeployment.agent.daemon.plans import HostPlan
+    from zkdeployment.agent.daemon.rollout_gate import RolloutGate
+    from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.agent.reporting.inventory_reporter import InventoryReporter
+    from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.deployment import Deployment
+    from zkdeployment.base.plan import Step
+    from zkdeployment.base.publication import Published
+    from zkdeployment.base.stop import LackingGroup
+
+
+class FailedError(Exception):
+    """A failure that was reported already; the message is the step that failed."""
+
+
+#: Errors that end a deployment without a failure: its circumstances changed. A host that lost its id to another
+#: host does not belong to the fleet any more.
+_NO_FAILURES = (
+    ConflictError,
+    DuplicateError,
+    FailedError,
+    GroupStoppedError,
+    LockLostError,
+    RestartError,
+    ShutdownError,
+    UnreachableError,
+)
+
+#: Errors of a step that stop its group: other errors have causes that concern more than the group.
+_OF_GROUP = (AwaitedServiceError, ScriptError)
+
+
+class Supervision:
+    """Permits, shows and reports the steps of one deployment of one revision.
+
+    ``published`` is the last publication that was read before the deployment: it gives the deployment its
+    ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
+    delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
+    ``changed``: whether this deployment has begun to change the host. ``lease`` gives
+    the host its role if it can be leased; the failures of such a host concern no other.
+    """
+
+    def __init__(  # noqa: PLR0913  the facts of a deployment
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        control: Control,
+        revision: Revision,
+        gate: RolloutGate | None,
+        *,
+        published: Published,
+        lease: HostRole,
+        disturbed: Callable[[], bool],
+    ) -> None:
+        self._adapters = adapters
+        self._reporting = reporting
+        self._control = control
+        self.revision = revision
+        is_published = published.revision == revision
+        self.sequence = published.sequence if is_published else 0
+        self._since = published.effective_since if is_published else 0
+        self.basis = DeploymentBasis(revision, self.sequence, published.stamp)
+        self._gate = gate
+        self._lease = lease
+        self._disturbed = disturbed
+        self._recheck = Recheck(adapters.clock, adapters.session)
+        self._stamp: int | None = None  # of the cluster version when it was last checked
+        self._group_stops = GroupStops(adapters.fleet, reporting)
+        self.changed = False
+
+    @property
+    def gated(self) -> bool:
+        """Whether a rollout controls this deployment."""
+        return self._gate is not None
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the deployment has waited for its rollout."""
+        return 0.0 if self._gate is None else self._gate.waited
+
+    def enter(self, phase: Phase, steps: int = 0) -> None:
+        """Report the phase before, if any, and wait for permission to begin a phase.
+
+        Raises what ``check`` raises. ``steps``: how many steps the plan has, as far as that is known.
+        """
+        if self._gate is not None:
+            self._gate.enter(phase, steps, self._check_waiting)
+
+    def confirm(self) -> None:
+        """Report to the rollout, if any, that this host is at the revision."""
+        if self._gate is not None:
+            self._gate.confirm()
+
+    def plan(self) -> HostPlan:
+        """Recover from interrupted changes; return the plan for this revision."""
+        with self.reporting("plan"):
+            self._reporting.deployment.show(self.revision, "plan", 0, 0)
+            with failpoints("plan"):
+                made = read_plan(
+                    self._adapters,
+                    self._reporting.host.identity,
+                    self.revision,
+                    sequence=self._since,
+                    leasable=self._lease.is_leasable,
+                    has_revision=self.has_revision,
+                )
+                self._group_stops.begin(made.plan)
+                return made
+
+    def begin_changes(self) -> bool:
+        """Record that the host has no version any more, before the first change of the deployment.
+
+        Returns whether this call recorded that. A host that only changes its role keeps its version: its lease is
+        not reached meanwhile.
+        """
+        if self.changed:
+            return False
+        if self.is_role_change:
+            self.changed = True
+            return False
+        with failpoints("give-up-version"):
+            self._reporting.deployment.give_up_version()
+            self.changed = True
+        return True
+
+    def check(self, *, midway: bool = False) -> None:
+        """Raise ``ConflictError`` unless the revision is still wanted, ``ShutdownError`` if the agent has to end.
+
+        ``midway``: the caller is between two actions that belong together; a stopped or held fleet and the
+        rollout do not interrupt these. Waits until ZooKeeper answers; the host is registered afterwards.
+        """
+        self._check_cluster(midway=midway)
+        if not midway:
+            self._lease.check()
+        if self._gate is not None and not midway:
+            self._gate.check()
+
+    def check_waiting(self) -> None:
+        """Do as ``check`` for a host that waits, often: ask ZooKeeper only if something may have changed."""
+        self._control.check()
+        if not (self._recheck.is_due or self._lease.is_outdated):
+            return
+        changed = self._recheck.begin()
+        self._check_cluster(changed)
+        self._lease.check()
+        if self._gate is not None:
+            self._gate.check(changed)
+
+    def begin_locked(self, step: str, lock: ZooKeeperServiceLock) -> None:
+        """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
+
+        The transaction that records it fails if the cluster version was written since the check. If nothing else
+        decides about the step, ZooKeeper is therefore asked before only if the cluster version may have changed.
+        """
+        check = self.check_waiting if self._gate is None and not self._lease.is_leasable else self.check
+        check()
+        if self.begin_changes():
+            check()  # recording the first change took time
+        try:
+            lock.begin(step, self._stamp)
+        except ConflictError:
+            self.check()
+            lock.begin(step, self._stamp)
+
+    def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
+        """Hand on the locks that are kept for this host, except those of the services of ``pending``."""
+        self._reporting.registration.hand_on_work(pending)
+
+    def show(self, step: str, done: int, total: int) -> bool:
+        """Show the current step and return whether it differs from the step shown before."""
+        with self.reporting(step):
+            changed = self._reporting.deployment.show(self.revision, step, done, total)
+        self._adapters.scripts.cap_outputs()
+        return changed
+
+    def withholds(self, step: Step) -> bool:
+        """Whether a step must not run, because its group is stopped; the host then lacks its service.
+
+        Software is not removed either after such a step. Raises ``ConflictError`` if the step changes software and
+        a group of the plan was stopped: the host plans again, without the software of that group.
+        """
+        return self._group_stops.withholds(step)
+
+    def lacks(self, service: str) -> bool:
+        """Whether this deployment skipped steps of a service, or failed at them, because its group is stopped."""
+        return service in services_of(self.lacking)
+
+    @property
+    def lacking(self) -> Mapping[str, LackingGroup]:
+        """The steps that this deployment skipped or failed at, by the stopped group."""
+        return self._group_stops.lacking
+
+    @property
+    def group_failure(self) -> tuple[DeploymentFailure, str] | None:
+        """The first failure of this deployment that stopped a group, and its reason; ``None`` without one."""
+        return self._group_stops.failure
+
+    @contextlib.contextmanager
+    def reporting(
+        self,
+        step: str,
+        *,
+        deployment: Deployment | None = None,
+        packages: Collection[str] = (),
+        group: str | None = None,
+    ) -> Iterator[None]:
+        """Report failures of the block to the fleet before enclosing blocks release their locks.
+
+        ``deployment`` or ``packages`` are what the step XX
+        """
+        with bound(step=step):
+            try:
+                yield
+            except _NO_FAILURES:
+                raise
+            except Exception as error:  # a defect of this program must not spread over the fleet either
+                is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
+                gate = self._gate
+                # No rollout tolerates what fails before it permitted the host anything.
+                part = None if gate is None or is_untrusted or not gate.rollout else (gate.rollout, gate.phase)
+                path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
+                failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
+                if group is not None and not self._lease.is_leasable and isinstance(error, _OF_GROUP):
+                    self._group_stops.fail(self.revision, failed, group, error)
+                    raise GroupStoppedError(step) from error
+                if part is None and self._lease.is_leasable and not is_untrusted:
+                    self._reporting.failures.fail_alone(self.revision, failed, error)
+                else:
+                    self._reporting.failures.fail(self.revision, failed, error, part)
+                raise FailedError(step) from error
+
+    def reach_lease(self) -> None:
+        """Record that the host runs the role of its lease completely, if it can be leased."""
+        self._lease.reach()
+
+    @property
+    def has_revision(self) -> bool:
+        """Whether the host has the revision completely from an earlier publication, and keeps its role."""
+        host = self._reporting.host
+        return self._lease.is_reached and host.version == self.revision and not host.lacking
+
+    @property
+    def is_role_change(self) -> bool:
+        """Whether the host has the revision, and only changes its role."""
+        return not self._lease.is_reached and self._reporting.host.version == self.revision
+
+    def _check_waiting(self) -> None:
+        self._check_cluster()
+        self._lease.check()
+        if self._disturbed():
+            raise ConflictError("the configuration or the program changed; the host waits again with the new one")
+
+    def _check_cluster(self, changed: Callable[[], None] | None = None, *, midway: bool = False) -> None:
+        self._control.check()
+        cluster = self._reporting.retry.read_cluster(changed)
+        self._reporting.registration.refresh_session()
+        if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
+            return
+        if cluster is None or cluster.revision != self.revision:
+            now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
+            raise ConflictError(f"the cluster version changed: expected {self.revision}, found {now}")
+        if cluster.stamp != self._stamp:
+            self._group_stops.read()
+        self._stamp = cluster.stamp
+
+
+@dataclass(frozen=True)
+class HostCommands:
+    """The commands of a host's configuration: after a deployment, and after a failure. Empty: none."""
+
+    after: Sequence[str] = ()
+    after_failure: Sequence[str] = ()
+
+
+class DeploymentRun:
+    """Deploys the revision of one supervision.
+
+    ``commands`` are those to run after the steps or after a failure.
+    """
+
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        inventory: InventoryReporter,
+        supervision: Supervision,
+        *,
+        commands: HostCommands,
+    ) -> None:
+        self._adapters = adapters
+        self._reporting = reporting
+        self._inventory = inventory
+        self._supervision = supervision
+        self._commands = commands
+        self._begun = adapters.clock.monotonic()
+        self._is_role_change = supervision.is_role_change
+
+    def run(self) -> bool:
+        """Deploy the revision and return whether that succeeded; a failure was reported then.
+
+        Raises ``ConflictError`` or ``UnreachableError`` if the deployment was abandoned.
+        """
+        get_logger().info("deployment-started", had=self._reporting.host.version)
+        self._reporting.deployment.begin(self._supervision.revision)
+        try:
+            if (
+                self._supervision.revision != INITIAL
+            ):  # before the first publication there is nothing to do or undo
+                self._execute()
+            with failpoints("record"):
+                self._record_success()
+            self._supervision.confirm()
+        except FailedError as failed:
+            self._supervision.hand_on_work()
+            self._inventory.publish()
+            self._record_result(f"{failed}: {self._reporting.host.error}", self._reporting.host.failed)
+            self._run_after_failure(str(failed), self._reporting.host.error or "")
+            return False
+        except (ConflictError, UnreachableError):
+            self._reporting.deployment.abandon()
+            raise
+        get_logger().info("deployment-succeeded")
+        if (failure := self._supervision.group_failure) is not None:
+            failed_step, reason = failure
+            self._run_after_failure(failed_step.step, reason)
+        return True
+
+    def _execute(self) -> None:
+        if self._supervision.has_revision:
+            if not self._supervision.plan().plan.steps:
+                return  # the publication changed nothing for this host, which needs no permission
+            with self._supervision.reporting("plan"):
+                self._supervision.begin_changes()  # neither operators nor a rollout take the host for converged
+        self._supervision.enter(Phase.PREPARE)
+        host_plan = self._supervision.plan()
+        plan = host_plan.plan
+        executor = Executor(
+            self._adapters,
+            self._reporting.host.identity,
+            self._supervision,
+            plan=host_plan,
+            basis=self._supervision.basis,
+        )
+        try:
+            executor.prepare(rehearse=self._supervision.gated)
+            self._supervision.enter(Phase.DEPLOY, len(plan.steps))
+            executor.execute()
+        except ConflictError as conflict:
+            get_logger().warning("deployment-abandoned", reason=str(conflict))
+            if self._supervision.changed:
+                self._inventory.publish()
+                cluster = self._reporting.retry.read_cluster()
+                if cluster is None or cluster.revision is None:
+                    self._run_after(len(plan.steps))
+            raise
+        if plan.steps:
+            self._inventory.publish()  # before the host counts as done, so that later plans are exact
+        self._run_after(len(plan.steps))
+
+    def _run_after(self, steps: int) -> None:
+        if not self._commands.after:
+            return
+        self._supervision.show("after", steps, steps)
+        with failpoints("after"), self._supervision.reporting("after"):
+            # A command that fails leaves the host without a version, even if there was no other step.
+            self._supervision.begin_changes()
+            self._adapters.scripts.run(self._commands.after, name="after", revision=self._supervision.revision)
+
+    def _run_after_failure(self, step: str, error: str) -> None:
+        """Run the command for failures; the step has failed and was reported, whatever the command does."""
+        if not self._commands.after_failure:
+            return
+        facts = {"ZKDEPLOYMENT_STEP": step, "ZKDEPLOYMENT_ERROR": error}
+        try:
+            self._adapters.scripts.run(
+                self._commands.after_failure,
+                name="after-failure",
+                revision=self._supervision.revision,
+                facts=facts,
+            )
+        except ScriptError as problem:
+            get_logger().error("after-failure-failed", reason=str(problem))
+
+    def _record_success(self) -> None:
+        failure = self._supervision.group_failure
+        if failure is None:
+            self._record_result()
+        else:
+            failed, reason = failure
+            self._record_result(f"{failed.step}: {reason}", failed)
+        with self._supervision.reporting("record the version"):
+            self._reporting.deployment.succeed(
+                self._supervision.revision, self._supervision.sequence, self._supervision.lacking
+            )
+            self._supervision.reach_lease()
+
+    def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:
+        if self._is_role_change:
+            return  # the history is about publications
+        seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
+        self._inventory.record_result(self._supervision.revision, seconds, error, failed)

@@ -1,0 +1,154 @@
+"""Reads the facts for a host's plan, and previews the plan for operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.lease import Lease, first_record
+from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
+from zkdeployment.agent.rules.stopped_groups import without_stopped_groups
+from zkdeployment.agent.rules.undeploying import leaving_services
+from zkdeployment.base.cluster import INITIAL, ClusterState
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.plan import Deploy, Plan
+from zkdeployment.publishing.watermark import Watermark
+
+if TYPE_CHECKING:
+    from zkdeployment.agent.adapters import AgentAdapters
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.deployment import DesiredState
+    from zkdeployment.base.host import Identity
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """The plan of a host, and its part in the order between services of a publication.
+
+    ``sequence`` is that of the publication, 0 for a version that was set by hand, which has no order. ``awaited``
+    are the services that other hosts wait for and that the plan deploys. With ``ignores_failures`` the host does
+    not wait for hosts that failed.
+    """
+
+    plan: Plan
+    sequence: int
+    awaited: frozenset[str] = frozenset()
+    ignores_failures: bool = False
+
+
+def read_plan(
+    adapters: AgentAdapters,
+    identity: Identity,
+    revision: Revision,
+    *,
+    sequence: int,
+    leasable: bool,
+    has_revision: bool = False,
+) -> HostPlan:
+    """Recover from interrupted software changes and return the host's plan for ``revision``.
+
+    ``sequence`` is that of the publication that concerns hosts, 0 for a version that was set by hand. No other
+    host waits for a host that is ``leasable``. If the host ``has_revision``, from an earlier publication, a plan
+    that would only repeat what was done is empty. On a host with publishers, the verified properties of its
+    services are written for the scripts.
+    """
+    wanted = _wanted(adapters, identity, revision)
+    with adapters.notifier.uninterrupted():
+        adapters.packages.recover()
+        adapters.checkouts.recover()
+    made = make_plan(adapters, identity, wanted, 0 if leasable else sequence)
+    if has_revision and is_settled(made):
+        made = Plan()
+    if not sequence or leasable:
+        return HostPlan(made, sequence, ignores_failures=leasable)
+    return HostPlan(made, sequence, _take_part(adapters, identity, wanted, made, sequence))
+
+
+def _wanted(adapters: AgentAdapters, identity: Identity, revision: Revision) -> DesiredState:
+    """Return what the host is to run; on a host with publishers, only what was signed.
+
+    Such a host remembers the publication before it acts on it, and writes the verified properties of its services
+    for its scripts.
+    """
+    trusted = adapters.trusted
+    if trusted is None:
+        return adapters.fleet.wanted(identity, revision)
+    targets = trusted.targets(identity, revision)
+    trusted.remember(targets.published)
+    trusted.write_properties(targets)
+    return targets.wanted
+
+
+def _take_part(
+    adapters: AgentAdapters, identity: Identity, wanted: DesiredState, made: Plan, sequence: int
+) -> frozenset[str]:
+    """Join the order, and return the awaited services that the plan ``made`` deploys.
+
+    Awaited services that the plan does not deploy again are recorded as deployed.
+    """
+    paths = [assignment.path for assignment in wanted.assignments if assignment.n]
+    entries = adapters.fleet.order_entries(sequence, paths)
+    deployed = {step.deployment.path for step in made.steps if isinstance(step, Deploy)}
+    lacking = frozenset().union(*made.withheld.values())
+    for path, entry in entries.items():
+        if identity.id not in entry.hosts:
+            adapters.fleet.join_order(sequence, path, identity)
+        if path not in deployed | lacking:
+            adapters.fleet.finish_order(sequence, path, identity)
+    return frozenset(entries.keys() & deployed)
+
+
+def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState, sequence: int) -> Plan:
+    """Return the plan of a host, without the steps of stopped groups.
+
+    ``sequence`` is that of the order by which the host undeploys services (0: none).
+    """
+    inventory = adapters.inventory()
+    leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
+    entries = adapters.fleet.order_entries(sequence, leaving) if leaving else {}
+    lasting = [path for path, entry in entries.items() if entry.gaining]
+    services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
+    made = plan(
+        wanted.assignments, inventory, wanted.controller, identity=identity, services=services, lasting=lasting
+    )
+    stopped = adapters.fleet.stopped_groups() if made.groups else frozenset()
+    return without_stopped_groups(made, stopped, wanted.assignments, inventory)
+
+
+def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
+    """Return the cluster version and the plan an agent would execute for it, without changing anything.
+
+    ``leasable``: whether leases decide the role of the host, which has that of its ``identity`` without a lease.
+    Raises ``RefusedError`` if the fleet is stopped or held.
+    """
+    published = adapters.fleet.published()
+    if adapters.trusted is None:
+        Watermark(adapters.run).check(published)
+    cluster = adapters.fleet.cluster()
+    if cluster is None or cluster.revision is None:
+        state = ClusterState.STOPPED if cluster is None else cluster.state
+        raise RefusedError(f"nothing starts: the cluster is {state.value}")
+    revision = cluster.revision
+    version = adapters.run.read_version(identity)
+    has_role = True
+    if leasable and identity.role is not None:
+        lease = adapters.lease(identity, remembers=False) or Lease(identity.role, 0)
+        record = first_record(adapters.run.read_lease(), identity.role, has_version=version is not None)
+        has_role = record.is_reached and record.lease.role == lease.role
+        identity = replace(identity, role=lease.role)
+    if adapters.trusted is not None:
+        adapters.trusted.published(identity, revision)
+    has_revision = revision == version and has_role
+    reached = adapters.run.read_sequence(version)
+    is_new = published.revision == revision and published.effective_since > reached
+    lacking = adapters.run.read_lacking()
+    is_resumed = bool(lacking) and not lacking.keys() <= adapters.fleet.stopped_groups()
+    if revision == INITIAL or (has_revision and not (is_new or is_resumed)):
+        return revision, Plan()
+    if adapters.trusted is None:
+        wanted = adapters.fleet.wanted(identity, revision)
+    else:
+        wanted = adapters.trusted.targets(identity, revision).wanted
+    has_order = published.revision == revision and not leasable
+    made = make_plan(adapters, identity, wanted, published.effective_since if has_order else 0)
+    return revision, Plan() if has_revision and not lacking and is_settled(made) else made

@@ -1,0 +1,168 @@
+"""Checks the packages that a publication wants, for ``lint``, ``plan`` and the guard of the syncer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.availability import (
+    PackageFindings,
+    availability_problems,
+    demands_of_absent_hosts,
+    group_transactions,
+    host_software,
+    new_demands,
+    of_absent_hosts,
+    refusal_of,
+    transaction_problems,
+    unmet_demands,
+    unreachable_warnings,
+    unread_warning,
+    unresolved_warnings,
+)
+from zkdeployment.base.errors import PackageError, RefusedError
+from zkdeployment.base.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.agent.rules.availability import Demand, HostSoftware
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.source_files import Problem
+    from zkdeployment.fleet.views.forecast import Prediction, PredictionBasis
+    from zkdeployment.publishing.rules.changes import Draft
+    from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+    from zkdeployment.publishing.store.store import ZooKeeperPublications
+
+
+def check_packages(
+    repositories: DnfHostRepositories,
+    targets: Targets,
+    before: Targets,
+    read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
+    absent: Collection[str] = (),
+) -> PackageFindings:
+    """Return the findings about the packages that ``targets`` want and the targets ``before`` did not want.
+
+    ``read_hosts`` takes the names of targets and returns their known hosts. A package that only hosts with ids in
+    ``absent`` could not install is a warning, because the inventories of these hosts are old, and the hosts may be
+    gone for good. Warnings are also transactions that cannot be resolved in time, and packages of another
+    architecture whose repositories cannot be read. If nothing is newly wanted, neither hosts nor repositories are
+    read. Raises ``PackageError`` if the repositories cannot be read at all.
+    """
+    demands = new_demands(targets, before)
+    if not demands:
+        return PackageFindings()
+    known = (
+        host_software(host, targets, absent=host.identity.id in absent) for host in read_hosts(demands.keys())
+    )
+    hosts = [host for host in known if host is not None]
+    unmet = unmet_demands(demands, hosts)
+    problems: dict[Problem, None] = {}
+    for arch, needed in unmet.items():
+        try:
+            problems.update(dict.fromkeys(_problems(repositories, arch, needed, hosts)))
+        except PackageError as error:
+            if not problems:
+                raise
+            problems[unread_warning(error, arch)] = None  # what is known already stays a problem
+    return PackageFindings(tuple(problems), sum(map(len, unmet.values())))
+
+
+def with_package_check(
+    predicted: Prediction, basis: PredictionBasis, repositories: DnfHostRepositories
+) -> Prediction:
+    """Return a prediction with the findings about its packages, or with a warning why they were not checked.
+
+    All known hosts are considered, whether or not they were selected: the syncer refuses a publication for all.
+    """
+
+    def read_hosts(targets: Collection[str]) -> Iterable[KnownHost]:
+        return [host for host in basis.known if not set(host.identity.published_names).isdisjoint(targets)]
+
+    absent = {host.identity.id for host in basis.known} - {host.identity.id for host in basis.hosts}
+    try:
+        findings = check_packages(repositories, predicted.targets, predicted.targets_before, read_hosts, absent)
+    except PackageError as error:
+        reason = f"warning: the packages are not checked: {error}"
+        return replace(predicted, warnings=(*predicted.warnings, reason))
+    return replace(predicted, packages=findings)
+
+
+def _problems(
+    repositories: DnfHostRepositories, arch: str, needed: frozenset[Demand], hosts: Collection[HostSoftware]
+) -> Iterator[Problem]:
+    """Yield the problems of the hosts of one architecture."""
+    concerned = [host for host in hosts if host.arch == arch and host.missing]
+    names = {demand.package for demand in needed}
+    names.update(name for host in concerned for change in host.changes for name in change.want)
+    offers = repositories.offers(names, arch)
+    yield from unreachable_warnings(offers)
+    doubtful = demands_of_absent_hosts(concerned)
+    yield from availability_problems(needed - doubtful.keys(), offers, arch)
+    for demand in sorted(needed & doubtful.keys()):
+        for problem in availability_problems([demand], offers, arch):
+            yield of_absent_hosts(problem, doubtful[demand])
+    if offers.unreachable:
+        return  # a dependency may be in a repository that cannot be read
+    groups = group_transactions(concerned, offers.packages)
+    if not arch:  # packages for an unknown architecture cannot be resolved on this machine
+        groups = {
+            transaction: hosts_of
+            for transaction, hosts_of in groups.items()
+            if all(package.arch == "noarch" for package in transaction.install)
+        }
+    if groups:
+        resolution = repositories.resolve(groups.keys(), arch)
+        yield from transaction_problems(groups, resolution.problems, concerned)
+        yield from unresolved_warnings(groups, resolution)
+
+
+#: The seconds that one check may take: the syncer holds the lock of publications meanwhile.
+_BUDGET = 60.0
+
+
+class PackageGuard:
+    """Checks publications to ``store`` against the ``repositories`` of hosts.
+
+    A warning, such as an unreachable repository, is logged once until it has ended.
+    """
+
+    def __init__(self, store: ZooKeeperPublications, repositories: DnfHostRepositories) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._warned: frozenset[str] = frozenset()
+
+    def check(self, snapshot: PublicationSnapshot, tip: Revision, draft: Draft) -> None:
+        """Raise ``RefusedError`` if hosts could not install the packages that a draft newly wants.
+
+        Whatever keeps the packages from being checked is a warning.
+        """
+
+        def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:
+            identities = (host for host in snapshot.known if not set(host.published_names).isdisjoint(targets))
+            return self._store.inventories([host.id for host in identities])
+
+        before = draft.baseline.ordered
+        absent = {host.identity.id for host in snapshot.absent}
+        try:
+            repositories = self._repositories.within(_BUDGET)
+            findings = check_packages(repositories, draft.targets, before, read_hosts, absent)
+        except PackageError as error:
+            self._warn([f"the packages of publications are not checked: {error}"])
+            return
+        if findings.checked:
+            self._warn(map(str, findings.warnings))
+        refusal = refusal_of(tip, findings)
+        if refusal is not None:
+            raise RefusedError(refusal)
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        """Log the warnings that the last check did not have."""
+        current = frozenset(warnings)
+        for warning in sorted(current - self._warned):
+            get_logger().warning("packages-not-checked", reason=warning)
+        self._warned = current

@@ -1,0 +1,369 @@
+"""Runs dnf 4 for a root directory, with the arguments, repositories and environment that all calls have.
+
+The callers decide what dnf does. Explanations of its messages belong into ``failures``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import tenacity
+
+from zkdeployment.agent.packages import failures
+from zkdeployment.agent.packages.failures import LockedError, OfflineError
+from zkdeployment.base.errors import PackageError, ProgramError
+from zkdeployment.base.machine import files, process
+from zkdeployment.base.machine.calls import retry
+from zkdeployment.base.machine.systemd import new_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+#: The directories below the root that dnf reads by default.
+_SYSTEM_DIRECTORIES = ("etc/yum.repos.d", "etc/yum/repos.d", "etc/distro.repos.d")
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
+
+
+@dataclass(frozen=True)
+class Repositories:
+    """The repositories that dnf may use: those of the root, and the ``configured`` ones.
+
+    Each configured value is a directory of ``*.repo`` files (starts with ``/``), the URL of a repository (contains
+    ``://``; signatures are checked with the keys that rpm has), or the id of a repository to enable.
+    """
+
+    root: Path
+    configured: tuple[str, ...]
+
+    def arguments(self) -> Sequence[str]:
+        """Return the arguments for dnf; raises ``PackageError`` for an invalid value."""
+        directories = [str(self.root / directory) for directory in _SYSTEM_DIRECTORIES]
+        others: list[str] = []
+        for number, value in enumerate(self.configured, 1):
+            if value.startswith("/"):
+                directories.append(_checked_directory(value))
+            else:
+                others += _further_arguments(number, value)
+        return [f"--setopt=reposdir={','.join(directories)}", *others]
+
+
+@dataclass(frozen=True)
+class NamedRepositories:
+    """The repositories of other hosts: the ``configured`` ones, and none of this machine.
+
+    The values are those of ``Repositories``. A path may also be dnf's configuration file, whose settings and
+    repositories are used; with directories, only the repositories in these are.
+    """
+
+    configured: tuple[str, ...]
+
+    def arguments(self) -> Sequence[str]:
+        """Return the arguments for dnf; raises ``PackageError`` for an invalid value."""
+        directories: list[str] = []
+        others: list[str] = []
+        configured = False
+        for number, value in enumerate(self.configured, 1):
+            if value.startswith("/") and Path(value).is_file():
+                others.append(f"--config={value}")
+                configured = True
+            elif value.startswith("/"):
+                directories.append(_checked_directory(value))
+            else:
+                others += _further_arguments(number, value)
+        if directories or not configured:
+            others.insert(0, f"--setopt=reposdir={','.join(directories) or '/dev/null'}")
+        return others
+
+
+def _further_arguments(number: int, value: str) -> Sequence[str]:
+    """Return the arguments for a value that is not a path."""
+    if "://" in value:
+        name = f"zkdeployment-{number}"
+        return [f"--repofrompath={name},{value}", f"--setopt={name}.gpgcheck=1"]
+    if not _ID.fullmatch(value):
+        raise PackageError(
+            f"repositories: expected a directory, a URL or the id of a repository, found {value!r};"
+            " correct the configuration"
+        )
+    return [f"--enablerepo={value}"]
+
+
+def _checked_directory(path: str) -> str:
+    directory = Path(path)
+    if not directory.is_dir():
+        raise PackageError(f"repositories: {path} is not a directory; create it, or correct the configuration")
+    if not any(directory.glob("*.repo")):
+        is_repository = (directory / "repodata").is_dir()
+        advice = f"write file://{path} for the repository itself" if is_repository else "correct the configuration"
+        raise PackageError(f"repositories: expected *.repo files in {path}, found none; {advice}")
+    return path
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Make dnf change exactly the requested packages or none, whatever the host's configuration prefers. The settings
+#: of a single repository (such as ``gpgcheck=0``) take precedence.
+_OPTIONS = (
+    "gpgcheck=1",
+    "localpkg_gpgcheck=1",
+    "install_weak_deps=False",
+    "clean_requirements_on_remove=False",
+    "best=True",
+    "strict=True",
+    "skip_if_unavailable=False",
+    "exit_on_lock=True",
+    "keepcache=True",
+)
+
+#: Time limit in seconds for a call that changes nothing; dnf gives up on a dead server much earlier.
+_TIMEOUT = 3600.0
+
+_ATTEMPTS = 3
+
+#: Seconds between two calls of ``tick`` while another program holds a lock.
+_POLL = 0.2
+
+#: The time that dnf has to end when the machine shuts down; systemd's default depends on the distribution. A
+#: dnf that is killed leaves packages half changed.
+_STOP = "TimeoutStopSec=90"
+
+
+class DnfCommand:
+    """Runs dnf for ``root``.
+
+    For ``/``, the system's dnf uses its own configuration. For any other root, dnf ignores the configuration of
+    this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is for how many
+    seconds ``retry_while_locked`` retries, ``gap`` the seconds between two attempts to reach a repository.
+    ``tick`` is called a few times a second during calls that change nothing, and during waits; when ``tick``
+    raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``plugins`` is a directory of
+    plugins for a root that is not ``/``.
+    """
+
+    def __init__(  # noqa: PLR0913  one for each limit
+        self,
+        root: Path,
+        repositories: Repositories | NamedRepositories,
+        *,
+        home: Path,
+        patience: float,
+        gap: float,
+        tick: Callable[[], None],
+        plugins: Path | None = None,
+        limit: float = _TIMEOUT,
+    ) -> None:
+        self._root = root
+        self._repositories = repositories
+        self._home = home
+        self._patience = patience
+        self._gap = gap
+        self.tick = tick
+        self._plugins = plugins
+        self._limit = limit
+
+    @cached_property
+    def env(self) -> Mapping[str, str]:
+        """The environment for dnf and rpm, with the language that ``failures`` can read."""
+        if self._is_system:
+            return _environment()
+        self._make_home()
+        return {**_environment(), "HOME": str(self._home)}
+
+    def run(self, *arguments: str, alone: bool = False) -> str:
+        """Run a dnf command that changes no package and return its standard output.
+
+        ``alone``: dnf ignores the configured repositories and uses only those that ``arguments`` name. An
+        unreachable repository is tried three times. Raises the ``PackageError`` of ``failures.explain``.
+        """
+        argv = self._argv("-q", *arguments, alone=alone)
+        return self.retry_while_offline(lambda: self._run(argv))
+
+    def _run(self, argv: Sequence[str]) -> str:
+        try:
+            done = process.run(argv, env=self.env, timeout=self._limit, tick=self.tick)
+        except ProgramError as error:
+            raise PackageError(f"{error}", retry_helps=True) from error
+        if done.status:
+            raise failures.explain(done.status, f"{done.stderr}\n{done.stdout}")
+        return done.stdout
+
+    def run_apart(self, *arguments: str, output: Path, alone: bool = False) -> str:
+        """Run a dnf command that changes packages and return all its output; ``alone`` as for ``run``.
+
+        dnf runs in its own session and scope and writes to the file ``output``, so that neither a signal to this
+        process nor its death interrupts a transaction. Raises the ``PackageError`` of ``failures.explain``.
+        """
+        try:
+            argv = new_scope("packages", _STOP).wrap(self._argv(*arguments, alone=alone))
+            status = process.run_apart(argv, output=output, env=self.env)
+        except ProgramError as error:
+            raise PackageError(f"{error}") from error
+        printed = output.read_text(encoding="utf-8", errors="replace")
+        if status:
+            raise failures.explain(status, printed)
+        return printed
+
+    def converse(self, program: Path, *arguments: str, output: Path) -> process.Conversation:
+        """Start a program with dnf's Python and the arguments of dnf, in its own session and scope.
+
+        The program writes to the file ``output``. Raises ``PackageError`` if it cannot be started.
+        """
+        argv = [*self._interpreter, str(program), *self._argv("-q", *arguments)[1:]]
+        try:
+            return process.converse(new_scope("packages", _STOP).wrap(argv), output=output, env=self.env)
+        except ProgramError as error:
+            raise PackageError(f"{error}") from error
+
+    def listen(self, conversation: process.Conversation) -> bytes | None:
+        """Return the next line of a program that changes nothing; ``None`` if the program ended."""
+        try:
+            return conversation.read_line(timeout=self._limit, tick=self.tick)
+        except TimeoutError as error:
+            message = f"dnf did not prepare the transaction within {self._limit:g} s and was killed"
+            raise PackageError(message, retry_helps=True) from error
+
+    def retry_while_offline(self, attempt: Callable[[], T]) -> T:
+        """Return the result of ``attempt``; an unreachable repository is tried three times."""
+        return retry(attempt, attempts=_ATTEMPTS, gap=self._gap, kind=OfflineError)
+
+    def retry_while_locked(self, attempt: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+        """Return the result of ``attempt``, retried while another program holds dnf's or rpm's lock.
+
+        Raises ``LockedError`` after ``patience`` seconds.
+        """
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(LockedError),
+            wait=tenacity.wait_random_exponential(multiplier=0.2, max=10),
+            stop=tenacity.stop_after_delay(self._patience),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        return retrying(attempt, *args, **keywords)
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.tick()
+            time.sleep(min(left, _POLL))
+
+    @property
+    def version(self) -> str:
+        """The version of dnf; raises ``PackageError`` unless dnf 4 is installed."""
+        return self._program[1]
+
+    @cached_property
+    def _program(self) -> tuple[str, str]:
+        """The name of dnf 4 and its version; beside dnf 5, dnf 4 may be installed as ``dnf-3``."""
+        others = []
+        for name in ("dnf", "dnf-3"):
+            program = shutil.which(name)
+            if program is not None:
+                version = _version(program, Path(program).stat().st_mtime_ns)
+                if version.startswith("4."):
+                    return name, version
+                others.append(f"{version or 'a dnf of unknown version'} as {program}")
+        if others:
+            raise PackageError(f"expected dnf 4, found {', '.join(others)}; install dnf 4 (Fedora: python3-dnf)")
+        raise PackageError(
+            "cannot find dnf: expected it on the PATH; install dnf 4, or set packages = none in the configuration"
+        )
+
+    @property
+    def has_interpreter(self) -> bool:
+        """Whether dnf is a Python program, so that ``converse`` is possible."""
+        return bool(self._interpreter)
+
+    @cached_property
+    def _interpreter(self) -> Sequence[str]:
+        """The command that runs dnf's Python, from dnf's first line; empty if dnf is another program."""
+        program = shutil.which(self._program[0])
+        if program is None:
+            return ()
+        with Path(program).open("rb") as file:
+            first = file.readline(1000)
+        is_python = first.startswith(b"#!") and b"python" in first
+        return first.removeprefix(b"#!").decode().split() if is_python else ()
+
+    @property
+    def _is_system(self) -> bool:
+        return self._root == Path("/")
+
+    def _argv(self, *arguments: str, alone: bool = False) -> list[str]:
+        return [
+            self._program[0],
+            "-y",
+            *([] if self._is_system else self._isolating_options()),
+            *(f"--setopt={option}" for option in _OPTIONS),
+            *(["--setopt=reposdir=/dev/null"] if alone else self._repositories.arguments()),
+            *arguments,
+        ]
+
+    def _isolating_options(self) -> Sequence[str]:
+        """Return the options that keep dnf from reading this machine's configuration."""
+        return (
+            f"--installroot={self._root}",
+            f"--config={self._home / 'dnf.conf'}",
+            f"--releasever={_release()}",
+            *(["--noplugins"] if self._plugins is None else _plugin_options(self._plugins)),
+            "--setopt=varsdir=/dev/null",
+        )
+
+    def _make_home(self) -> None:
+        """Write dnf's configuration, and rpm's macros where rpm would keep its database in the home directory.
+
+        Debian's rpm keeps its database under ``$HOME``, which depends on the user. The macros move the database
+        to the usual directory below the root. The rpm of other systems needs no macros.
+        """
+        self._home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._home.mkdir(mode=0o700, exist_ok=True)
+        files.replace(self._home / "dnf.conf", b"[main]\n")
+        macros = self._home / ".rpmmacros"
+        if not macros.exists():
+            try:
+                database = process.run(
+                    ["rpm", "-E", "%{_dbpath}"], env={**os.environ, "HOME": str(self._home)}
+                ).check()
+            except ProgramError as error:
+                raise PackageError(f"{error}; install rpm, or set packages = none in the configuration") from error
+            in_home = database.stdout.startswith(f"{self._home}/")
+            files.replace(macros, b"%_dbpath /var/lib/rpm\n" if in_home else b"")
+
+
+def _plugin_options(directory: Path) -> Sequence[str]:
+    """Return the options that make dnf load the plugins in a directory, and no others."""
+    return "--setopt=plugins=True", f"--setopt=pluginpath={directory}", "--setopt=pluginconfpath=/dev/null"
+
+
+@functools.cache
+def _version(program: str, changed: int) -> str:  # noqa: ARG001  a changed file needs a new call
+    """Return the first line of ``dnf --version``, such as ``4.14.0`` or ``dnf5 version 5.2.6``."""
+    try:
+        output = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).stdout
+    except ProgramError as error:
+        raise PackageError(f"{error}") from error
+    return next(iter(output.splitlines()), "").strip()
+
+
+def _environment() -> dict[str, str]:
+    """Return this process's environment without Python's variables: dnf and scriptlets use the system's Python."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**inherited, "LC_ALL": "C.UTF-8"}
+
+
+def _release() -> str:
+    """Return the machine's release, which ``$releasever`` stands for in a root without a release package."""
+    try:
+        return platform.freedesktop_os_release().get("VERSION_ID", "1")
+    except OSError:
+        return "1"

@@ -1,0 +1,224 @@
+"""Changes the packages of an RPM host with dnf 4: exactly as planned, in one transaction, or not at all.
+
+A change goes through these steps. Until the last step nothing on the host has changed:
+
+1. read all installed packages (``rpmdb``);
+2. resolve, download and check signatures, and let rpm test the transaction (``preparation``, ``downloads``);
+3. write a transaction file with the exact packages, and refuse the change if it touches an unmanaged package;
+4. fetch the RPM files of all packages that will be replaced or removed (``package_cache``);
+5. record in the journal which packages to restore (``journal``);
+6. make the transaction, and compare *all* packages with the expected ones. If they differ, restore the packages
+   (``rollback``).
+
+Starting dnf and loading the metadata takes most of the time of a change. If nothing but the requested packages is
+installed or replaced, the dnf of step 2 waits for step 6, for a limited time (``held_dnf``). Otherwise another dnf
+replays the transaction file.
+
+dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
+have changed some packages and not others.
+
+The package manager and its commit are here. The calls of dnf belong into ``command``, the explanations of
+its messages into ``failures``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.packages import failures
+from zkdeployment.agent.packages.command import DnfCommand, Repositories
+from zkdeployment.agent.packages.failures import LockedError, StaleError, report_disk_errors
+from zkdeployment.agent.packages.held_dnf import HeldDnf
+from zkdeployment.agent.packages.package_cache import PackageCache
+from zkdeployment.agent.packages.preparation import Preparation
+from zkdeployment.agent.packages.rpmdb import RpmDatabase
+from zkdeployment.agent.packages.transaction import DnfTransaction, Journal, Rollback, check_names, make_replayable
+from zkdeployment.base import packages
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.plan import PackageChange
+
+_log = get_logger()
+
+
+class Dnf:
+    """Implements ``ports.PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
+
+    ``repositories`` are the values of the configuration key (see ``Repositories``). ``patience`` is for how many
+    seconds a call is retried while another program holds dnf's lock, ``gap`` the seconds between two attempts to
+    reach a repository. ``tick`` is called a few times a second while dnf prepares a transaction; an exception of
+    ``tick`` ends the preparation. Everything kept on disk is under ``ROOT/var/lib/zkdeployment/packages``.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        repositories: tuple[str, ...] = (),
+        *,
+        patience: float = 300.0,
+        gap: float = 2.0,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._root = root.absolute()
+        self._state = self._root / "var/lib/zkdeployment/packages"
+        self._dnf = DnfCommand(
+            self._root,
+            Repositories(self._root, repositories),
+            home=self._state / "home",
+            patience=patience,
+            gap=gap,
+            tick=tick,
+        )
+        self._held = HeldDnf(self._dnf)
+        self._journal = Journal(self._state / "journal.json")
+
+    @report_disk_errors()
+    def installed(self) -> Packages:
+        return self._database.installed()
+
+    @report_disk_errors()
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        return self._database.lost_scripts(packages)
+
+    @report_disk_errors()
+    def prepare(self, change: PackageChange) -> DnfTransaction:
+        """Raise ``PackageError`` also for packages that no repository has, that are unsigned, or that conflict."""
+        check_names(change)
+        return self._dnf.retry_while_locked(self._preparation.prepare, change)
+
+    @report_disk_errors()
+    def commit(self, transaction: Transaction) -> None:
+        """If a signal handler raises during the transaction, dnf finishes alone; the journal stays."""
+        if not isinstance(transaction, DnfTransaction):
+            raise TypeError(f"expected a transaction prepared by dnf, got {transaction!r}")
+        if not transaction.items:
+            return
+        try:
+            self._dnf.retry_while_locked(self._commit, transaction)
+        except PackageError:
+            self._held.release(transaction.directory)
+            _discard(transaction.directory)
+            raise
+        _discard(transaction.directory)
+
+    @report_disk_errors()
+    def recover(self) -> None:
+        """Wait first for a dnf that a dead agent left running. Raise ``PackageError`` if the rollback fails.
+
+        The transaction file of such a dnf still exists, in a directory that was prepared or beside the journal.
+        """
+        self._held.release()
+        prepared = [*self._state.glob("prepared-*")]
+        if prepared or self._journal.is_open:
+            self._rollback.wait_for_orphans()
+        if (interrupted := self._journal.read()) is not None:
+            _log.warning("packages-interrupted", names=sorted(interrupted.names))
+            self._rollback.restore(interrupted)
+            self._journal.close()
+        for directory in prepared:
+            _discard(directory)
+
+    @cached_property
+    def _database(self) -> RpmDatabase:
+        return RpmDatabase(self._root, self._dnf.env)
+
+    @cached_property
+    def _cache(self) -> PackageCache:
+        return PackageCache(self._state / "kept", self._database)
+
+    @cached_property
+    def _originals(self) -> PackageCache:
+        """The files of the system's own packages that were replaced."""
+        return PackageCache(self._state / "originals", self._database)
+
+    @cached_property
+    def _preparation(self) -> Preparation:
+        return Preparation(
+            self._state, self._dnf, self._held, self._database, cache=self._cache, originals=self._originals
+        )
+
+    @cached_property
+    def _rollback(self) -> Rollback:
+        return Rollback(self._state, self._dnf, self._database, self._cache, self._journal)
+
+    def _commit(self, transaction: DnfTransaction) -> None:
+        if differences := packages.deviations(transaction.before, self.installed()):
+            raise StaleError(
+                "another program changed packages after this transaction was prepared:"
+                f" {'; '.join(differences)}; try again",
+                retry_helps=True,
+            )
+        self._journal.open(transaction.entry)
+        try:
+            self._change_and_verify(transaction)
+        except (LockedError, StaleError):  # dnf never began: another program made any change.
+            self._journal.close()
+            raise
+        except PackageError as error:
+            self._roll_back(transaction, error)
+            raise
+        self._update_caches(transaction)
+        self._journal.close()
+
+    def _change_and_verify(self, transaction: DnfTransaction) -> None:
+        with report_disk_errors():
+            output = self._held.commit(transaction.directory)
+            if output is None:
+                output = self._replay(transaction)
+        if (failed := failures.scriptlet_failure(output)) is not None:
+            raise PackageError(failed)
+        if differences := packages.deviations(transaction.after, self.installed()):
+            raise PackageError(f"dnf reported success, but the packages are wrong: {'; '.join(differences)}")
+
+    def _replay(self, transaction: DnfTransaction) -> str:
+        """Make the transaction with another dnf than the one that tested it, and return its output."""
+        if differences := packages.deviations(transaction.before, self.installed()):
+            raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
+        transaction = make_replayable(transaction)
+        # The signatures were checked after the download, which takes one process for each file. dnf still compares
+        # the files with the repository's checksums, and rpm with the files' own.
+        return self._dnf.run_apart(
+            "--nogpgcheck",
+            *transaction.replay_arguments,
+            output=transaction.directory / "output.txt",
+            alone=transaction.alone,
+        )
+
+    def _roll_back(self, transaction: DnfTransaction, error: PackageError) -> None:
+        """Restore the packages after ``error``; raise ``PackageError`` unless no package had changed.
+
+        The journal stays open if the packages cannot be restored.
+        """
+        _log.warning("packages-rollback-started", reason=str(error))
+        try:
+            had_changed = self._rollback.restore(transaction.entry)
+        except PackageError as second:
+            raise PackageError(f"{error}; and {second}", changed=True) from error
+        self._journal.close()
+        if had_changed:
+            message = f"{error}; all packages were rolled back"
+            raise PackageError(message, retry_helps=error.retry_helps) from error
+
+    def _update_caches(self, transaction: DnfTransaction) -> None:
+        """Cache the files of the new managed packages and drop those of removed ones; only log a failure."""
+        try:
+            preserved = [item for item in transaction.items if item.name in transaction.preserve]
+            self._originals.copy(self._cache.find([item.before for item in preserved if item.before is not None]))
+            self._originals.drop(file.package for file in transaction.files)
+            self._cache.keep(file for file in transaction.files if file.package.name in transaction.managed)
+            self._cache.prune(transaction.after)
+        except OSError as error:
+            _log.warning("packages-not-cached", reason=str(error))
+
+
+def _discard(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)

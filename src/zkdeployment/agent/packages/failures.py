@@ -1,0 +1,179 @@
+"""Explains failures of dnf and rpm in one sentence each (dnf 4, English messages).
+
+The kinds of package errors are here, too. How to react to them belongs into the callers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zkdeployment.base.errors import PackageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: dnf's exit status when another program holds a lock (``exit_on_lock``).
+LOCKED_STATUS: Final = 200
+
+_SCRIPTLET = re.compile(r"Error in <?(\w+)>? scriptlet in rpm package (\S+)")
+_PROGRESS = re.compile(r"  \w[\w ]*: ")
+_BEGUN = re.compile(r"^  Preparing +: ", re.MULTILINE)
+
+
+class LockedError(PackageError):
+    """Another program holds the lock of dnf or rpm; no package was changed."""
+
+
+class OfflineError(PackageError):
+    """A repository is unreachable, perhaps only for a moment; no package was changed."""
+
+
+class NotAvailableError(PackageError):
+    """No repository has a requested package; no package was changed."""
+
+
+class UnsolvableError(PackageError):
+    """The requested packages conflict with other packages or lack dependencies; no package was changed."""
+
+
+class StaleError(PackageError):
+    """The host's packages changed after the transaction was prepared; the transaction changed no package."""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """One kind of failure: a pattern for whole lines of dnf's output, and the message that explains it.
+
+    The matched text replaces ``{}`` in the message.
+    """
+
+    pattern: str
+    message: str
+    kind: type[PackageError] = PackageError
+    retry_helps: bool = False
+
+    def error(self, output: str) -> PackageError | None:
+        """Return the explained error if the output matches the pattern."""
+        match = re.search(f"^(?:{self.pattern})", output, re.MULTILINE)
+        if match is None:
+            return None
+        return self.kind(self.message.format(_shortened(match.group())), retry_helps=self.retry_helps)
+
+
+_LOCKED = _Rule(
+    r".*(already locked by|can't create transaction lock).*",
+    "another program is changing packages: {}; try again after it has finished",
+    LockedError,
+    retry_helps=True,
+)
+# The first match wins: patterns of causes come before patterns of their effects.
+_RULES = (
+    _LOCKED,
+    _Rule(
+        r".*(is not signed|GPG check FAILED|GPG verification error|incorrect checksum|"
+        r"not correct for this package|Public key for .* is not installed).*(\n.*Failing package is: .*)?",
+        "a package lacks the signature that its repository requires: {}; sign it with the repository's key",
+    ),
+    _Rule(
+        r".*Problem repository: .*",
+        "cannot check signatures, as rpm has no key for the repository: {}; import its key with 'rpm --import', or"
+        " set gpgkey in a .repo file",
+    ),
+    _Rule(
+        r".*There are no enabled repositories.*",
+        "no repository is enabled on this host; set repositories in the configuration",
+    ),
+    _Rule(r".*Unknown repo: .*", "{}; correct the name in --repositories or in the configuration"),
+    _Rule(
+        r".*(Failed to download metadata|Error downloading packages|Cannot download"
+        r"|Cannot prepare internal mirrorlist|Curl error).*(\n\s+.*)?",
+        "a repository cannot be reached: {}; check that its server is running and that its address is correct",
+        OfflineError,
+        retry_helps=True,
+    ),
+    _Rule(
+        r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for).*",
+        "no repository has a requested package: {}; publish the package, or correct the version in the tree",
+        NotAvailableError,
+    ),
+    _Rule(
+        r".*(not installed for action|already installed for action).*",
+        "another program changed packages after this transaction was prepared: {}; try again",
+        StaleError,
+        retry_helps=True,
+    ),
+    _Rule(
+        r".*(was pulled into the transaction|protected packages|filtered out by exclude).*",
+        "the change would touch a package that is not managed by zkdeployment: {}; change that package by other"
+        " means first",
+    ),
+    _Rule(
+        r".*(Problem[^:\n]*:.*|conflicting requests|nothing provides .*)(\n\s+-.*)*",
+        "the packages cannot be installed together: {}; correct their dependencies, or the versions in the tree",
+        UnsolvableError,
+    ),
+    _Rule(
+        r".*needs \S+ more space.*|.*more space needed.*|.*No space left on device.*",
+        "the disk is too full: {}; free some space",
+    ),
+    _Rule(
+        r".*conflicts (with file from|between attempted installs).*",
+        "two packages own the same file: {}; remove the file from one of the packages",
+    ),
+)
+
+
+def has_begun(output: str) -> bool:
+    """Whether dnf began to change packages, or to run their scriptlets, according to all its output."""
+    return _BEGUN.search(output) is not None or scriptlet_failure(output) is not None
+
+
+def explain(status: int, output: str) -> PackageError:
+    """Return the error that explains why dnf failed, from its exit status and all its output."""
+    if status == LOCKED_STATUS:
+        return _LOCKED.error(output) or LockedError(_LOCKED.message.format("dnf is locked"), retry_helps=True)
+    if (scriptlets := scriptlet_failure(output)) is not None:
+        return PackageError(scriptlets)
+    begun = _BEGUN.search(output) is not None
+    for rule in _RULES:
+        if begun and rule.kind in {LockedError, StaleError}:
+            continue  # dnf prints these only before a transaction begins; here a scriptlet printed the text.
+        if (error := rule.error(output)) is not None:
+            return error
+    ending = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
+    return PackageError(f"dnf {ending}: {_shortened(output[-1000:]) or 'no output'}")
+
+
+def scriptlet_failure(output: str) -> str | None:
+    """Return a message with the failed scriptlets and their output; ``None`` if none failed.
+
+    dnf may exit with 0 after a scriptlet failed.
+    """
+    failed: list[str] = []
+    printed: list[str] = []
+    for line in output.splitlines():
+        if (match := _SCRIPTLET.match(line)) is not None:
+            failed.append(": ".join([f"{match[1]} of {match[2]}", *printed]))
+            printed = []
+        elif _PROGRESS.match(line):
+            printed = []
+        elif line.strip():
+            printed.append(line.strip())
+    return f"a package's scriptlet failed: {_shortened('; '.join(failed))}" if failed else None
+
+
+@contextlib.contextmanager
+def report_disk_errors() -> Iterator[None]:
+    """Raise ``PackageError`` for an ``OSError``."""
+    try:
+        yield
+    except OSError as error:
+        raise PackageError(f"cannot write {error.filename}: {error.strerror}") from error
+
+
+def _shortened(text: str) -> str:
+    message = " ".join(text.split()).removeprefix("Error: ")
+    return message if len(message) <= 400 else f"{message[:397]}..."

@@ -1,0 +1,57 @@
+"""Package management for hosts without RPM, whose software is installed under ``/opt`` by other means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import PackageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.plan import PackageChange
+
+
+@dataclass(frozen=True)
+class NoTransaction:
+    """A transaction that changes nothing."""
+
+    before: Packages = field(default_factory=dict)
+    after: Packages = field(default_factory=dict)
+    reversible: bool = True
+
+
+class NoPackages:
+    """Implements ``ports.PackageManager`` for ``packages = none`` and changes nothing.
+
+    The package manager reports no installed packages, so the planner requests every needed package each time.
+    A requested package only has to exist as ``/opt/PACKAGE``; its version is not checked. Removals do nothing.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def installed(self) -> Packages:
+        return {}
+
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
+        return frozenset()
+
+    def prepare(self, change: PackageChange) -> NoTransaction:
+        """Raise ``PackageError`` if a requested package has no directory under ``/opt``."""
+        missing = [str(path) for name in sorted(change.want) if not (path := self._root / "opt" / name).is_dir()]
+        if missing:
+            raise PackageError(
+                f"{', '.join(missing)} does not exist, and packages = none installs no software; install the"
+                " software there before it is deployed, or set packages = dnf"
+            )
+        return NoTransaction()
+
+    def commit(self, transaction: Transaction) -> None:
+        pass
+
+    def recover(self) -> None:
+        pass

@@ -1,0 +1,310 @@
+"""Reports failed deployments: stops the fleet or reports to the rollout, and informs operators by mail.
+
+A failure of a publication that the fleet does not have any more is only shown on the host, and in its mail.
+
+A failure is kept on disk until ZooKeeper has it, so that the next agent reports it if this agent could not. While
+it can be written neither to ZooKeeper nor to the disk, the agent tries both, and does not restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.deployment import DeploymentResult
+from zkdeployment.base.errors import (
+    ConflictError,
+    DeniedError,
+    HostFilesError,
+    UnreachableError,
+    ZkdeploymentError,
+    error_message,
+    without_secrets,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.stop import MAX_OUTPUT_BYTES, FailureOutput, GroupStop, Stop
+from zkdeployment.base.text import printable, printable_lines
+from zkdeployment.strategies.permission import Failure, PhaseReport
+
+if TYPE_CHECKING:
+    from zkdeployment.agent.adapters import ReportingAdapters
+    from zkdeployment.agent.events import AgentEvents
+    from zkdeployment.agent.reporting.registration import LocalHost, RegistrationUpdater, ZooKeeperRetry
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.deployment import DeploymentFailure
+    from zkdeployment.strategies.permission import Phase
+
+
+_FLEET_STOPPED = "The fleet is stopped: no host starts a deployment until an operator resumes it.\n"
+_FLEET_GOES_ON = (
+    "The fleet continues: rollout {rollout} judges the host's group by its success criteria\n"
+    "(zkdeployment rollout show). This host is excluded until there is another rollout.\n"
+)
+_GROUP_STOPPED = (
+    "The fleet continues: group {group} is stopped, and no host begins a step of it until a publication changes\n"
+    "the group, or an operator resumes it (zkdeployment intent resume {group} --reason TEXT).\n"
+)
+_HOST_ALONE = (
+    "The fleet continues: this host can be leased, so its failures concern no other host. It tries again when\n"
+    "its lease or the cluster version changes, or when its agent is restarted.\n"
+)
+_OBSOLETE = (
+    "The fleet continues: it does not deploy that publication any more. The host tries again with the revision\n"
+    "that the fleet has now.\n"
+)
+_UNREPORTED = (
+    "ZooKeeper does not answer. The host keeps the failure and reports it as soon as ZooKeeper answers;\n"
+    "no other host knows of the failure before that.\n"
+)
+
+
+def failure_mail(
+    failure: Failure, output: str, *, reported: bool, alone: bool = False, obsolete: bool = False
+) -> tuple[str, str]:
+    """Return subject and text of the mail about a failure.
+
+    ``output``: the end of the script's output. ``reported``: whether ZooKeeper has the failure. ``alone``: whether
+    the failure concerns no other host. ``obsolete``: whether the fleet has another publication by now.
+    """
+    stop = failure.stop
+    host = f"{stop.host_name} ({stop.host_id})"
+    consequence = _FLEET_STOPPED if failure.part is None else _FLEET_GOES_ON.format(rollout=failure.part[0])
+    if failure.group is not None:
+        consequence = _GROUP_STOPPED.format(group=failure.group)
+    if alone or obsolete:
+        consequence = _HOST_ALONE if alone else _OBSOLETE
+    tail = without_secrets(output)
+    return (
+        f"zkdeployment: {host} failed at {stop.revision}",
+        f"Host:     {host}\nRevision: {stop.revision}\nStep:     {stop.step}\nError:    {stop.reason}\n\n"
+        + (consequence if reported else _UNREPORTED)
+        + (f"\nThe end of the output:\n\n{tail}\n" if tail else ""),
+    )
+
+
+class PhaseReporter:
+    """Writes phase reports, together with the host's node."""
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: RegistrationUpdater,
+        retry: ZooKeeperRetry,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._retry = retry
+
+    def report_success(self, rollout: str, phase: Phase) -> None:
+        """Report that this host finished a phase, once ZooKeeper answers."""
+        report = PhaseReport(self._adapters.clock.now())
+        self._retry.retry_until_reachable(lambda: self.send(rollout, phase, report))
+
+    def send(self, rollout: str, phase: Phase, report: PhaseReport) -> None:
+        """Write one report; raises ``UnreachableError`` if it was not written and has to be sent again."""
+        try:
+            self._adapters.fleet.report_phase(rollout, phase, self._local.host, report)
+        except ConflictError as error:
+            raise UnreachableError(str(error)) from error  # the coordinator waits for the report
+        self._registration.note_written()
+
+
+#: The most bytes of a failure's reason in ZooKeeper, status file and mail.
+MAX_REASON_BYTES = 2048
+
+
+class FailureReporter:
+    """Reports failures of this host's deployments."""
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: RegistrationUpdater,
+        phases: PhaseReporter,
+        retry: ZooKeeperRetry,
+        telemetry: AgentEvents,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._phases = phases
+        self._retry = retry
+        self._telemetry = telemetry
+        self._unreported: Failure | None = None
+        self._is_kept = False
+
+    def restore(self) -> None:
+        """Read the failure that an earlier agent kept and did not report, and show its error on the host."""
+        self._unreported = self._adapters.run.failure.read()
+        self._is_kept = self._unreported is not None
+        if self._unreported is not None:
+            self._show_unreported(self._unreported)
+
+    def report_unreported(self) -> None:
+        """Report a failure, once ZooKeeper answers, that an earlier agent or an earlier cycle did not report."""
+        failure = self._unreported
+        if failure is None:
+            return
+        self._show_unreported(failure)
+        self._retry.retry_until_reachable(lambda: self._attempt(failure))
+        self._forget()
+        get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="later")
+
+    def _show_unreported(self, failure: Failure) -> None:
+        if failure.group is None:
+            self._local.set_failure(failure.stop.reason, failure.failed)
+
+    def fail(
+        self,
+        revision: Revision,
+        failed: DeploymentFailure,
+        error: Exception,
+        part: tuple[str, Phase] | None = None,
+    ) -> None:
+        """Stop the fleet because of ``error``; return when ZooKeeper has the failure.
+
+        The fleet is not stopped if it has another publication by now. With ``part``, a rollout and its phase, the
+        failure is reported to that rollout and no other host stops. Raises ``ShutdownError`` or ``RestartError``
+        if this process has to end before that; then the next agent reports the failure.
+        """
+        self._report(Failure(self._show(revision, failed, error), failed, part), error)
+
+    def fail_group(self, revision: Revision, failed: DeploymentFailure, group: str, error: Exception) -> str:
+        """Stop one deployment intent group because of ``error``, and return the reason as ZooKeeper has it.
+
+        The deployment goes on; otherwise this does as ``fail``.
+        """
+        get_logger().error("deployment-error", reason=reason(error), exc_info=error)
+        stop = self._stop(revision, failed, reason(error))
+        self._report(Failure(stop, failed, group=group), error)
+        return stop.reason
+
+    def _report(self, failure: Failure, error: Exception) -> None:
+        """Report a failure and inform operators; return when ZooKeeper has it."""
+        log = get_logger().bind(reason=failure.stop.reason)
+        self._unreported, self._is_kept = failure, False
+        problem = self._keep(failure)
+        if problem is not None:
+            log.error("failure-not-kept", error=str(problem))
+        reported = obsolete = False
+        try:
+            with contextlib.suppress(UnreachableError, DeniedError):
+                obsolete = not self._attempt(failure)
+                reported = True
+        finally:  # operators are informed although ZooKeeper does not answer
+            tail = getattr(error, "tail", "")
+            self._adapters.mailer.send(*failure_mail(failure, tail, reported=reported, obsolete=obsolete))
+        if not reported:
+            self._retry.retry_until_overdue(lambda: self._attempt(failure))
+        self._forget()
+        self._publish_output(failure.stop, tail)
+        log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
+
+    def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
+        """Fail this host because of ``error``: no other host and no rollout is concerned.
+
+        Nothing is kept on disk: a host whose agent restarts tries again.
+        """
+        stop = self._show(revision, failed, error)
+        tail = getattr(error, "tail", "")
+        self._adapters.mailer.send(*failure_mail(Failure(stop, failed), tail, reported=True, alone=True))
+        self._registration.refresh()
+        self._publish_output(stop, tail)
+        get_logger().critical("deployment-failed", reason=stop.reason)
+
+    def _publish_output(self, stop: Stop, tail: str) -> None:
+        """Publish the end of the failed script's output; the failure itself is reported already."""
+        if not tail:
+            return
+        cut = without_secrets(tail).encode("utf-8", errors="replace")[-MAX_OUTPUT_BYTES:]
+        text = printable_lines(cut.decode("utf-8", errors="ignore"))
+        output = FailureOutput(stop.host_id, stop.revision, stop.step, stop.time, text)
+        try:
+            self._adapters.fleet.publish_output(output)
+        except ZkdeploymentError as error:
+            get_logger().warning("output-not-published", reason=str(error))
+
+    def _show(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> Stop:
+        """Log an error and show it on the host; return the stop that records it."""
+        cause = reason(error)
+        get_logger().error("deployment-error", reason=cause, exc_info=error)
+        self._telemetry.end(DeploymentResult.FAILED)
+        self._local.set_failure(cause, failed)
+        self._local.end_deployment()
+        try:
+            self._adapters.run.write_status(revision, "error")
+        except HostFilesError as problem:
+            get_logger().error("status-not-written", error=str(problem))
+        self._adapters.notifier.status(f"{revision}: error: {cause}")
+        return self._stop(revision, failed, cause)
+
+    def _stop(self, revision: Revision, failed: DeploymentFailure, cause: str) -> Stop:
+        identity = self._local.host.identity
+        return Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
+
+    def _attempt(self, failure: Failure) -> bool:
+        """Write a failure to ZooKeeper; raises ``UnreachableError`` or ``DeniedError`` if that is to be repeated.
+
+        Returns ``False`` if the failure is obsolete, and only shown on the host. A failure that is not on disk yet
+        is written there, too. As long as there is no room for it, each error is to be repeated: the failure would
+        be lost with this process.
+        """
+        try:
+            return self._record(failure)
+        except (UnreachableError, DeniedError):
+            self._keep(failure)
+            raise
+        except ZkdeploymentError as error:
+            self._keep(failure)
+            if self._is_kept:
+                raise
+            raise UnreachableError(error_message(error)) from error
+
+    def _keep(self, failure: Failure) -> HostFilesError | None:
+        """Write a failure to the disk unless it is there; return the error if that is impossible."""
+        try:
+            if not self._is_kept:
+                self._adapters.run.failure.write(failure)
+        except HostFilesError as error:
+            return error
+        self._is_kept = True
+        return None
+
+    def _forget(self) -> None:
+        self._unreported = None
+        try:
+            self._adapters.run.failure.clear()
+        except HostFilesError as error:
+            get_logger().error("failure-not-forgotten", reason=str(error))
+
+    def _record(self, failure: Failure) -> bool:
+        """Write a failure to ZooKeeper and return whether the fleet has it.
+
+        Raises ``UnreachableError`` if that has to be repeated.
+        """
+        if failure.part is not None:
+            self._phases.send(*failure.part, PhaseReport(failure.stop.time, failure.stop.reason))
+            return True
+        try:
+            if failure.group is not None:
+                sequence = 0 if failure.failed is None else failure.failed.sequence
+                return self._adapters.fleet.stop_group(GroupStop(failure.group, sequence, failure.stop))
+            stopped = self._adapters.fleet.stop_fleet(self._local.host, failure.stop)
+        except ConflictError as error:
+            raise UnreachableError(str(error)) from error  # no host may start anything before the stop is written
+        if stopped:
+            self._registration.note_written()
+        else:
+            get_logger().warning("failure-obsolete", failed=failure.stop.revision)
+            self._registration.refresh()
+        return stopped
+
+
+def reason(error: Exception) -> str:
+    """Return one line for ZooKeeper, the status and the mail, without secrets, of ``MAX_REASON_BYTES`` at most."""
+    shown = printable(without_secrets(" ".join(error_message(error).split())))
+    cut = shown.encode("utf-8", errors="replace")[:MAX_REASON_BYTES]
+    return cut.decode("utf-8", errors="ignore")

@@ -1,0 +1,354 @@
+"""Decides whether the packages that a publication newly wants exist and can be installed.
+
+Packages that a target wanted before the publication are not checked again: a repository may drop deployed
+versions.
+
+Packages that the agent may not change stay unchanged; everything else follows from the package change. New
+dependencies may come, as on the host.
+
+Packages that could not be judged, because a repository is unreachable, cause a warning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.planner import plan
+from zkdeployment.base.checkout import is_checkout
+from zkdeployment.base.errors import HostFilesError, TreeError
+from zkdeployment.base.packages import after, select
+from zkdeployment.base.plan import ChangeController, ChangePackages
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.base.text import listing
+from zkdeployment.publishing.targets.compiler import wanted_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.errors import PackageError
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Inventory, KnownHost, Package, Packages
+    from zkdeployment.base.plan import PackageChange, Plan
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.tree.values import Value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Demand:
+    """A package or a patch that the service at ``path`` wants, at any version if ``version`` is empty."""
+
+    path: str
+    package: str
+    version: str = ""
+
+
+def demands_of(assignments: Iterable[Assignment]) -> Iterator[Demand]:
+    """Yield the demands of assignments; checkouts are no packages."""
+    for assignment in assignments:
+        if assignment.n and not is_checkout(assignment.version):
+            yield Demand(assignment.path, assignment.package, assignment.version or "")
+        if assignment.n:
+            for name, version in sorted(assignment.patches.items()):
+                yield Demand(assignment.path, name, version)
+
+
+def new_demands(targets: Targets, before: Targets) -> Mapping[str, frozenset[Demand]]:
+    """Return the demands of each target that wants a package or a version which it did not want ``before``."""
+    demands = {}
+    for name, assignments in targets.items():
+        old = before.get(name, ())
+        if assignments == old:
+            continue
+        wanted = {(demand.package, demand.version) for demand in demands_of(old)}
+        added = [demand for demand in demands_of(assignments) if (demand.package, demand.version) not in wanted]
+        if added:
+            demands[name] = frozenset(added)
+    return demands
+
+
+@dataclass(frozen=True, slots=True)
+class HostSoftware:
+    """The installed packages of a host and the package changes of its plan, in order.
+
+    ``arch`` is the architecture of most of its packages, empty if all are for any architecture. ``demands`` are
+    those of its assignments and its controller. ``put_back`` are packages whose original version the host keeps a
+    copy of, so no repository needs to have it. ``absent``: the host is not registered.
+    """
+
+    identity: Identity
+    installed: Packages
+    arch: str
+    changes: tuple[PackageChange, ...]
+    demands: tuple[Demand, ...]
+    put_back: frozenset[str] = frozenset()
+    absent: bool = False
+
+    @property
+    def missing(self) -> frozenset[Demand]:
+        """The demands that the host does not meet yet."""
+        wanted = {name for change in self.changes for name in change.want.keys() - self.put_back}
+        return frozenset(demand for demand in self.demands if demand.package in wanted)
+
+
+def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -> HostSoftware | None:
+    """Return the package changes of a host; ``None`` if its inventory is unknown, or if its agent would refuse.
+
+    A host with ``packages = none`` reports no packages and changes none, whatever it wants. A refusal for other
+    reasons than packages is part of the forecast.
+    """
+    if known.inventory is None:
+        return None
+    try:
+        wanted = wanted_for(known.identity, targets)
+        steps = plan(wanted.assignments, known.inventory, wanted.controller, identity=known.identity)
+    except (TreeError, HostFilesError):
+        return None
+    controller = () if wanted.controller is None else (wanted.controller,)
+    return HostSoftware(
+        identity=known.identity,
+        installed=known.inventory.packages,
+        arch=_architecture(known.inventory),
+        changes=tuple(
+            step.change
+            for step in steps.steps
+            if isinstance(step, ChangeController | ChangePackages) and (step.change.want or step.change.remove)
+        )
+        if known.inventory.packages
+        else (),
+        demands=tuple(demands_of((*wanted.assignments, *controller))),
+        put_back=_put_back(steps),
+        absent=absent,
+    )
+
+
+def unmet_demands(
+    demands: Mapping[str, frozenset[Demand]], hosts: Iterable[HostSoftware]
+) -> Mapping[str, frozenset[Demand]]:
+    """Return, by architecture, the new ``demands`` of targets that repositories have to meet.
+
+    A demand that all known hosts of its target meet already needs no repository. The architecture of targets
+    without a known host is empty.
+    """
+    unmet: dict[str, set[Demand]] = {}
+    judged: set[str] = set()
+    for host in hosts:
+        names = demands.keys() & set(host.identity.published_names)
+        judged |= names
+        new = frozenset[Demand]().union(*(demands[name] for name in names))
+        if needed := new & host.missing:
+            unmet.setdefault(host.arch, set()).update(needed)
+    for name in demands.keys() - judged:
+        unmet.setdefault("", set()).update(demands[name])
+    return {arch: frozenset(needed) for arch, needed in sorted(unmet.items())}
+
+
+def demands_of_absent_hosts(hosts: Iterable[HostSoftware]) -> Mapping[Demand, tuple[Identity, ...]]:
+    """Return the demands that absent hosts, and no registered ones, do not meet yet, with these hosts."""
+    lacking: dict[Demand, list[HostSoftware]] = {}
+    for host in hosts:
+        for demand in host.missing:
+            lacking.setdefault(demand, []).append(host)
+    return {
+        demand: tuple(host.identity for host in those)
+        for demand, those in lacking.items()
+        if all(host.absent for host in those)
+    }
+
+
+def _architecture(inventory: Inventory) -> str:
+    counts = Counter(package.arch for packages in inventory.packages.values() for package in packages)
+    del counts["noarch"]
+    return min(counts, key=lambda arch: (-counts[arch], arch), default="")
+
+
+def _put_back(steps: Plan) -> frozenset[str]:
+    return frozenset(name for step in steps.steps if isinstance(step, ChangePackages) for name in step.put_back)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTransaction:
+    """A package transaction of all hosts with the same packages and the same change.
+
+    ``present`` are all packages before the transaction. Of these, ``stay`` are the packages that must not change,
+    and ``stay_in_any_version`` the names of packages that may get another version. ``install`` are the packages to
+    install, ``remove`` the names of the packages to remove.
+    """
+
+    present: frozenset[Package]
+    stay: frozenset[Package]
+    stay_in_any_version: frozenset[str]
+    install: frozenset[Package]
+    remove: frozenset[str]
+
+
+def group_transactions(
+    hosts: Iterable[HostSoftware], available: Packages
+) -> Mapping[PaperTransaction, tuple[Identity, ...]]:
+    """Return the transactions of hosts of one architecture, each with its hosts: equal ones are resolved once."""
+    groups: dict[PaperTransaction, list[Identity]] = {}
+    for host in hosts:
+        for transaction in _transactions(host, available):
+            groups.setdefault(transaction, []).append(host.identity)
+    return {transaction: tuple(identities) for transaction, identities in groups.items()}
+
+
+def _transactions(host: HostSoftware, available: Packages) -> Iterator[PaperTransaction]:
+    """Yield the transactions of a host; they end before one with a package that no repository has."""
+    installed = host.installed
+    for change in host.changes:
+        want = {name: version for name, version in change.want.items() if name not in host.put_back}
+        offers = (package for name in want for package in available.get(name, ()))
+        chosen, missing = select(offers, want, arch=host.arch)
+        if missing:
+            return
+        yield _transaction(installed, change, chosen)
+        installed = after(installed, chosen.values(), change.remove)
+
+
+def _transaction(installed: Packages, change: PackageChange, chosen: Mapping[str, Package]) -> PaperTransaction:
+    kept = installed.keys() - change.want.keys() - change.remove
+    # A transaction that removes packages may also remove others that the agent manages.
+    changeable = frozenset(kept & change.managed)
+    return PaperTransaction(
+        present=frozenset(package for packages in installed.values() for package in packages),
+        stay=frozenset(package for name in kept - changeable for package in installed[name]),
+        stay_in_any_version=frozenset() if change.remove else changeable,
+        install=frozenset(chosen.values()),
+        remove=frozenset(change.remove - change.want.keys()),
+    )
+
+
+#: How many hosts a message names.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The available packages by name, and the reason for each repository that is unreachable, by its id."""
+
+    packages: Packages
+    unreachable: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperResolution:
+    """The ``problems`` of transactions that hosts could not make, as the solver reports them.
+
+    Transactions in ``unresolved`` were not judged, for the ``reason``. The solver has found no problem of others.
+    """
+
+    problems: Mapping[PaperTransaction, str]
+    unresolved: tuple[PaperTransaction, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFindings:
+    """The problems of the packages that a publication wants, and warnings; ``checked`` demands were looked up."""
+
+    problems: tuple[Problem, ...] = ()
+    checked: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.problems)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the JSON form, as ``plan -o json`` prints it."""
+        problems: list[Value] = [
+            {"severity": problem.severity.value, "path": problem.path, "message": problem.message}
+            for problem in self.problems
+        ]
+        return {"checked": self.checked, "problems": problems}
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that forbid the publication."""
+        return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems that do not."""
+        return tuple(problem for problem in self.problems if problem.severity is Severity.WARNING)
+
+
+def unreachable_warnings(offers: Offers) -> Iterator[Problem]:
+    """Yield a warning for each unreachable repository."""
+    for name, reason in sorted(offers.unreachable.items()):
+        yield Problem(
+            f"the repository {name} cannot be reached: {reason}; packages that may be in it are not checked",
+            severity=Severity.WARNING,
+        )
+
+
+def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) -> Iterator[Problem]:
+    """Yield a problem for each demand that no available package meets: warnings if a repository is unreachable."""
+    for demand in sorted(demands):
+        available = offers.packages.get(demand.package, ())
+        _, missing = select(available, {demand.package: demand.version or None}, arch=arch)
+        for sentence in missing:
+            architecture = f" for {arch}" if arch and not available else ""
+            problem = Problem(
+                f"{sentence}{architecture}; publish it, or correct the version in the tree", path=demand.path
+            )
+            yield replace(problem, severity=Severity.WARNING) if offers.unreachable else problem
+
+
+def of_absent_hosts(problem: Problem, hosts: Sequence[Identity]) -> Problem:
+    """Return a problem of absent hosts alone as a warning with advice about these."""
+    where = listing(sorted(map(str, hosts)), _NAMED)
+    advice = "absent; if a host is gone for good, use 'zkdeployment forget HOST'"
+    return replace(problem, message=f"{problem.message} ({where}: {advice})", severity=Severity.WARNING)
+
+
+def transaction_problems(
+    groups: Mapping[PaperTransaction, Sequence[Identity]],
+    reasons: Mapping[PaperTransaction, str],
+    hosts: Iterable[HostSoftware],
+) -> Iterator[Problem]:
+    """Yield a problem for each transaction that cannot be resolved; ``reasons`` are the solver's words."""
+    software = {host.identity.id: host for host in hosts}
+    for transaction, reason in reasons.items():
+        registered = [identity for identity in groups[transaction] if not software[identity.id].absent]
+        identities = registered or groups[transaction]
+        names = {package.name for package in transaction.install}
+        demands = software[identities[0].id].demands
+        paths = sorted({demand.path for demand in demands if demand.package in names})
+        installed = ", ".join(sorted(package.nevra for package in transaction.install))
+        what = f"cannot install {installed}" if installed else f"cannot remove {', '.join(transaction.remove)}"
+        where = listing(sorted(map(str, identities)), _NAMED)
+        problem = Problem(
+            f"{what} on {where}: {reason}; correct the dependencies, or the versions in the tree",
+            path=paths[0] if paths else None,
+        )
+        yield problem if registered else of_absent_hosts(problem, identities)
+
+
+def unresolved_warnings(
+    groups: Mapping[PaperTransaction, Sequence[Identity]], resolution: PaperResolution
+) -> Iterator[Problem]:
+    """Yield a warning about the hosts whose transactions were not resolved, if there are any."""
+    hosts = sorted({str(identity) for transaction in resolution.unresolved for identity in groups[transaction]})
+    if hosts:
+        message = f"the package transactions of {listing(hosts, _NAMED)} are not checked: {resolution.reason}"
+        yield Problem(message, severity=Severity.WARNING)
+
+
+def unread_warning(reason: PackageError, arch: str) -> Problem:
+    """Return a warning that the packages for an architecture (empty: unknown) were not looked up."""
+    hosts = f"hosts of the architecture {arch}" if arch else "hosts of unknown architecture"
+    return Problem(f"the packages of {hosts} are not checked: {reason}", severity=Severity.WARNING)
+
+
+def refusal_of(tip: Revision, findings: PackageFindings) -> str | None:
+    """Return why a tip is refused, one problem on each line after the first; ``None`` if there are no problems."""
+    if not findings.errors:
+        return None
+    lines = "\n  ".join(map(str, findings.errors))
+    return (
+        f"{tip} is not published: hosts could not install its packages; if it is to be published nevertheless, use"
+        f" --allow-package-problems:\n  {lines}"
+    )

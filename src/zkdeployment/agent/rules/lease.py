@@ -1,0 +1,108 @@
+"""Leases: the role that a host has for a time, and the keys of the tenant who uses the host meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.host import Leased
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.public_keys import ssh_key_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from zkdeployment.tree.values import Properties, Value
+
+#: The line of ``authorized_keys`` after which the keys of a tenant follow, up to the end of the file.
+TENANT_MARKER = "### DUFFY tenant credentials"
+
+#: The most keys in a lease.
+_MOST_KEYS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A host's role and the SSH keys that it admits. ``number`` grows with each change of the lease."""
+
+    role: str
+    number: int
+    keys: tuple[str, ...] = ()
+
+    @property
+    def reached(self) -> Leased:
+        """The lease as a host confirms it."""
+        return Leased(self.role, self.number)
+
+    def properties(self) -> dict[str, Value]:
+        """Return the properties of the lease's node."""
+        return {"role": self.role, "number": self.number, "keys": [*self.keys]}
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """A host's own record of the last lease that it began to follow.
+
+    ``is_reached`` is whether the host runs the role completely; the keys are those that the host admits.
+    """
+
+    lease: Lease
+    is_reached: bool
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the record as JSON."""
+        return {**self.lease.properties(), "reached": self.is_reached}
+
+    @classmethod
+    def from_json(cls, value: object) -> LeaseRecord | None:
+        """Return the record that ``to_json`` encoded; ``None`` for anything else."""
+        match value:
+            case {"role": str(role), "number": int(number), "keys": list(keys), "reached": bool(reached)}:
+                return cls(Lease(role, number, tuple(map(str, keys))), reached)
+            case _:
+                return None
+
+
+def first_record(record: LeaseRecord | None, idle_role: str, *, has_version: bool) -> LeaseRecord:
+    """Return a host's record; without one, that of an idle host, which has reached that if it has a version."""
+    return LeaseRecord(Lease(idle_role, 0), is_reached=has_version) if record is None else record
+
+
+def lease_problem(properties: Properties) -> str | None:
+    """Return why the properties of a node are no lease; ``None`` if they are one."""
+    match properties:
+        case {"role": str(role), "number": int(number), **others} if not isinstance(number, bool) and number > 0:
+            keys = others.get("keys")
+        case _:
+            return "expected a role, a number from 1 on, and a list of keys"
+    if not isinstance(keys, list) or len(keys) > _MOST_KEYS or not all(isinstance(key, str) for key in keys):
+        return f"keys: expected a list of {_MOST_KEYS} SSH keys at most"
+    problems = [name_problem(NameKind.ROLE, role), *(ssh_key_problem(str(key)) for key in keys)]
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def lease_from_properties(properties: Mapping[str, Value]) -> Lease:
+    """Return the lease that a node describes; raises ``ValueError`` with the problem of anything else."""
+    problem = lease_problem(properties)
+    if problem is not None:
+        raise ValueError(problem)
+    keys = properties["keys"]
+    number = properties["number"]
+    return Lease(
+        str(properties["role"]),
+        number if isinstance(number, int) else 0,
+        tuple(map(str, keys)) if isinstance(keys, list) else (),
+    )
+
+
+def admissible_keys(lease: Lease, admitted: Collection[str], *, is_reached: bool) -> tuple[str, ...]:
+    """Return the keys that a host may admit now, of those in its lease.
+
+    A new key is admitted only when the host runs the lease's role. A key that is not in the lease is never kept.
+    """
+    return lease.keys if is_reached else tuple(key for key in lease.keys if key in admitted)
+
+
+def revoked_keys(lease: Lease, before: Sequence[str]) -> frozenset[str]:
+    """Return the keys that the host admitted ``before`` and that are not in its lease any more."""
+    return frozenset(before).difference(lease.keys)

@@ -1,0 +1,191 @@
+"""Plans as sentences and as JSON, for ``--dry-run``, the status file and the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    Plan,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Step,
+    Undeploy,
+)
+from zkdeployment.base.text import listing
+
+if TYPE_CHECKING:
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.tree.values import Value
+
+
+def sentence(step: Step) -> str:
+    """Return one line on what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
+    return f"{step.title}{_detail(step)}: {step.reason}"
+
+
+def unchanged_sentence(plan: Plan, most: int | None = None) -> str:
+    """Return one line with the deployments that are not run again, at most ``most``; empty if none exist."""
+    names = listing(list(map(str, plan.unchanged)), most)
+    return f"unchanged, not run again: {names}" if names else ""
+
+
+def action(step: Step, controller: Assignment | None) -> str:
+    """Return the script a step runs, the lock it acquires and the files it removes; empty if none exist."""
+    files = removed_files(step)
+    removal = f"removes {', '.join(files)}" if files else ""
+    return "; ".join(filter(None, (_call(step, controller), removal)))
+
+
+def removed_files(step: Step) -> tuple[str, ...]:
+    """Return the files and directories under ``/etc`` and ``/opt`` that the agent itself removes in a step.
+
+    A directory under ``/etc`` is removed only if it is empty. The files of packages are removed by rpm.
+    """
+    match step:
+        case Undeploy(application=application, deployment=deployment, files=files):
+            return tuple(f"/etc/{application}/{name}" for name in sorted({*files, deployment.marker_name}))
+        case Deploy(assignment=assignment, stale_files=files):
+            return tuple(f"/etc/{assignment.application}/{name}" for name in sorted(files))
+        case ChangeController(removed=packages):
+            return tuple(f"/opt/{name}/" for name in packages)
+        case RemoveSoftware(packages=packages, applications=applications):
+            return *(f"/opt/{name}/" for name in packages), *(f"/etc/{name}/" for name in applications)
+        case RemoveCheckout(package=package):
+            return (f"/opt/{package}/",)
+    return ()
+
+
+def _call(step: Step, controller: Assignment | None) -> str:
+    match step:
+        case Undeploy(script=script):
+            call = f"runs {' '.join((script or 'zookeeper-deploy', *step.arguments))}"
+            if step.last:
+                return f"{call}{_lock(step, None)}, after the hosts that gain the service have it"
+            return f"{call}{_lock(step, controller)}" if step.locked else call
+        case Deploy():
+            call = f"runs {' '.join(('zookeeper-deploy', *step.arguments))}{_lock(step, controller)}"
+            after = step.assignment.after
+            return f"{call}, after all hosts have deployed {', '.join(after)}" if after else call
+        case StartDeployments() | EndDeployments():
+            return f"runs {step.title} under the lock of role {step.controller.role}"
+    return ""
+
+
+def _lock(step: Undeploy | Deploy, controller: Assignment | None) -> str:
+    return f" under the lock of {step.deployment.path if controller is None else f'role {controller.role}'}"
+
+
+def describe(plan: Plan) -> list[Value]:
+    """Return a plan as JSON: one record for each step, always with ``step`` and ``reason``."""
+    return [_record(step, plan.controller) | _waits(step) | _removal(step) for step in plan.steps]
+
+
+def _waits(step: Step) -> dict[str, Value]:
+    match step:
+        case Deploy(assignment=assignment) if assignment.after:
+            return {"after": [*assignment.after]}
+        case Undeploy(last=True):
+            return {"last": True}
+    return {}
+
+
+def _removal(step: Step) -> dict[str, Value]:
+    files = removed_files(step)
+    return {"removed_files": [*files]} if files else {}
+
+
+def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
+    match step:
+        case ChangeController():
+            return {
+                "step": "change role controller",
+                "install": dict(sorted(step.change.want.items())),
+                "reinstall": [*sorted(step.change.reinstall)],
+                "remove": [*step.removed],
+                "reason": step.reason,
+            }
+        case StartDeployments() | EndDeployments():
+            return _bracket_record(step)
+        case Undeploy():
+            return {
+                "step": "undeploy",
+                "path": step.deployment.path,
+                "number": step.deployment.number,
+                "application": step.application,
+                "script": step.script or "zookeeper-deploy",
+                "arguments": [*step.arguments],
+                "lock": step.deployment.lock_name if step.last or (step.locked and controller is None) else None,
+                "reason": step.reason,
+            }
+        case ChangePackages():
+            return {
+                "step": "change packages",
+                "install": dict(sorted(step.change.want.items())),
+                "reinstall": [*sorted(step.change.reinstall)],
+                "remove": [*sorted(step.change.remove)],
+                "reason": step.reason,
+            }
+        case CheckOut() | RemoveCheckout():
+            return {
+                "step": "check out" if isinstance(step, CheckOut) else "remove checkout",
+                "package": step.package,
+                "version": step.version,
+                "reason": step.reason,
+            }
+        case Deploy(assignment=assignment):
+            return {
+                "step": "deploy",
+                "path": step.deployment.path,
+                "number": step.deployment.number,
+                "application": assignment.application,
+                "package": assignment.package,
+                "subtype": assignment.subtype,
+                "version": assignment.version,
+                "script": "zookeeper-deploy",
+                "arguments": [*step.arguments],
+                "lock": step.deployment.lock_name if controller is None else None,
+                "reason": step.reason,
+            }
+    return {
+        "step": "remove software",
+        "remove": [*sorted(step.change.remove)],
+        "packages": [*step.packages],
+        "applications": [*step.applications],
+        "reason": step.reason,
+    }
+
+
+def _bracket_record(step: StartDeployments | EndDeployments) -> dict[str, Value]:
+    script, controller = step.kind, step.controller
+    return {
+        "step": script,
+        "path": controller.path,
+        "package": controller.package,
+        "version": controller.version,
+        "script": script,
+        "arguments": [controller.path],
+        "lock": controller.role,
+        "reason": step.reason,
+    }
+
+
+def _detail(step: Step) -> str:
+    match step:
+        case Undeploy():
+            return f" ({step.application})"
+        case CheckOut() | RemoveCheckout():
+            return f" ({step.version})"
+        case StartDeployments() | EndDeployments():
+            return f" ({step.controller.package} {step.controller.version})"
+        case Deploy(assignment=assignment):
+            return f" ({' '.join(filter(None, (assignment.package, assignment.subtype, assignment.version)))})"
+    parts = [" ".join(filter(None, want)) for want in sorted(step.change.want.items())]
+    parts += [f"{name} again" for name in sorted(step.change.reinstall)]
+    parts += [f"-{name}" for name in sorted(step.change.remove)]
+    return f" ({', '.join(parts)})" if parts else ""

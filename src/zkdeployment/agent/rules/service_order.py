@@ -1,0 +1,135 @@
+"""Decides from the progress of a service whether the hosts that wait for it may continue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.host import ORDER_PREFIX, RESTART
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.base.publication import OrderEntry
+    from zkdeployment.strategies.permission import RolloutOutline
+
+
+def undeployable_hosts(rollout: RolloutOutline, hosts: Iterable[str]) -> dict[str, str]:
+    """Return those of the unfinished ``hosts`` that will not deploy in this rollout, with the reason.
+
+    These are hosts that failed, and hosts that have not succeeded and do not belong to the group under way: groups
+    run one after the other, and a later group is never awaited.
+    """
+    awaited = None if rollout.under_way is None else rollout.under_way | rollout.late_joiners
+    reasons = {}
+    for host_id in hosts:
+        if host_id in rollout.succeeded:
+            continue
+        if host_id in rollout.failures:
+            reasons[host_id] = rollout.failures[host_id]
+        elif awaited is not None and host_id not in awaited:
+            reasons[host_id] = "the host's group was not rolled out"
+    return reasons
+
+
+#: Seconds between two reads of the progress by one waiting host: at least, at most, and for each expected host.
+#: All hosts together then read about as often, however many wait.
+_SHORTEST, _LONGEST, _FOR_EACH = 5.0, 300.0, 0.06
+
+_PUBLISH = "publish the revision again with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
+
+
+@dataclass(frozen=True)
+class OrderProgress:
+    """A snapshot of the progress of one entry.
+
+    ``finished`` are the hosts that have deployed the service, or have the whole publication; ``registered`` are
+    the other expected hosts that are registered or assumed to be restarting. ``names`` are the names of some
+    unfinished hosts by id. ``failed`` are the hosts that will not deploy the service in the present rollout, with
+    the reason. ``is_lost``: the entry is missing, although its publication is the last one.
+    """
+
+    entry: OrderEntry
+    finished: frozenset[str] = frozenset()
+    registered: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWait:
+    """The hosts, by id, that have not deployed a service yet; ``failure`` is why one of them never will."""
+
+    path: str
+    missing: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    failure: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.failure)
+
+    @property
+    def step(self) -> str:
+        """The step of the waiting host: ``waits for /shop/db on app3 and 2 other hosts``."""
+        others = len(self.missing) - 1
+        more = f" and {others} other host{'s' if others > 1 else ''}" if others else ""
+        return f"{ORDER_PREFIX}{self.path} on {self.names[0]}{more}"
+
+
+def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_failures: bool = False) -> OrderWait:
+    """Return for which hosts a deployment waits, or with ``gaining`` the undeployment of a host that loses it.
+
+    Hosts that are not registered are not waited for. But at least one host has to have the service if one of them
+    was registered when the publication was made, and before it is undeployed in any case. With
+    ``ignores_failures`` hosts that failed are not waited for. A lost entry is a failure.
+    """
+    if progress.is_lost:
+        return OrderWait(
+            path, failure=f"ZooKeeper has lost which hosts deploy {path} before this host; {_PUBLISH}"
+        )
+    expected = progress.entry.gaining if gaining else progress.entry.hosts
+    unfinished = [host_id for host_id in expected if host_id not in progress.finished]
+    missing = [host_id for host_id in unfinished if host_id in progress.registered]
+    if ignores_failures:
+        missing = [host_id for host_id in missing if host_id not in progress.failed]
+    elif not missing and len(unfinished) == len(expected):
+        absent = () if gaining else progress.entry.absent
+        missing = [host_id for host_id in unfinished if host_id not in absent]
+    names = tuple(progress.names.get(host_id, host_id) for host_id in missing)
+    failed = next((host_id for host_id in missing if host_id in progress.failed), None)
+    failure = ""
+    if failed is not None:
+        name = progress.names.get(failed, failed)
+        failure = f"{path} is not deployed on {name}, which this host waits for: {progress.failed[failed]}"
+    return OrderWait(path, tuple(missing), names, failure)
+
+
+def is_finished(progress: OrderProgress) -> bool:
+    """Whether all hosts of an entry have deployed its service, so that no host needs to wait for it any more."""
+    return progress.finished.issuperset(progress.entry.hosts)
+
+
+def with_restarting(
+    progress: OrderProgress, before: OrderProgress | None, absent: Mapping[str, float], now: float
+) -> tuple[OrderProgress, Mapping[str, float]]:
+    """Return the progress with the hosts assumed to be restarting, and since when each of these is absent.
+
+    These hosts were registered in the progress ``before``, or, without a progress, when the publication was made,
+    or joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` are the times that
+    were returned with ``before``. Hosts that failed are not assumed to be restarting.
+    """
+    expected = frozenset(progress.entry.hosts)
+    if before is None:
+        present = expected.difference(progress.entry.absent)
+    else:
+        present = expected & before.registered.union(expected.difference(before.entry.hosts))
+    away = present - progress.finished - progress.registered - progress.failed.keys()
+    since = {host_id: absent.get(host_id, now) for host_id in sorted(away)}
+    since = {host_id: moment for host_id, moment in since.items() if now < moment + RESTART}
+    return replace(progress, registered=progress.registered.union(since)), since
+
+
+def reading_interval(hosts: int) -> float:
+    """Return the seconds between two reads of the progress of ``hosts`` hosts by one waiting host."""
+    return min(_LONGEST, max(_SHORTEST, _FOR_EACH * hosts))

@@ -1,0 +1,297 @@
+"""The software that a host needs beside the software that it has, and the steps between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.step_reasons import BUILD_AGAIN, package_change
+from zkdeployment.base.checkout import is_checkout
+from zkdeployment.base.names import AGENT_PACKAGE, application_of
+from zkdeployment.base.packages import has_version, removable_packages
+from zkdeployment.base.plan import ChangePackages, CheckOut, PackageChange, RemoveCheckout, RemoveSoftware
+from zkdeployment.publishing.targets.services import change_controller
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Inventory
+    from zkdeployment.base.plan import ChangeController
+
+
+@dataclass(frozen=True)
+class PackageNeed:
+    """The version (``None``: any) and the application of a package that wanted deployments need."""
+
+    version: str | None
+    application: str
+
+
+@dataclass(frozen=True)
+class WantedSoftware:
+    """The assignments of a host that have instances, sorted by path, its role controller, and what these need.
+
+    ``identity`` is that of the host, ``None`` if it does not matter. ``checkouts`` maps the names of
+    checkouts, with that of the controller, to their versions. ``needs`` maps the names of packages, without
+    that of the controller, to what the assignments need of them.
+    """
+
+    assignments: tuple[Assignment, ...]
+    controller: Assignment | None
+    checkouts: Mapping[str, str]
+    needs: Mapping[str, PackageNeed]
+    identity: Identity | None = None
+
+    @classmethod
+    def of(
+        cls, wanted: Iterable[Assignment], controller: Assignment | None, identity: Identity | None = None
+    ) -> WantedSoftware:
+        """Return the software of these assignments, which are free of conflicts, and of the controller."""
+        assignments = sorted(
+            (assignment for assignment in wanted if assignment.n), key=lambda assignment: assignment.path
+        )
+        checkouts = {
+            assignment.package: assignment.version
+            for assignment in (*assignments, *(() if controller is None else (controller,)))
+            if assignment.version and is_checkout(assignment.version)
+        }
+        packaged = [assignment for assignment in assignments if assignment.package not in checkouts]
+        return cls(tuple(assignments), controller, checkouts, _needs(packaged), identity)
+
+    @property
+    def applications(self) -> frozenset[str]:
+        """The applications of the assignments."""
+        return frozenset(assignment.application for assignment in self.assignments)
+
+    @property
+    def controller_packages(self) -> frozenset[str]:
+        """The name of the controller's package as a set, which is empty without a controller."""
+        return frozenset(() if self.controller is None else (self.controller.package,))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all packages and checkouts, without the package of the controller."""
+        return frozenset({*self.needs, *self.checkouts})
+
+
+def _needs(wanted: Iterable[Assignment]) -> dict[str, PackageNeed]:
+    """Return the needed packages by name.
+
+    An exact version has precedence over any version, the package of a deployment over a patch.
+    """
+    wanted = tuple(wanted)
+    own = ((assignment.package, PackageNeed(assignment.version, assignment.application)) for assignment in wanted)
+    patches = (
+        (name, PackageNeed(version, assignment.application))
+        for assignment in wanted
+        for name, version in assignment.patches.items()
+    )
+    needs: dict[str, PackageNeed] = {}
+    for name, need in (*own, *patches):
+        known = needs.setdefault(name, need)
+        if known.version is None:
+            needs[name] = PackageNeed(need.version, known.application)
+    return needs
+
+
+@dataclass(frozen=True)
+class SoftwareDifference:
+    """The difference between the wanted and the present software of a host.
+
+    ``controller_change`` is the step that changes the role controller's package, before all other steps. The other
+    values leave out the packages of that step:
+
+    - ``want``: packages to install or to change, with their versions (``None``: any);
+    - ``lost``: installed packages to reinstall, because their deploy scripts are missing;
+    - ``replaceable``: packages that the agent may replace by a checkout;
+    - ``removable``: replaceable packages that the agent may also remove;
+    - ``unneeded``: removable packages that no deployment needs, sorted;
+    - ``dropped_patches``: unneeded packages that are patches of applications that stay;
+    - ``displaced``: removable packages in the place of a wanted checkout;
+    - ``originals``: the versions of the system's own packages before their first change;
+    - ``put_back``: the original versions of the system's own packages that no deployment needs any more.
+    """
+
+    wanted: WantedSoftware
+    inventory: Inventory
+    controller_change: ChangeController | None
+    want: Mapping[str, str | None]
+    lost: frozenset[str]
+    replaceable: frozenset[str]
+    removable: frozenset[str]
+    unneeded: tuple[str, ...]
+    dropped_patches: frozenset[str]
+    displaced: frozenset[str]
+    originals: Mapping[str, str]
+    put_back: Mapping[str, str]
+
+    def application_of(self, package: str) -> str:
+        """Return a package's application: as registered, needed or marked, else by name (``foo-1.4``: ``foo``)."""
+        if package in self.inventory.managed:
+            return self.inventory.managed[package]
+        if package in self.wanted.checkouts or package in self.inventory.checkouts:
+            return package
+        if package in self.wanted.needs:
+            return self.wanted.needs[package].application
+        return _marked_packages(self.inventory).get(package) or application_of(package)
+
+    def reason_of(self, name: str) -> str:
+        """Return how the wanted version of a needed package differs from the installed one, as a sentence."""
+        return package_change(name, self.wanted.needs[name].version, self.inventory.packages.get(name, ()))
+
+
+def compare_software(wanted: WantedSoftware, inventory: Inventory) -> SoftwareDifference:
+    """Return the difference between the wanted and the present software of a host.
+
+    Raises ``HostFilesError`` if the host has two controllers, or if deployments occupy the controller's directory.
+    """
+    controller_change = change_controller(wanted.controller, wanted.names, inventory)
+    changed = frozenset() if controller_change is None else controller_change.change.managed
+    want = {
+        name: need.version
+        for name, need in sorted(wanted.needs.items())
+        if name not in changed and not _has(inventory, name, need.version)
+    }
+    deployed = {assignment.package for assignment in wanted.assignments}
+    lost = inventory.lost_scripts | (deployed & inventory.packages.keys() - inventory.scripts.keys())
+    # A directory whose script no package owns may be a person's copy and is never cleared.
+    scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
+    replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
+    removable = replaceable - changed - wanted.controller_packages
+    unneeded = sorted(removable - wanted.names)
+    kept = wanted.names | changed | wanted.controller_packages
+    return SoftwareDifference(
+        wanted=wanted,
+        inventory=inventory,
+        controller_change=controller_change,
+        want=want,
+        lost=frozenset(wanted.needs.keys() & lost) - want.keys() - changed,
+        replaceable=replaceable,
+        removable=removable,
+        unneeded=tuple(unneeded),
+        dropped_patches=frozenset(name for name in unneeded if _is_dropped_patch(name, wanted, inventory)),
+        displaced=frozenset(removable & wanted.checkouts.keys() & inventory.packages.keys()),
+        originals={
+            name: inventory.packages[name][0].evr
+            for name in want
+            if len(inventory.packages.get(name, ())) == 1
+            and name not in replaceable | inventory.originals.keys() | {AGENT_PACKAGE}
+        },
+        put_back={name: version for name, version in sorted(inventory.originals.items()) if name not in kept},
+    )
+
+
+def _has(inventory: Inventory, name: str, version: str | None) -> bool:
+    """Return whether a package is installed once, in this version (``None``: any)."""
+    installed = inventory.packages.get(name, ())
+    releases = {(package.epoch, package.version, package.release) for package in installed}
+    return len(releases) == 1 and (version is None or has_version(installed[0], version))
+
+
+def _marked_packages(inventory: Inventory) -> dict[str, str]:
+    """Return the applications of the packages of recorded deployments, by package."""
+    return {marker.package: marker.application for marker in inventory.markers if marker.package is not None}
+
+
+def _is_dropped_patch(name: str, wanted: WantedSoftware, inventory: Inventory) -> bool:
+    """Return whether an unneeded package without a deploy script is a patch of an application that stays.
+
+    Software that lost its script is no patch, even after its deployments have moved to another package.
+    """
+    return (
+        name in inventory.packages
+        and name not in inventory.scripts
+        and name not in inventory.lost_scripts
+        and name not in _marked_packages(inventory)
+        and inventory.managed[name] in wanted.applications
+    )
+
+
+def reinstall_scripts(difference: SoftwareDifference, packages: frozenset[str]) -> ChangePackages:
+    """Return the step that reinstalls packages whose missing scripts are needed to undeploy."""
+    names = sorted(packages)
+    return ChangePackages(
+        change=PackageChange(reinstall=packages, managed=packages),
+        applications={name: difference.application_of(name) for name in names},
+        reason=f"deployments are undone with scripts of {', '.join(names)} that are missing",
+    )
+
+
+def change_packages(difference: SoftwareDifference, reinstalled: Collection[str]) -> ChangePackages | None:
+    """Return the package transaction before the deployments, ``None`` if no package changes.
+
+    ``reinstalled`` are the packages that an earlier step reinstalls.
+    """
+    lost = difference.lost.difference(reinstalled)
+    remove = difference.dropped_patches | difference.displaced
+    if not (difference.want or remove or difference.put_back or lost):
+        return None
+    unchanged = difference.wanted.needs.keys() - difference.want.keys()
+    changeable = (difference.removable | difference.want.keys()) - unchanged
+    of_system = difference.originals.keys() | difference.inventory.originals.keys()
+    restored = {
+        name: version
+        for name, version in difference.put_back.items()
+        if any(not has_version(package, version) for package in difference.inventory.packages.get(name, ()))
+    }
+    names = (*difference.want, *sorted(difference.displaced), *sorted(lost))
+    return ChangePackages(
+        change=PackageChange(
+            want={**difference.want, **restored},
+            remove=remove,
+            managed=frozenset(changeable | lost | restored.keys()),
+            reinstall=lost,
+            preserve=frozenset(difference.originals),
+        ),
+        applications={name: difference.application_of(name) for name in names if name not in of_system},
+        reason=_change_reason(difference, lost),
+        originals=difference.originals,
+        put_back=tuple(difference.put_back),
+    )
+
+
+def _change_reason(difference: SoftwareDifference, lost: Collection[str]) -> str:
+    return ", ".join(
+        [difference.reason_of(name) for name in difference.want]
+        + [f"{name} has lost its deploy script" for name in sorted(lost)]
+        + [f"{name} is no longer listed" for name in sorted(difference.dropped_patches)]
+        + [f"{name} is checked out now" for name in sorted(difference.displaced)]
+        + [f"{name} is the system's own and gets its version back" for name in difference.put_back]
+    )
+
+
+def check_out(difference: SoftwareDifference, name: str) -> CheckOut:
+    """Return the step that checks out software, or brings its checkout up to date."""
+    version, old_version = difference.wanted.checkouts[name], difference.inventory.checkouts.get(name)
+    if old_version == version:
+        reason = BUILD_AGAIN
+    elif old_version is not None:
+        reason = f"version changed from {old_version}"
+    else:
+        reason = "was a package" if name in difference.replaceable else "new"
+    replaces = old_version is not None or name in difference.replaceable
+    return CheckOut(package=name, version=version, replaces=replaces, reason=reason)
+
+
+def remove_checkout(difference: SoftwareDifference, name: str) -> RemoveCheckout:
+    """Return the step that removes a checkout."""
+    is_package = name in difference.wanted.needs or name in difference.wanted.controller_packages
+    reason = "it is a package now" if is_package else "no deployment needs it any more"
+    return RemoveCheckout(name, difference.inventory.checkouts[name], reason)
+
+
+def remove_software(difference: SoftwareDifference, applications: tuple[str, ...]) -> RemoveSoftware:
+    """Return the step that removes unneeded packages and the directories of ended ``applications``."""
+    managed, installed = difference.inventory.managed, difference.inventory.packages
+    removed = frozenset(name for name in difference.unneeded if name in installed) - difference.dropped_patches
+    return RemoveSoftware(
+        change=PackageChange(remove=removed, managed=removed),
+        packages=difference.unneeded,
+        applications=applications,
+        reason=f"no deployment needs {', '.join(difference.unneeded or applications)} any more",
+        unregistered={
+            name: difference.application_of(name) for name in difference.unneeded if name not in managed
+        },
+    )

@@ -1,0 +1,280 @@
+"""Runs steps under the locks of their services and roles: one lock at a time, the first that is free.
+
+The role's lock belongs to ``role_lock_hold``; steps without a lock to the executor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+from itertools import count
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.pace import TURN, asks_for_holder, asks_for_others
+from zkdeployment.base.daemon.failpoints import failpoints
+from zkdeployment.base.errors import ConflictError, LockLostError, ShutdownError, UnreachableError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.plan import Deploy, Undeploy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zkdeployment.agent.daemon.deployment import Supervision
+    from zkdeployment.agent.ports import QueuedLock
+    from zkdeployment.agent.steps.executor import StepRunner
+    from zkdeployment.agent.steps.ordered_steps import OrderedSteps
+    from zkdeployment.agent.store.fleet import ZooKeeperFleet
+    from zkdeployment.agent.store.role_locks import RoleRequestLock
+    from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.plan import Step
+
+
+#: With fewer hosts ahead of it in the queue, a host watches the holder itself.
+_FAR_BACK = 2
+
+
+class KnownHolder:
+    """The holder of ``lock``, which is read at the pace of the queue."""
+
+    def __init__(self, lock: QueuedLock, clock: Clock) -> None:
+        self._lock = lock
+        self._clock = clock
+        self._name: str | None = None
+        self._ahead: int | None = None
+        self._since = 0.0
+
+    def read(self, turn: int) -> None:
+        """Read the holder if it is due in this turn; the first call always reads it."""
+        if self._name is not None and not asks_for_holder(turn, self._lock.ahead, self._ahead):
+            return
+        name = self._lock.holder()
+        if name != self._name:
+            self._name, self._since = name, self._clock.now()
+        self._ahead = self._lock.ahead
+
+    def __str__(self) -> str:
+        """Return the holder, with the time when it was read first if it may be another one by now."""
+        holder = f"held by {self._name or 'nobody'}"
+        if self._lock.ahead < _FAR_BACK:
+            return holder
+        return f"{holder} as of {datetime.fromtimestamp(self._since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class RoleLockHold:
+    """Acquires, checks and releases the lock of this host's role."""
+
+    def __init__(
+        self, role: str, lock: RoleRequestLock, clock: Clock, supervisor: Supervision, runner: StepRunner
+    ) -> None:
+        self._role = role
+        self._lock = lock
+        self._supervisor = supervisor
+        self._runner = runner
+        self._holder = KnownHolder(lock, clock)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock, hold it during the block, and release it afterwards.
+
+        The lock is kept if the block fails: no other host of this role continues until this host succeeded.
+        """
+        with failpoints("role-lock"):
+            self._enter()
+        yield
+        with failpoints("role-release"):
+            self._retry_until_reachable(self._lock.release)
+
+    def check(self) -> None:
+        """Raise ``ConflictError`` unless the deployment may continue and the lock is still held.
+
+        A fleet that another host stopped does not interrupt the steps under this lock. A lock that an operator
+        removed does: the next deployment queues again.
+        """
+        self._supervisor.check(midway=True)
+        self._retry_until_reachable(self._check_lock)
+
+    def _check_lock(self) -> None:
+        try:
+            self._lock.check()
+        except LockLostError as error:
+            raise ConflictError(str(error)) from error
+
+    def _enter(self) -> None:
+        try:
+            for turn in count():
+                if self._acquire(turn):
+                    # Nothing under the lock has begun: a stop since the last check prevents all of it.
+                    return self._supervisor.check()
+                self._supervisor.check_waiting()
+        except BaseException:
+            self._lock.withdraw()
+            raise
+
+    def _acquire(self, turn: int) -> bool:
+        """Return whether the lock was acquired within one turn."""
+        try:
+            if self._lock.acquire(0):
+                return True
+            self._holder.read(turn)
+            waiting = f"wait for the lock of role {self._role}, {self._holder}"
+            if self._runner.show_waiting(waiting):
+                get_logger().info("waiting-for-role-lock", role=self._role, step=waiting)
+            return self._lock.acquire(TURN)
+        except UnreachableError as error:
+            get_logger().warning("role-lock-not-acquired", role=self._role, reason=str(error))
+            return False
+
+    def _retry_until_reachable(self, call: Callable[[], None]) -> None:
+        """Repeat a call until ZooKeeper answers; the supervisor's check runs during the wait and may end it."""
+        while True:
+            try:
+                return call()
+            except UnreachableError as error:
+                get_logger().warning("role-lock-unreachable", role=self._role, reason=str(error))
+                self._supervisor.check(midway=True)
+
+
+def needs_lock(step: Step) -> bool:
+    """Return whether a step runs under the lock of its service, or of the role if that has a controller."""
+    return isinstance(step, Deploy) or (isinstance(step, Undeploy) and step.locked)
+
+
+class LockedSteps:
+    """Runs a host's steps that need the locks of services."""
+
+    def __init__(
+        self,
+        fleet: ZooKeeperFleet,
+        clock: Clock,
+        identity: Identity,
+        supervisor: Supervision,
+        runner: StepRunner,
+        *,
+        order: OrderedSteps,
+    ) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._identity = identity
+        self._supervisor = supervisor
+        self._runner = runner
+        self._order = order
+
+    def run_each(self, steps: Sequence[Undeploy | Deploy]) -> None:
+        """Run steps in any order, each under its service's lock, which is released after each.
+
+        Steps that wait for deployments of other hosts run as soon as these are done.
+        """
+        pending = list(steps)
+        while pending:
+            step, lock = self._lock_any(self._order.open_steps(pending))
+            if self._run_under(lock, [step]):
+                pending.remove(step)
+                self._order.finish(step)
+
+    def run_together(self, steps: Sequence[Step], owner: Undeploy | Deploy) -> Sequence[Step]:
+        """Run steps in order under one lock, that of the ``owner``'s service.
+
+        Returns the steps that did not run because the lock was lost.
+        """
+        _, lock = self._lock_any([owner])
+        done = self._run_under(lock, steps)
+        for step in steps[:done]:
+            self._order.finish(step)
+        return steps[done:]
+
+    def _run_under(self, lock: ZooKeeperServiceLock, steps: Sequence[Step]) -> int:
+        """Run steps until the lock is lost, release the lock, and return how many steps ran.
+
+        The lock is kept for this host if the agent has to end before the steps are complete, and stays kept if
+        it was kept before.
+        """
+        done, release = 0, lock.release
+        try:
+            for step in steps:
+                self._runner.run(step, lock=lock)
+                done += 1
+        except (LockLostError, UnreachableError) as error:
+            get_logger().warning("lock-lost", step=steps[done].title, reason=str(error))
+            release = lock.give_back
+        except ConflictError:
+            release = lock.give_back
+            raise
+        except ShutdownError:
+            release = lock.keep
+            raise
+        finally:
+            with failpoints("release"):
+                release()
+        return done
+
+    def _lock_any(self, pending: Sequence[Undeploy | Deploy]) -> tuple[Undeploy | Deploy, ZooKeeperServiceLock]:
+        """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
+        with failpoints("lock"):
+            while True:
+                self._supervisor.check_waiting()  # the record of each step proves it again
+                try:
+                    with self._supervisor.reporting("lock"):
+                        locked = self._lock_first_free(pending)
+                except UnreachableError as error:
+                    get_logger().warning("lock-not-acquired", reason=str(error))
+                    continue
+                if locked is not None:
+                    return locked
+
+    def _lock_first_free(
+        self, pending: Sequence[Undeploy | Deploy]
+    ) -> tuple[Undeploy | Deploy, ZooKeeperServiceLock] | None:
+        """Return the first step whose lock is free, and its lock; queue for the first lock if none is free.
+
+        If there is only one lock to choose from, the host queues at once. A host never holds two locks, so it
+        leaves the queue before it tries another lock. Returns ``None`` if another lock became free: then call
+        again.
+        """
+        firsts: dict[str, Undeploy | Deploy] = {}
+        for step in pending:
+            firsts.setdefault(step.deployment.path, step)
+        for step in firsts.values() if len(firsts) > 1 else ():
+            lock = self._fleet.node_lock(step.deployment, self._identity)
+            if lock.try_acquire():
+                return step, lock
+        first, *others = firsts.values()
+        lock = self._fleet.node_lock(first.deployment, self._identity)
+        if self._queue(first, lock, others):
+            return first, lock
+        return None
+
+    def _queue(
+        self, step: Undeploy | Deploy, lock: ZooKeeperServiceLock, others: Sequence[Undeploy | Deploy]
+    ) -> bool:
+        """Queue for a lock and return whether it was acquired; leave the queue if the lock of another is free.
+
+        Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.
+        """
+        try:
+            if lock.acquire(0):
+                return True
+            holder = KnownHolder(lock, self._clock)
+            holder.read(0)
+            for turn in count(1):
+                self._show_waiting(step, holder)
+                if lock.acquire(TURN):
+                    break
+                self._supervisor.check_waiting()
+                holder.read(turn)
+                if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
+                    lock.release()
+                    return False
+        except BaseException:
+            lock.release()
+            raise
+        return True
+
+    def _is_any_free(self, steps: Sequence[Undeploy | Deploy]) -> bool:
+        return bool(steps) and self._fleet.any_free([step.deployment for step in steps], self._identity)
+
+    def _show_waiting(self, step: Undeploy | Deploy, holder: KnownHolder) -> None:
+        waiting = f"wait for the lock of {step.deployment.path}, {holder}"
+        if self._runner.show_waiting(waiting):
+            get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)

@@ -1,0 +1,267 @@
+"""The effects of each kind of step on the host: packages, checkouts, scripts, markers, registries.
+
+Holds no order, locking, progress or failure reporting. Every action is repeatable: after a crash at any failpoint
+the next plan completes what was begun.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, assert_never
+
+from zkdeployment.agent.rules.undeploying import installed_packages
+from zkdeployment.base.daemon.failpoints import failpoints
+from zkdeployment.base.deployment import Rerun
+from zkdeployment.base.errors import DeniedError, PackageError, RestartError, UnreachableError
+from zkdeployment.base.inventory import Marker
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.packages import packages_to_register
+from zkdeployment.base.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    Deploy,
+    EndDeployments,
+    RemoveCheckout,
+    RemoveSoftware,
+    StartDeployments,
+    Undeploy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.agent.adapters import AgentAdapters
+    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+    from zkdeployment.base.deployment import Deployment
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.plan import PackageChange, Step
+    from zkdeployment.base.publication import DeploymentBasis
+
+_COMMITS = 4  # attempts at one package change, each prepared anew
+
+
+class StepEffects:
+    """Applies steps to this host for the publication of ``basis``; raises the errors of the adapters.
+
+    ``identity`` is that of the host, which scripts get and markers record.
+    ``unrecorded`` are the markers of deployments that run again or end, without their records, which end before
+    their scripts or software change.
+    """
+
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        basis: DeploymentBasis,
+        identity: Identity,
+        unrecorded: Iterable[Marker] = (),
+    ) -> None:
+        self._adapters = adapters
+        self._basis = basis
+        self._identity = identity
+        self._unrecorded = list(unrecorded)
+        self._installed: Packages | None = None
+        self._prepared: deque[Transaction] = deque()
+
+    def prepare_packages(self, change: PackageChange) -> None:
+        """Prepare the transaction of the next ``ChangePackages`` step that has none yet."""
+        with self._adapters.notifier.uninterrupted():
+            self._prepared.append(self._adapters.packages.prepare(change))
+
+    def discard_prepared(self) -> None:
+        """Forget the prepared transactions."""
+        self._prepared.clear()
+
+    def fetch(self, step: CheckOut) -> None:
+        """Fetch a checkout beside its later place."""
+        with self._adapters.notifier.uninterrupted():
+            self._adapters.checkouts.prepare(step.package, step.version, replaces=step.replaces)
+
+    def apply(self, step: Step, lock: ZooKeeperServiceLock | None) -> None:
+        """Apply one step.
+
+        Raises ``LockLostError``, before a script runs, if the lease of ``lock`` may be over.
+        """
+        match step:
+            case ChangeController():
+                self._change_controller(step)
+            case StartDeployments() | EndDeployments():
+                self._run_controller(step)
+            case Undeploy():
+                self._undeploy(step, lock)
+            case ChangePackages():
+                self._change_packages(step)
+            case CheckOut():
+                self._check_out(step)
+            case RemoveCheckout():
+                with self._adapters.notifier.uninterrupted():
+                    self._adapters.checkouts.remove(step.package)
+            case Deploy():
+                self._deploy(step, lock)
+            case RemoveSoftware():
+                self._remove_software(step)
+            case _:
+                assert_never(step)
+
+    def _change_controller(self, step: ChangeController) -> None:
+        with self._adapters.notifier.uninterrupted():
+            transaction = self._adapters.packages.prepare(step.change)
+            managed = packages_to_register(step.registered, transaction.after, step.removed)
+            self._adapters.files.add_managed(managed)
+            with failpoints("commit-controller"):
+                self._commit(step.change, transaction)
+            with failpoints("clear-controller"):
+                self._adapters.files.clear_software(step.removed, ())
+            self._adapters.files.drop_managed(step.removed)
+
+    def _run_controller(self, step: StartDeployments | EndDeployments) -> None:
+        script = self._adapters.files.controller_script(step.controller.package, step.kind)
+        if isinstance(step, StartDeployments):
+            with failpoints("record-start"):
+                self._adapters.files.record_start(step.controller.path)
+        self._run(step, script)
+        if isinstance(step, EndDeployments):
+            with failpoints("record-end"):
+                self._adapters.files.record_end()
+
+    def _undeploy(self, step: Undeploy, lock: ZooKeeperServiceLock | None) -> None:
+        script = self._adapters.files.script(step.package)
+        self._end_records_of(step.deployment)
+        self._run(step, script, lock)
+        with failpoints("unmark"):
+            self._adapters.files.remove_marker(step.application, step.deployment, step.files)
+
+    def _change_packages(self, step: ChangePackages) -> None:
+        self._end_records(self._unrecorded)
+        self._installed = None
+        with self._adapters.notifier.uninterrupted():
+            transaction = self._prepared.popleft()
+            managed = packages_to_register(step.applications, transaction.after, step.change.remove)
+            self._adapters.files.add_managed(managed)
+            if step.originals and transaction.reversible:  # else the recorded versions could not be restored
+                self._adapters.files.add_originals(step.originals)
+            with failpoints("commit"):
+                self._commit(step.change, transaction)
+            if step.put_back:
+                with failpoints("drop-originals"):
+                    self._adapters.files.drop_originals(step.put_back)
+
+    def _commit(self, change: PackageChange, transaction: Transaction) -> None:
+        """Commit a transaction; prepare the change anew, a few times, if the transaction is outdated."""
+        for _ in range(_COMMITS - 1):
+            try:
+                return self._adapters.packages.commit(transaction)
+            except PackageError as error:
+                if error.changed or not error.retry_helps:
+                    raise
+                get_logger().warning("packages-prepared-anew", reason=str(error))
+            transaction = self._adapters.packages.prepare(change)
+        return self._adapters.packages.commit(transaction)
+
+    def _check_out(self, step: CheckOut) -> None:
+        def build(script: str, directory: str) -> None:
+            with failpoints("build"):
+                self._adapters.scripts.run(
+                    [script], name=f"build {step.package}", revision=self._basis.revision, directory=directory
+                )
+
+        self._end_records(self._unrecorded)
+        with self._adapters.notifier.uninterrupted():
+            self._adapters.checkouts.install(step.package, build)
+        with failpoints("drop-replaced"):
+            self._adapters.files.drop_managed([step.package])
+
+    def _deploy(self, step: Deploy, lock: ZooKeeperServiceLock | None) -> None:
+        assignment = step.assignment
+        self._adapters.files.make_application_directory(assignment.application)
+        script = self._adapters.files.script(assignment.package)
+        is_recorded = assignment.rerun is Rerun.CHANGED
+        packages = installed_packages(assignment, self._packages()) if is_recorded else ()
+        self._end_records_of(step.deployment)
+        self._run(step, script, lock)
+        is_recorded = is_recorded and self._has_read_what_was_planned()
+        marker = Marker(
+            deployment=step.deployment,
+            application=assignment.application,
+            package=assignment.package,
+            subtype=assignment.subtype,
+            script=script,
+            version=assignment.version,
+            files=step.stale_files,
+            sequence=self._basis.sequence or None,
+            properties=assignment.properties if is_recorded else None,
+            packages=packages if is_recorded else (),
+            identity=self._identity if is_recorded else None,
+            group=assignment.group,
+        )
+        with failpoints("marker"):
+            self._adapters.files.write_marker(marker)
+
+    def _has_read_what_was_planned(self) -> bool:
+        """Return whether a script that has just ended read the properties of the plan, as far as that is known.
+
+        Verified properties are in a file, which no publication changes.
+        """
+        if self._adapters.trusted is not None:
+            return True
+        try:
+            return self._adapters.fleet.is_current(self._basis.revision, self._basis.stamp)
+        except (DeniedError, RestartError, UnreachableError):
+            return False
+
+    def _packages(self) -> Packages:
+        """Return the installed packages, read once after each transaction."""
+        if self._installed is None:
+            self._installed = self._adapters.packages.installed()
+        return self._installed
+
+    def _end_records_of(self, deployment: Deployment) -> None:
+        """End the records of a deployment, those of its former application included."""
+        self._end_records([marker for marker in self._unrecorded if marker.deployment == deployment])
+
+    def _end_records(self, markers: Iterable[Marker]) -> None:
+        """Write markers without their records, unless that is done: what is interrupted now has to run again."""
+        for marker in tuple(markers):
+            with failpoints("end-record"):
+                self._adapters.files.write_marker(marker)
+            self._unrecorded.remove(marker)
+
+    def _remove_software(self, step: RemoveSoftware) -> None:
+        with self._adapters.notifier.uninterrupted():
+            if step.unregistered:
+                self._adapters.files.add_managed(step.unregistered)
+            if step.change:
+                transaction = self._adapters.packages.prepare(step.change)
+                with failpoints("commit-removal"):
+                    self._commit(step.change, transaction)
+            with failpoints("clear"):
+                self._adapters.files.clear_software(step.packages, step.applications)
+            with failpoints("drop"):
+                self._adapters.files.drop_managed(step.packages)
+
+    def _run(
+        self,
+        step: Undeploy | Deploy | StartDeployments | EndDeployments,
+        script: str,
+        lock: ZooKeeperServiceLock | None = None,
+    ) -> None:
+        """Run a script; the lease of ``lock`` is checked last, because everything before takes time."""
+        if isinstance(step, Undeploy | Deploy):
+            path, facts = step.deployment.path, {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)}
+        else:
+            path, facts = step.controller.path, {}
+        if self._adapters.trusted is not None:
+            facts["ZKDEPLOYMENT_PROPERTIES"] = self._adapters.trusted.properties_file(path)
+        self._adapters.scripts.run(
+            [script, *step.arguments],
+            name=step.title,
+            revision=self._basis.revision,
+            facts=facts,
+            last_check=_nothing if lock is None else lock.check_lease,
+        )
+
+
+def _nothing() -> None:
+    """Check nothing: the step has no lock whose lease may be over."""

@@ -1,0 +1,390 @@
+"""The fleet as an agent reads it and writes to it: cluster version, lease, and the result of its host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.lease import lease_from_properties
+from zkdeployment.agent.store.inventories import replace_inventory, write_inventory
+from zkdeployment.agent.store.joined_queues import JoinedQueues, JoinedRoles
+from zkdeployment.agent.store.registration import HostRegistration, host_path
+from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave
+from zkdeployment.agent.store.rollout_permission import read_permission, reporting
+from zkdeployment.agent.store.service_locks import (
+    LOCK_DELAY,
+    LockDelay,
+    ZooKeeperServiceLock,
+    any_free,
+    remove_work,
+)
+from zkdeployment.agent.store.service_orders import finish, join, read_entries
+from zkdeployment.base.cluster import Cluster, ClusterEvent
+from zkdeployment.base.errors import ConflictError, TreeError
+from zkdeployment.base.machine.program import late_import
+from zkdeployment.publishing.store.assignments import read_services, read_wanted
+from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop, write_output
+from zkdeployment.publishing.store.group_stops import stopped_groups, stopping_group
+from zkdeployment.publishing.store.last_publication import decode_published
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.clients import WatchHandler
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Check, Create, Operation, Set, TransactionError, make_skeleton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from zkdeployment.agent.files.run_directory import RunDirectory
+    from zkdeployment.agent.rules.lease import Lease
+    from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.deployment import Deployment, DesiredState
+    from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.publication import OrderEntry, Published
+    from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
+    from zkdeployment.strategies.permission import Permission, Phase, PhaseReport
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+
+def read_lease(session: Session, host_id: str) -> Lease | None:
+    """Return the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+    path = paths.lease_path(host_id)
+    return decode_lease(path, session.get(path))
+
+
+def decode_lease(path: str, node: Node | None) -> Lease | None:
+    """Return the lease in a node; raises ``TreeError`` if the node holds none."""
+    if node is None:
+        return None
+    try:
+        return lease_from_properties(node.properties)
+    except ValueError as error:
+        raise TreeError(f"{path} is not a lease: {error}; correct the node or delete it") from error
+
+
+def write_result(session: Session, revision: Revision, result: HostResult) -> None:
+    """Record a host's result in the publication of ``revision``; a version that was set by hand has no record."""
+    targets = session.get(paths.TARGETS)
+    last = decode_published(targets)
+    if last.revision != revision or not last.sequence:
+        return
+    data = encode(result.to_json())
+    mine = f"{paths.history_path(last.sequence)}/{result.host_id}"
+    try:
+        session.commit(Create(mine, data))
+    except TransactionError:
+        node = session.get(mine)  # ``None`` if the publication has no record
+        if node is not None:
+            session.commit(Set(mine, data, node.version))
+
+
+#: Attempts at a write while others write to the same nodes.
+_ATTEMPTS = 20
+
+
+class ZooKeeperFleet:
+    """The fleet as one host reads it and writes to it, through one session.
+
+    Every call has a time limit and raises ``UnreachableError`` when that is exceeded. The first registration in a
+    session keeps the records of work that earlier sessions of this host left under the locks of services.
+
+    ``previous_session``, ``save_session`` and ``patience``: see ``HostRegistration``. ``queues`` persists which
+    queues of locks this host has joined. ``lock_delay`` is how many seconds a host whose session ended under a
+    lock has to finish its script.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        previous_session: int | None = None,
+        save_session: Callable[[int], None] = lambda _: None,
+        patience: float | None = None,
+        queues: RunDirectory | None = None,
+        lock_delay: float = LOCK_DELAY,
+    ) -> None:
+        self._session = session
+        self._queues, self._roles = JoinedQueues(queues), JoinedRoles(queues)
+        self._registration = HostRegistration(
+            session,
+            previous_session=previous_session,
+            save_session=save_session,
+            patience=patience,
+            queues=self._queues,
+        )
+        self._published_inventory: KnownHost | None = None
+        self._inventory_session: int | None = None
+        self._delay = LockDelay(lock_delay)
+
+    def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
+        """Read the cluster version; ``None`` if ``/hosts`` does not exist.
+
+        ``changed`` (which must not block) is called once, when the cluster version may have changed.
+        """
+        node = self._session.get(paths.HOSTS, watch=None if changed is None else WatchHandler(changed))
+        if node is None:
+            return None
+        return Cluster.from_properties(node.properties, hosts=node.children, stamp=node.version)
+
+    def published(self) -> Published:
+        """Read the revision and the sequence of the last publication."""
+        return decode_published(self._session.get(paths.TARGETS))
+
+    def is_current(self, revision: Revision, stamp: int) -> bool:
+        """Whether ``revision`` is the cluster version, and nothing was published or imported since ``stamp``.
+
+        ``stamp`` is the stamp of the last publication when that was read. All writes before this call count.
+        """
+        self._session.sync()
+        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        return cluster is not None and cluster.revision == revision and decode_published(targets).stamp == stamp
+
+    def watch_cluster(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
+        self._session.watch(paths.HOSTS, changed)
+
+    def register(self, host: Host, *, adopt: bool = False) -> Revision | None:
+        """Create this host's ephemeral node, or update it if this session owns it.
+
+        With ``adopt``, the version in a persistent node, which only zc.zkdeployment created, replaces the
+        host's own and is returned. Raises ``DuplicateError`` if another live host has this id or name.
+        """
+        return self._registration.register(host, adopt=adopt)
+
+    def is_registered(self) -> bool:
+        """Whether this host's node exists and belongs to this session."""
+        return self._registration.is_registered()
+
+    def update_host(self, host: Host, *, patient: bool = True) -> None:
+        """Replace the properties of this host's node; register again if the session that owned it has ended.
+
+        ``patient``: if another host has this id or name now, wait for the end of its session, which may be that of
+        a killed agent, as a registration does. Otherwise ``DuplicateError`` is raised at once.
+        """
+        self._registration.update(host, patient=patient)
+
+    def unregister(self) -> None:
+        """Remove this host's node."""
+        self._registration.unregister()
+
+    def clear_stale_nodes(self) -> None:
+        """Remove the lock contenders of this host's killed agent.
+
+        Call it only when nothing that agent started can still be running.
+        """
+        self._registration.clear_stale_nodes()
+
+    def stop_fleet(self, host: Host, stop: Stop) -> bool:
+        """Record a failure in one transaction: cluster version null, ``host.error``, and the stop.
+
+        The host's node is left out if it is gone or belongs to another session. Returns ``False``, and writes
+        nothing, if the fleet is not to deploy any more what failed: the revision of ``stop`` of the publication
+        that ``host.failed`` names. The transaction fails if the cluster version was written meanwhile.
+        """
+        make_skeleton(self._session)
+        for _ in range(_ATTEMPTS):
+            operations = self._stopping(host, stop)
+            if not operations:
+                return False
+            try:
+                self._session.commit(*operations)
+            except ConflictError:
+                continue
+            return True
+        raise ConflictError(
+            f"cannot stop the fleet: other writers changed its nodes during each of {_ATTEMPTS} attempts"
+        )
+
+    def stop_group(self, stop: GroupStop) -> bool:
+        """Record a failure that stops one group, unless the group is stopped already.
+
+        Returns ``False``, and writes nothing, if the fleet is not to deploy any more what failed.
+        """
+        for _ in range(_ATTEMPTS):
+            operations = stopping_group(self._session, stop)
+            if operations is None:
+                return False
+            if not operations:
+                return True
+            try:
+                self._session.commit(*operations)
+            except ConflictError:
+                continue
+            return True
+        raise ConflictError(
+            f"cannot stop the group {stop.group}: other writers changed /hosts during each of {_ATTEMPTS} attempts"
+        )
+
+    def stopped_groups(self) -> frozenset[str]:
+        """Return the subjects of the deployment intent groups that are stopped: no host begins their steps.
+
+        All stops count that were written before the cluster version was read last.
+        """
+        return stopped_groups(self._session)
+
+    def permission(
+        self,
+        sequence: int,
+        identity: Identity,
+        changed: Callable[[], None] | None = None,
+        *,
+        follows: bool = False,
+    ) -> Permission:
+        """Read which phases the rollout of the publication with this sequence permits this host to run.
+
+        ``changed`` (which must not block) is called once, when the permission may have changed. A host that only
+        ``follows`` is in no group: it may run both phases when the rollout has ended without stopping the fleet.
+        """
+        return read_permission(self._session, sequence, identity.id, changed, follows=follows)
+
+    def lease(self, identity: Identity) -> Lease | None:
+        """Read the lease of this host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+        return read_lease(self._session, identity.id)
+
+    def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the lease of this host may have changed."""
+        self._session.watch(paths.lease_path(identity.id), changed)
+
+    def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
+        """Record the outcome of a phase, and the host's node, in one transaction.
+
+        An earlier report of the same phase is kept. Nothing is reported to a rollout that no longer exists. The
+        host's node is left out if it is gone or belongs to another session.
+        """
+        for _ in range(_ATTEMPTS):
+            operations = list(reporting(self._session, rollout, phase, host.identity.id, report))
+            node = self._session.get(host_path(host))
+            try:
+                self._session.commit(*operations, *self._registration.update_operations(host, node))
+            except ConflictError:
+                continue
+            return
+        raise ConflictError(
+            f"cannot report phase {phase.value} to rollout {rollout}: other writers changed its nodes during each"
+            f" of {_ATTEMPTS} attempts"
+        )
+
+    def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
+        """Read what this host is to run at ``revision``.
+
+        The targets compiled with the publication are used if they belong to ``revision``; otherwise the whole tree
+        is read, with the same result. Raises ``ConflictError`` if the cluster version or the tree changed while
+        they were read, ``TreeError`` if the tree contradicts itself for this host.
+        """
+        return read_wanted(self._session, identity, revision)
+
+    def services(self, paths: Collection[str]) -> frozenset[str]:
+        """Return those of these paths that are service nodes of the tree, for whichever hosts."""
+        return read_services(self._session, paths)
+
+    def node_lock(self, deployment: Deployment, identity: Identity) -> ZooKeeperServiceLock:
+        """Return a new lock object for the deployment's service node; use it for one attempt."""
+        return ZooKeeperServiceLock(self._session, deployment.lock_name, identity, self._delay, self._queues)
+
+    def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
+        """Whether the lock of any of these service nodes can be acquired now; reads all in one round."""
+        names = {deployment.lock_name for deployment in deployments}
+        return not names.isdisjoint(self._queues.kept) or any_free(self._session, names, identity, self._delay)
+
+    def hand_on_work(self, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
+        """Remove the work records that are kept for this host, except those of the services of ``pending``.
+
+        Other hosts then proceed. Return whether there were any. Sends no request if no record is kept.
+        """
+        names = self._queues.kept - {deployment.lock_name for deployment in pending}
+        for name in sorted(names):
+            remove_work(self._session, name, lambda work: work.host_id == identity.id)
+            self._queues.kept.discard(name)
+        return bool(names)
+
+    def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
+        """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
+        return RoleRequestLock(self._session, role, identity, self._roles)
+
+    def leave_roles(self, identity: Identity) -> list[str]:
+        """Remove this host's requests for locks of roles, and its mark as out of service.
+
+        Return the roles of the requests: the host may have had other roles before. Call this when the host has
+        nothing left to do under the locks.
+        """
+        return leave(self._session, identity, self._roles)
+
+    def hand_on_roles(self, identity: Identity, *, former: bool = False) -> list[str]:
+        """Remove this host's requests for locks of roles before the host has finished, so that others proceed.
+
+        With ``former``, only those for roles that the host does not have any more. Return the roles whose locks
+        the host held. If there are any, the host is marked as out of service until it releases the lock of its
+        role itself, or leaves all roles.
+        """
+        return hand_on(self._session, identity, self._roles, former=former)
+
+    def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
+        """Read the entries of these services, by path; services that no deployment awaits have none.
+
+        Raises ``ConflictError`` if a later publication changed something for hosts.
+        """
+        return read_entries(self._session, sequence, services)
+
+    def join_order(self, sequence: int, service: str, identity: Identity) -> None:
+        """Add this host to those that are expected to deploy a service, unless the service is complete."""
+        join(self._session, sequence, service, identity.id)
+
+    def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
+        """Record that this host has deployed a service, once, and only if a deployment awaits the service."""
+        finish(self._session, sequence, service, identity.id)
+
+    def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
+        """Return the progress of a service."""
+        with late_import():  # in most fleets no service waits for another
+            from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService  # noqa: PLC0415
+        return ZooKeeperAwaitedService(self._session, sequence, service)
+
+    def publish_output(self, output: FailureOutput) -> None:
+        """Write the end of the output of this host's failed script, if not too many hosts have failed."""
+        write_output(self._session, output)
+
+    def publish_inventory(self, known: KnownHost) -> None:
+        """Write this host's inventory unless it is unchanged; one that is too large is written as unknown."""
+        last, current = self._published_inventory, self._session.id
+        if last is None or current != self._inventory_session:  # a new session may be one with a wiped ZooKeeper
+            write_inventory(self._session, known)
+        elif replace(last, time=known.time) != known:
+            replace_inventory(self._session, known)
+        else:
+            return
+        self._published_inventory, self._inventory_session = known, current
+
+    def record_result(self, revision: Revision, result: HostResult) -> None:
+        """Record in the history the result of publication ``revision`` on this host.
+
+        A version that was set by hand has no publication and is not recorded.
+        """
+        write_result(self._session, revision, result)
+
+    def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
+        """Return the operations that set the cluster version to null and record the stop and the host's error.
+
+        Return none if the fleet has another publication by now. Each publication writes ``/hosts``, whose version
+        the operations check, together with the node of the targets.
+        """
+        hosts, targets, node = self._session.get_many([paths.HOSTS, paths.TARGETS, host_path(host)])
+        if hosts is None:
+            stopping: Operation = Create(paths.HOSTS, encode(Cluster(None).properties({})))
+        else:
+            cluster = Cluster.from_properties(hosts.properties)
+            sequence = 0 if host.failed is None else host.failed.sequence
+            if not decode_published(targets).is_wanted(cluster, stop.revision, sequence):
+                return []
+            is_stopped = cluster.version is None
+            stopping = (
+                Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
+            )
+        return [
+            stopping,
+            *self._registration.update_operations(host, node),
+            *recording_stop(self._session, stop),
+        ]

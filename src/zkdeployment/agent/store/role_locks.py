@@ -1,0 +1,292 @@
+"""Role locks: hosts queue with persistent requests; the one with the lowest number holds the lock.
+
+A request belongs to a host, not to a session: it outlives crashes and failures of its host, which adopts it when
+it returns. A role that was left half-deployed is therefore locked for other hosts until the same host has
+succeeded, has got another role, or an operator removes the request.
+
+A host knows its requests by its own record (``JoinedRoles``): only a host without a record searches the queues.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.store.joined_queues import JoinedRoles
+from zkdeployment.base.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
+from zkdeployment.base.log import get_logger
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import QueueWatch
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Delete, TransactionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from zkdeployment.base.host import Identity
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+_PREFIX = "lr-"
+_REQUEST = re.compile(r"lr-(-?\d{10})")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A host's request. An unreadable one has no requestor, and blocks the queue until an operator removes it."""
+
+    path: str
+    requestor: str | None
+    hostname: str | None
+
+    def __str__(self) -> str:
+        return f"{self.hostname} ({self.requestor})" if self.requestor else f"an unreadable request ({self.path})"
+
+    @property
+    def role(self) -> str:
+        """The role whose lock is requested."""
+        return self.path.split("/")[-2]
+
+    @classmethod
+    def read(cls, path: str, node: Node) -> Request:
+        """Decode the node at ``path``."""
+        requestor, hostname = (node.properties.get(name) for name in ("requestor", "hostname"))
+        return cls(
+            path,
+            requestor if isinstance(requestor, str) else None,
+            hostname if isinstance(hostname, str) else None,
+        )
+
+
+def requests(session: Session, role: str, most: int | None = None) -> tuple[Request, ...]:
+    """Return the requests for a role's lock: the holder's first, then in queue order; at most ``most`` of them."""
+    directory = f"{paths.ROLE_LOCKS}/{role}"
+    request_paths = [f"{directory}/{name}" for name in queued(session.children(directory) or ())[:most]]
+    nodes = session.get_many(request_paths)
+    return tuple(
+        Request.read(path, node) for path, node in zip(request_paths, nodes, strict=True) if node is not None
+    )
+
+
+def queued(names: Iterable[str]) -> list[str]:
+    """Return the names that are requests among a role lock's children, the lowest number first."""
+    numbered = [(int(match[1]), name) for name in names if (match := _REQUEST.fullmatch(name)) is not None]
+    return [name for _, name in sorted(numbered)]
+
+
+def requests_of(session: Session, host_id: str, roles: Collection[str] | None = None) -> list[Request]:
+    """Search the queues for the locks of these roles (default: all); return a host's requests, in queue order."""
+    roles = session.children(paths.ROLE_LOCKS) or () if roles is None else roles
+    directories = [f"{paths.ROLE_LOCKS}/{role}" for role in roles]
+    queues = session.look([], directories)[1]
+    request_paths = [
+        f"{directory}/{name}"
+        for directory, names in zip(directories, queues, strict=True)
+        for name in queued(names or ())
+    ]
+    return _own(session, host_id, request_paths)
+
+
+def hand_on(session: Session, identity: Identity, joined: JoinedRoles, *, former: bool = False) -> list[str]:
+    """Remove a host's requests for locks of roles; return the roles whose locks the host held.
+
+    With ``former`` a request for the lock of the host's own role stays. If the host held a lock, the role
+    controller's start script may have run on the host, but not its end script: the host is marked as out of
+    service until it releases the lock itself, or has nothing left to do.
+    """
+    known = _known_requests(session, identity.id, joined)
+    leaving = [request for request in known if not (former and request.role == identity.role)]
+    held = _held(session, leaving)
+    if held:  # the mark is written before the lock is free: a crash in between must not leave the host unmarked
+        session.ensure(paths.out_of_service_path(identity.id), encode({"role": held[0]}))
+    for request in leaving:
+        _delete(session, request.path)
+    joined.keep(identity.id, _paths([request for request in known if request not in leaving]))
+    return held
+
+
+def leave(session: Session, identity: Identity, joined: JoinedRoles) -> list[str]:
+    """Remove a host's requests for locks of roles, and its mark as out of service.
+
+    Return the roles of the requests: the host may have got another role since it made a request.
+    """
+    known = _known_requests(session, identity.id, joined)
+    for request in known:
+        _delete(session, request.path)
+    joined.keep(identity.id, {})
+    mark = paths.out_of_service_path(identity.id)
+    if session.get(mark) is not None:
+        _delete(session, mark)
+    return [request.role for request in known]
+
+
+def _known_requests(session: Session, host_id: str, joined: JoinedRoles) -> list[Request]:
+    """Return a host's requests in all queues, as its record names them; without a record, search the queues."""
+    known = joined.requests(host_id)
+    if known is None:
+        return requests_of(session, host_id)
+    recorded = _own(session, host_id, [path for path in known.values() if path is not None])
+    unclear = [role for role, path in known.items() if path is None]
+    return [*recorded, *(requests_of(session, host_id, unclear) if unclear else ())]
+
+
+def _own(session: Session, host_id: str, request_paths: Sequence[str]) -> list[Request]:
+    nodes = session.get_many(request_paths) if request_paths else ()
+    return [
+        request
+        for path, node in zip(request_paths, nodes, strict=True)
+        if node is not None and (request := Request.read(path, node)).requestor == host_id
+    ]
+
+
+def _paths(own: Sequence[Request]) -> dict[str, str | None]:
+    """Return the path of the oldest of a host's requests by role."""
+    return {request.role: request.path for request in reversed(own)}
+
+
+def _held(session: Session, own: Sequence[Request]) -> list[str]:
+    """Return the roles whose locks are held with one of these requests."""
+    directories = sorted({request.path.rpartition("/")[0] for request in own})
+    queues = session.look([], directories)[1] if directories else ()
+    first = {
+        f"{above}/{name}"
+        for above, names in zip(directories, queues, strict=True)
+        for name in queued(names or ())[:1]
+    }
+    return [request.role for request in own if request.path in first]
+
+
+def read_out_of_service(session: Session) -> dict[str, str]:
+    """Return the hosts that are out of service: host id → role."""
+    hosts = session.children(paths.OUT_OF_SERVICE) or []
+    nodes = session.get_many(map(paths.out_of_service_path, hosts)) if hosts else []
+    return {
+        host: str(node.properties.get("role")) for host, node in zip(hosts, nodes, strict=True) if node is not None
+    }
+
+
+def _delete(session: Session, path: str) -> None:
+    with contextlib.suppress(TransactionError):  # removed in the meantime
+        session.commit(Delete(path))
+
+
+class RoleRequestLock:
+    """The lock of a role, held by at most one host, across restarts of that host.
+
+    A request that this host left earlier is adopted. After ``UnreachableError``, call the method again. Only
+    ``release``, or an operator, gives the lock to the next host: on return from ``release`` no request of this
+    host is left, and the host is not marked as out of service any more. Only one process of a host may use it.
+
+    ``joined`` records where the host has requests. Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
+    """
+
+    def __init__(self, session: Session, role: str, identity: Identity, joined: JoinedRoles | None = None) -> None:
+        self._session = session
+        self._role = role
+        self._identity = identity
+        self._requests = JoinedRoles() if joined is None else joined
+        self._directory = f"{paths.ROLE_LOCKS}/{role}"
+        self._watch = QueueWatch(session)
+        self._request: str | None = None
+        self._first: str | None = None
+        self._ahead = 0
+        self._joined = self._may_be_several = False
+        if session.get(self._directory) is None:
+            raise TreeError(
+                f"cannot lock role {role}, which has a controller: {self._directory} does not exist; the syncer"
+                " creates it, so publish again"
+            )
+
+    @property
+    def ahead(self) -> int:
+        return self._ahead
+
+    def acquire(self, timeout: float) -> bool:
+        return self._watch.wait_for_turn(timeout, is_waiting=self._is_waiting, is_first=self._is_first)
+
+    def check(self) -> None:
+        first = requests(self._session, self._role, 1)
+        if not first or first[0].requestor != self._identity.id:
+            raise LockLostError(f"the lock of role {self._role} is lost: an operator removed this host's request")
+
+    def release(self) -> None:
+        mark = paths.out_of_service_path(self._identity.id)
+        if self._session.get(mark) is not None:
+            _delete(self._session, mark)
+        self._remove_requests()
+
+    def _remove_requests(self) -> None:
+        if self._request is None or self._may_be_several:
+            for own in requests_of(self._session, self._identity.id, [self._role]):
+                _delete(self._session, own.path)
+        else:
+            _delete(self._session, self._request)
+        self._request, self._may_be_several = None, False
+        self._requests.leave(self._identity.id, self._role)
+
+    def withdraw(self) -> None:
+        """Leave the queue, or release the lock before it was used. Never raises.
+
+        An adopted request stays: an earlier deployment may have begun under it.
+        """
+        if not self._joined:
+            return
+        try:
+            self._remove_requests()
+        except (UnreachableError, DeniedError, RestartError) as error:
+            get_logger().warning("role-request-left", role=self._role, reason=str(error))
+
+    def holder(self) -> str | None:
+        node = None if self._first is None else self._session.get(self._first)
+        if node is None:
+            self._read_queue()
+            node = None if self._first is None else self._session.get(self._first)
+        return None if node is None or self._first is None else str(Request.read(self._first, node))
+
+    def _is_waiting(self) -> bool:
+        """Whether the request is queued and watches a predecessor that still exists."""
+        return self._request is not None and self._watch.is_active
+
+    def _is_first(self) -> bool:
+        """Join the queue if necessary; return whether this request is first, otherwise watch its predecessor."""
+        if self._request is None:
+            self._request = self._adopt() or self._join()
+        session_id = self._session.id
+        queue = self._read_queue()
+        if self._request not in queue:
+            self._request = None  # an operator removed the request: join again
+            return False
+        self._ahead = queue.index(self._request)
+        if self._ahead:
+            self._watch.set(queue[self._ahead - 1], session_id)
+        return not self._ahead
+
+    def _adopt(self) -> str | None:
+        """Return this host's oldest request, and remove its newer ones; ``None`` if it has none."""
+        known = _known_requests(self._session, self._identity.id, self._requests)
+        own = [request.path for request in known if request.role == self._role]
+        for newer in own[1:]:
+            _delete(self._session, newer)
+        unclear = {self._role: None} if self._may_be_several else {}
+        self._requests.keep(self._identity.id, {**_paths(known), **unclear})
+        return own[0] if own else None
+
+    def _join(self) -> str:
+        data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
+        self._requests.join(self._identity.id, self._role)
+        self._joined = True  # even if the answer is lost: any request of this host was then made by this object
+        try:
+            path = self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
+        except UnreachableError:
+            self._may_be_several = True  # the server may have created the request, and a retry creates another
+            raise
+        if not self._may_be_several:
+            self._requests.join(self._identity.id, self._role, path)
+        return path
+
+    def _read_queue(self) -> list[str]:
+        queue = [f"{self._directory}/{name}" for name in queued(self._session.children(self._directory) or ())]
+        self._first = queue[0] if queue else None
+        return queue

@@ -1,0 +1,192 @@
+"""The cluster version: the revision that ``/hosts`` orders every host to run, and its state machine.
+
+Every writer of ``/hosts`` derives the new cluster version from ``advance``: operators, agents that failed, the
+coordinator, and publications. The rights to cause an event are checked elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
+
+from zkdeployment.base.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.tree.values import Properties, Value
+
+
+#: The version of the whole tree: a git commit id (text) or a subversion revision (number).
+Revision: TypeAlias = str | int
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+#: The revision of a cluster before the first publication. Deploying it changes nothing on any host.
+INITIAL = "initial"
+
+#: The placeholder for the coming revision while a large manual import is under way, which publishes no revision.
+BY_HAND = "a change by hand"
+
+
+class ClusterState(Enum):
+    """The state of the fleet that the cluster version stands for."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"  # version null: agents start nothing, nothing is published without force
+    HELD = "held"  # version false: agents start nothing, the syncer publishes
+    IMPORTING = "importing"  # a large publication is under way: agents start nothing
+
+
+#: A ZooKeeper server answers about ten thousand requests a second, and a host starts a deployment with about ten.
+_HOSTS_PER_SECOND = 1000
+
+#: The number of hosts that may start at the same moment.
+_HOSTS_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """``/hosts``: the cluster version and, during a large publication, the coming revision.
+
+    When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
+    node, which changes with each write.
+    """
+
+    version: Revision | Literal[False] | None
+    importing: Revision | None = None
+    hosts: int = field(default=0, compare=False)
+    stamp: int = field(default=0, compare=False)
+
+    @property
+    def state(self) -> ClusterState:
+        """The state of the fleet."""
+        if self.version is None:
+            return ClusterState.STOPPED
+        if self.version is False:
+            return ClusterState.HELD
+        return ClusterState.RUNNING if self.importing is None else ClusterState.IMPORTING
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that hosts may deploy now; ``None`` when they may deploy nothing."""
+        if self.state is not ClusterState.RUNNING or self.version is None or self.version is False:
+            return None
+        return self.version
+
+    @property
+    def start_spread(self) -> float:
+        """Seconds over which hosts spread their start after a change wakes them all; 0 for a small fleet."""
+        return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
+
+    def properties(self, former: Properties) -> dict[str, Value]:
+        """Return the properties of ``/hosts`` for this cluster; ``former`` are the properties that it replaces."""
+        kept = {name: value for name, value in former.items() if name != "importing"}
+        importing = {} if self.importing is None else {"importing": self.importing}
+        return kept | {"version": self.version} | importing
+
+    @classmethod
+    def from_properties(cls, properties: Properties, *, hosts: int = 0, stamp: int = 0) -> Cluster:
+        """Return the cluster that the properties of ``/hosts`` describe.
+
+        A missing or malformed version reads as null: all stop.
+        """
+        version = properties.get("version")
+        importing = properties.get("importing")
+        return cls(
+            version=version if is_revision(version) or version is False else None,
+            importing=importing if is_revision(importing) else None,
+            hosts=hosts,
+            stamp=stamp,
+        )
+
+
+def is_revision(value: object) -> TypeGuard[Revision]:
+    """Whether a property's value is a revision: text, or a number that is not a boolean."""
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def is_commit(text: str) -> bool:
+    """Whether a text is a full git commit id."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+def short(revision: Revision | None) -> str:
+    """Return a revision for display: a git commit id is shortened to twelve digits."""
+    text = str(revision)
+    return text[:12] if is_commit(text) else text
+
+
+class ClusterEvent(Enum):
+    """The causes of changes of the cluster version; each value is the cause in the manual's words."""
+
+    STOP = "stop, rollout abort; a host or a critical group failed"
+    HOLD = "hold"
+    RESUME = "resume"
+    BEGIN = "a publication, or an import by hand, that needs several transactions begins"
+    COMPLETE = "a publication is complete"
+    REVERT = "an import by hand is complete"
+
+
+#: The state after an event in a state. Events that are missing here are refused.
+CLUSTER_TRANSITIONS: Mapping[tuple[ClusterState, ClusterEvent], ClusterState] = {
+    **{(state, ClusterEvent.STOP): ClusterState.STOPPED for state in ClusterState},
+    (ClusterState.RUNNING, ClusterEvent.HOLD): ClusterState.HELD,
+    (ClusterState.HELD, ClusterEvent.HOLD): ClusterState.HELD,
+    (ClusterState.HELD, ClusterEvent.RESUME): ClusterState.RUNNING,
+    (ClusterState.STOPPED, ClusterEvent.RESUME): ClusterState.RUNNING,
+    (ClusterState.RUNNING, ClusterEvent.BEGIN): ClusterState.IMPORTING,
+    (ClusterState.IMPORTING, ClusterEvent.BEGIN): ClusterState.IMPORTING,
+    (ClusterState.HELD, ClusterEvent.BEGIN): ClusterState.HELD,
+    (ClusterState.STOPPED, ClusterEvent.BEGIN): ClusterState.STOPPED,
+    **{(state, ClusterEvent.COMPLETE): ClusterState.RUNNING for state in ClusterState},
+    (ClusterState.IMPORTING, ClusterEvent.REVERT): ClusterState.RUNNING,
+    (ClusterState.HELD, ClusterEvent.REVERT): ClusterState.HELD,
+    (ClusterState.STOPPED, ClusterEvent.REVERT): ClusterState.STOPPED,
+}
+
+#: The versions that stand for a state instead of a revision.
+_VERSIONS: Mapping[ClusterState, bool | None] = {ClusterState.STOPPED: None, ClusterState.HELD: False}
+
+
+def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = None) -> Cluster:
+    """Return the cluster after an event.
+
+    ``revision`` is the revision to resume (``None`` if no revision is wholly published), the coming revision of
+    ``BEGIN``, or the published revision of ``COMPLETE``. Raises ``RefusedError`` for an event that
+    ``CLUSTER_TRANSITIONS`` does not have, and for a resume or a hold during a publication.
+    """
+    state = CLUSTER_TRANSITIONS.get((cluster.state, event))
+    if state is None:
+        raise RefusedError(_refusal(cluster, event))
+    importing = cluster.importing
+    match event:
+        case ClusterEvent.HOLD if importing is not None:
+            raise RefusedError(_refusal(cluster, event))
+        case ClusterEvent.RESUME if revision is None or importing is not None:
+            raise RefusedError(
+                "no revision is wholly published (a publication was interrupted, the live tree was changed by"
+                " hand, or nothing was published yet); publish one with 'zkdeployment resume --latest' or"
+                " 'zkdeployment sync --force'"
+            )
+        case ClusterEvent.BEGIN:
+            importing = revision
+        case ClusterEvent.COMPLETE | ClusterEvent.REVERT:
+            importing = None
+    if state in _VERSIONS:
+        return replace(cluster, version=_VERSIONS[state], importing=importing)
+    is_new = event in {ClusterEvent.RESUME, ClusterEvent.COMPLETE}
+    return replace(cluster, version=revision if is_new else cluster.version, importing=importing)
+
+
+def _refusal(cluster: Cluster, event: ClusterEvent) -> str:
+    if event is not ClusterEvent.HOLD:
+        return f"the cluster is neither stopped nor held: it is {cluster.state.value} at {cluster.version}"
+    if cluster.state is ClusterState.STOPPED:
+        return "the cluster is stopped, and a hold would lift that; see 'zkdeployment status'"
+    return (
+        f"{cluster.importing} is being published, which would end the hold at once; try again when it is, or use"
+        " 'zkdeployment stop'"
+    )

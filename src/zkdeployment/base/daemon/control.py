@@ -1,0 +1,83 @@
+"""The requests of signals and watches to a daemon: wake up, reload, end. Acting on them belongs to the daemon."""
+
+from __future__ import annotations
+
+import queue
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import ShutdownError
+
+if TYPE_CHECKING:
+    from zkdeployment.base.machine.clock import Clock
+
+#: Seconds that the step in progress may still take when the daemon is asked to end.
+GRACE = 30.0
+
+
+class Control:
+    """Passes requests to the daemon's one thread; all methods are safe in signal handlers and on any thread.
+
+    A step in progress when ``stop`` is called may take ``grace`` more seconds; set ``grace`` before that.
+    """
+
+    def __init__(self, clock: Clock, *, grace: float = GRACE) -> None:
+        self._clock = clock
+        self.grace = grace
+        self._reload = False
+        self._deadline: float | None = None
+        # Unlike an Event, this queue may be used by a signal handler that interrupts a thread waiting on it.
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def wake(self) -> None:
+        """End the current call of ``wait``, or else the next one."""
+        self._wakes.put(None)
+
+    def stop(self) -> None:
+        """Ask the daemon to end."""
+        if self._deadline is None:
+            self._deadline = self._clock.monotonic() + self.grace
+        self.wake()
+
+    def reload(self) -> None:
+        """Ask the daemon to reload its configuration."""
+        self._reload = True
+        self.wake()
+
+    @property
+    def reloading(self) -> bool:
+        """Whether ``reload`` was called and ``take_reload`` was not."""
+        return self._reload
+
+    def take_reload(self) -> bool:
+        """Return whether a reload was requested since the last call, and withdraw the request."""
+        asked, self._reload = self._reload, False
+        return asked
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a wake-up and return whether there was one.
+
+        A wake-up before the call ends the wait at once. Several wake-ups count as one.
+        """
+        woken = self.stopping
+        try:
+            self._wakes.get(timeout=0 if self.stopping else timeout)
+            woken = True
+            while True:
+                self._wakes.get_nowait()
+        except queue.Empty:
+            return woken
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the daemon was asked to end and has to start nothing new."""
+        return self._deadline is not None
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the grace period of the step in progress is over."""
+        return self._deadline is not None and self._clock.monotonic() > self._deadline
+
+    def check(self) -> None:
+        """Raise ``ShutdownError`` if the daemon was asked to end."""
+        if self.stopping:
+            raise ShutdownError("this process was asked to end")

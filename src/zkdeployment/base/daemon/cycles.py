@@ -1,0 +1,157 @@
+"""The cycles of a daemon: the loop, pauses and random waits, failures, and the lead among several daemons.
+
+Holds pure computations of seconds only; the waiting itself belongs to each daemon.
+
+How long a daemon pauses after a failure belongs to the daemon, or to ``backoff``.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import UnreachableError, ZkdeploymentError, error_message
+from zkdeployment.base.log import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.machine.systemd import SystemdNotifier
+
+
+@dataclass
+class Backoff:
+    """The pause in ``seconds``: 0 at first, ``first`` after one failure, doubled by each more up to ``most``."""
+
+    first: float
+    most: float
+    seconds: float = 0.0
+
+    def fail(self) -> float:
+        """Record a failed cycle and return the pause after it."""
+        self.seconds = min(self.most, self.seconds * 2 or self.first)
+        return self.seconds
+
+    def reset(self) -> None:
+        """Record a successful cycle: there is no pause."""
+        self.seconds = 0.0
+
+
+def jittered(seconds: float, share: float = 0.2) -> float:
+    """Return ``seconds`` changed at random by up to ``share`` of it, up or down."""
+    return seconds * random.uniform(1 - share, 1 + share)  # noqa: S311  not a secret
+
+
+def spread(seconds: float) -> float:
+    """Return a random delay between 0 and ``seconds``, for hosts that are all woken by one change."""
+    return random.uniform(0, seconds)  # noqa: S311  not a secret
+
+
+@dataclass(frozen=True)
+class FailureKind:
+    """Errors of one kind, with the event and the level of their log lines; metrics count them by event."""
+
+    error: type[Exception]
+    event: str
+    level: int
+
+
+class CycleFailures:
+    """Logs failures by ``kinds``: the first kind whose error type matches applies.
+
+    ``show`` gets the first line of each message, for the status of the daemon. ``record`` gets the message of each
+    unexpected error, one whose kind is that of all errors, and an empty text when cycles do not end with such an
+    error any more: operators see it.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[FailureKind],
+        show: Callable[[str], None] = lambda _message: None,
+        record: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        self._kinds = kinds
+        self._show = show
+        self._record = record
+        self._logged = ""
+
+    def report(self, error: Exception) -> FailureKind:
+        """Log an error, unless the cycle before failed with the same message; return its kind.
+
+        Defects of the program are logged with a traceback.
+        """
+        kind = next(kind for kind in self._kinds if isinstance(error, kind.error))
+        message = error_message(error)
+        self._show(message.partition("\n")[0])
+        if message != self._logged:
+            defect = None if isinstance(error, ZkdeploymentError) else error
+            get_logger().log(kind.level, kind.event, reason=message, exc_info=defect)
+        self._logged = message
+        if kind.error is Exception:
+            self._record(message)
+        elif not isinstance(error, UnreachableError):  # without ZooKeeper, the outcome of the cycle is unknown
+            self._record("")
+        return kind
+
+    def end(self) -> None:
+        """Note a cycle without failure: the next failure is logged, even if its message is the last one again."""
+        self._logged = ""
+        self._record("")
+
+
+def run_cycles(
+    run_cycle: Callable[[], float],
+    control: Control,
+    clock: Clock,
+    notifier: SystemdNotifier,
+    *,
+    least: Callable[[], float],
+) -> None:
+    """Run cycles until the daemon is asked to end.
+
+    ``run_cycle`` returns the seconds until the next cycle, which a change may shorten. ``least`` is called after
+    each cycle and returns the least seconds between the starts of two cycles.
+    """
+    while not control.stopping:
+        begun = clock.monotonic()
+        pause = run_cycle()
+        notifier.watchdog()
+        control.wait(min(pause, notifier.pace))
+        earliest = begun + least()
+        while (remaining := earliest - clock.monotonic()) > 0 and not control.stopping:
+            control.wait(min(remaining, notifier.pace))
+            notifier.watchdog()
+
+
+#: Seconds in the queue for the lead before the watchdog is served again.
+_QUEUE = 2.0
+
+
+class DaemonLead:
+    """One daemon's contention for the lead; ``held``: it led when it last asked, and has not lost the lead since.
+
+    ``queue`` waits in the queue for a number of seconds and returns whether this daemon leads. ``otherwise`` is
+    the daemon's status while another one leads.
+    """
+
+    def __init__(self, queue: Callable[[float], bool], notifier: SystemdNotifier, *, otherwise: str) -> None:
+        self._queue = queue
+        self._notifier = notifier
+        self._otherwise = otherwise
+        self.held = False
+
+    def acquire(self) -> bool:
+        """Wait in the queue for a moment unless this daemon leads; return whether it leads now."""
+        before, self.held = self.held, self._queue(_QUEUE)
+        if not self.held:
+            self._notifier.status(self._otherwise)
+        elif not before:
+            get_logger().info("lead-acquired")
+        return self.held
+
+    def lose(self) -> None:
+        """Note that this daemon does not lead any more, as far as it knows."""
+        self.held = False

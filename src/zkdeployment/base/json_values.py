@@ -1,0 +1,92 @@
+"""JSON that is kept or printed: its bounds, the name of its format, and keys that this version does not know.
+
+Parsers, encoders and databases differ in what they accept beyond these bounds. One value that some reader refuses
+would break every list that contains the value.
+
+A value that is read from a record keeps them, and writes them again: a process of an older version erases nothing
+that a newer one wrote.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+#: The most levels of lists and objects in each other. Documents need about ten.
+DEEPEST = 32
+
+#: Whole numbers have at most 64 bits, with the sign.
+_LARGEST = 2**63
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+TOO_DEEP = f"expected at most {DEEPEST} levels of lists and objects in each other, found more"
+
+
+def json_problem(value: object) -> str | None:
+    """Return why a value from JSON is beyond the bounds; ``None`` if it is within them."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += [*each, *each.values()]
+            elif isinstance(each, list):
+                inner += each
+            elif (problem := _problem_of_single(each)) is not None:
+                return problem
+        if not inner:
+            return None
+        level = inner
+    return TOO_DEEP
+
+
+def _problem_of_single(value: object) -> str | None:
+    if isinstance(value, str) and _SURROGATE.search(value):
+        return "expected Unicode text, found half of a surrogate pair"
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return "expected whole numbers of at most 64 bits, found a larger one"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "expected finite numbers, found infinity or NaN"
+    return None
+
+
+def readable(value: Any, levels: int = DEEPEST) -> Any:
+    """Return a value that was kept without these bounds, so that everybody can read it.
+
+    Question marks stand for what is no Unicode text, and ``null`` for what is nested too deeply.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8") if _SURROGATE.search(value) else value
+    if isinstance(value, dict):
+        return {readable(key): readable(each, levels - 1) for key, each in value.items()} if levels else None
+    if isinstance(value, list):
+        return [readable(each, levels - 1) for each in value] if levels else None
+    return value
+
+
+V = TypeVar("V")
+
+
+def with_schema(schema: str, body: Mapping[str, V]) -> dict[str, V | str]:
+    """Return an object for programs with the name of its format, ``zkdeployment/SCHEMA/v1``."""
+    return {"schema": f"zkdeployment/{schema}/v1", **body}
+
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+def no_keys() -> Mapping[str, Any]:
+    """Return the unknown keys of a new record: one empty mapping for all records."""
+    return _NONE
+
+
+def unknown_keys(record: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Return what a record has besides the ``known`` keys; raises ``TypeError`` for what is no record."""
+    return {key: record[key] for key in record if key not in known} or _NONE

@@ -1,0 +1,142 @@
+"""Calls to external systems: repeated after short failures, and shared by threads that need the same answer.
+
+No lock is held during a call, and no thread waits long for the call of another thread. So a server that never
+answers occupies one thread until the time limit of the call, and others for a moment.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import tenacity
+
+from zkdeployment.base.errors import ZkdeploymentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+T = TypeVar("T")
+
+
+def retry(
+    act: Callable[[], T], *, attempts: int, gap: float, kind: type[ZkdeploymentError] = ZkdeploymentError
+) -> T:
+    """Return the result of ``act``, called again after errors of this kind with ``retry_helps``.
+
+    There are at most ``attempts`` calls, with ``gap`` seconds in between. Raises the error of the last call.
+    """
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(attempts),
+        wait=tenacity.wait_fixed(gap),
+        retry=tenacity.retry_if_exception(lambda error: isinstance(error, kind) and error.retry_helps),
+        reraise=True,
+    )
+    return retrying(act)
+
+
+#: Seconds for which the longest failures are shared with later callers.
+LONGEST_FAILURE = 10.0
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One call: when it began and ended, in monotonic seconds, and its outcome."""
+
+    begun: float
+    ended: float = 0.0
+    answered: bool = False
+    value: Any = None
+    error: ZkdeploymentError | None = None
+    finished: threading.Event = field(default_factory=threading.Event)
+
+    def answers(self, asked: float, now: float, max_age: float, failure_age: float) -> bool:
+        """Return whether the outcome answers a caller who asked at the time ``asked``.
+
+        A failure also answers later callers, for as long as it took: they are spared the same wait. A failure that
+        took no time is found out again.
+        """
+        if not self.answered:
+            return False
+        if self.begun >= asked:
+            return True
+        age = now - self.ended
+        return age < (max_age if self.error is None else min(self.ended - self.begun, failure_age))
+
+
+class SharedCall(Generic[T]):
+    """The same call by many threads.
+
+    ``late`` returns the error for callers who would wait longer than ``patience`` seconds for the call of another
+    thread. ``failure_age`` is the most seconds for which a failure is shared with later callers. ``now`` returns
+    monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        patience: float,
+        late: Callable[[float], ZkdeploymentError],
+        failure_age: float = LONGEST_FAILURE,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
+        self._patience, self._late, self._failure_age = patience, late, failure_age
+        self._lock = threading.Lock()  # never held during the call
+        self._last: _Run | None = None
+        self._running: _Run | None = None
+
+    def get(self, call: Callable[[], T], max_age: float = 0.0) -> T:
+        """Return the value of a call that began after this request, or ended at most ``max_age`` seconds ago.
+
+        ``call`` makes the call if no other thread does. Raises the error of the call.
+        """
+        asked = self._now()
+        while True:
+            run, leads = self._join(asked, max_age)
+            if leads:
+                self._lead(run, call)
+            elif not run.finished.wait(max(0.0, run.begun + self._patience - self._now())):
+                raise self._late(self._patience)
+            if run.answers(asked, self._now(), max_age, self._failure_age):
+                if run.error is not None:
+                    raise run.error
+                value: T = run.value
+                return value
+
+    def _join(self, asked: float, max_age: float) -> tuple[_Run, bool]:
+        """Return the run to wait for, and whether the caller has to carry it out."""
+        with self._lock:
+            if self._last is not None and self._last.answers(asked, self._now(), max_age, self._failure_age):
+                return self._last, False
+            if self._running is not None:
+                return self._running, False
+            self._running = _Run(self._now())
+            return self._running, True
+
+    def _lead(self, run: _Run, call: Callable[[], T]) -> None:
+        try:
+            run.value = call()
+            run.answered = True
+        except ZkdeploymentError as error:
+            run.error, run.answered = error, True
+        finally:
+            run.ended = self._now()
+            with self._lock:
+                self._running, self._last = None, run
+            run.finished.set()
+
+
+@contextmanager
+def turn(lock: threading.Lock, patience: float, late: Callable[[float], ZkdeploymentError]) -> Iterator[None]:
+    """Hold a lock; raises the error that ``late`` returns if other threads have it for ``patience`` seconds."""
+    if not lock.acquire(timeout=patience):
+        raise late(patience)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,49 @@
+"""Sends mail to operators through an SMTP server."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from zkdeployment.base.errors import RestartError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.program import late_import
+
+_TIMEOUT = 10.0
+_PORT = 25
+
+
+class SmtpMailer:
+    """Sends mail to ``address`` (several are separated by commas) through ``server`` (``HOST[:PORT]``).
+
+    Without an address no mail is sent. Failures are logged and have no other effect.
+    """
+
+    def __init__(self, address: str | None, *, server: str) -> None:
+        self._address = address
+        parts = urlsplit(f"//{server}")
+        self._host = parts.hostname or "localhost"
+        self._port = parts.port or _PORT
+
+    def send(self, subject: str, text: str) -> None:
+        """Send one message; ``subject`` is cut to one line."""
+        if self._address is None:
+            return
+        try:
+            self._send(self._address, subject, text)
+        except (OSError, RestartError) as error:  # an error of smtplib is an OSError
+            get_logger().warning(
+                "mail-failed", to=self._address, server=f"{self._host}:{self._port}", error=str(error)
+            )
+
+    def _send(self, address: str, subject: str, text: str) -> None:
+        with late_import():
+            import smtplib  # noqa: PLC0415  a megabyte that most agents never need
+            from email.message import EmailMessage  # noqa: PLC0415
+
+            message = EmailMessage()  # it imports more
+            message["From"] = address.partition(",")[0]
+            message["To"] = address
+            message["Subject"] = " ".join(subject.split())[:200]
+            message.set_content(text)
+        with smtplib.SMTP(self._host, self._port, timeout=_TIMEOUT) as connection:
+            connection.send_message(message)

@@ -1,0 +1,66 @@
+"""The running program: its late imports, and the detection of an upgrade.
+
+An upgrade of zkdeployment or of Python may replace or move a library under a running process, which can then not
+import it any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import RestartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def late_import() -> Iterator[None]:
+    """Raise ``RestartError`` if a library cannot be imported inside the block.
+
+    A new library may also expect an attribute that a module in memory does not have.
+    """
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        raise RestartError(
+            f"a library cannot be imported: {error}; if an upgrade has just replaced it, a restart of this process"
+            " helps, otherwise install zkdeployment again"
+        ) from error
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Collect no garbage while modules are imported, nor among their objects later: they stay until the end.
+
+    Otherwise Python searches these objects again and again while it imports, and once more when it exits.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+class Program:
+    """The file from which this process was started."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._started = self._identify()
+
+    def outdated(self) -> bool:
+        """Whether the file was replaced since this process started."""
+        return self._identify() != self._started
+
+    def _identify(self) -> tuple[int, int, int] | None:
+        try:
+            status = Path(self._file).stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns

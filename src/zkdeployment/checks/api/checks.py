@@ -1,0 +1,240 @@
+"""``/api/v1/checks``: check configurations, their instances, monitoring systems, and acts on them.
+
+Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
+check or instance, and ``RefusedError`` if the service has no repository.
+"""
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+
+from zkdeployment.base.act import sanitize
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.json_values import with_schema
+from zkdeployment.checks.acts import change_check, create_checks, delete_check
+from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
+from zkdeployment.checks.documents.on_call import ON_CALL
+from zkdeployment.checks.models import (
+    AllowedRemovalBody,
+    CheckBody,
+    CheckDocument,
+    CheckDriftBody,
+    CheckInstancesBody,
+    CheckInstanceView,
+    ChecksBody,
+    CheckSummaryBody,
+)
+from zkdeployment.checks.rules.edits import check_content
+from zkdeployment.checks.rules.instance import CheckInstance
+from zkdeployment.checks.rules.overview import (
+    InstanceFilter,
+    instance_to_view,
+    overview_to_json,
+    read_instance_id,
+    read_state,
+    selected,
+    state_counts,
+)
+from zkdeployment.checks.views.wanted import check_to_json, configurations_to_json, instances_of
+from zkdeployment.intents.api.answers import UNCHANGED, ReasonParameter, refer_to
+from zkdeployment.intents.models import CommitReference
+from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.service.access.rights import Operator, Reader
+from zkdeployment.service.acts import check_right, new_act, require_commits
+from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
+from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.models.acts import ActRequest, ReasonedRequest
+from zkdeployment.service.users.user import ActKind, User
+
+
+def create(adapters: ServerAdapters, user: User, name: str, data: object, reason: str) -> CommitOutcome:
+    """Add the document of a new configuration; raises ``TreeError`` with the faults of ``data``."""
+    content = check_content(name, data)
+    _permit(user, CHECK.parse(content).path)
+    commits = require_commits(adapters)
+    return create_checks(commits, {(CHECK.name, name): content}, commits.author(user.name), sanitize(reason))
+
+
+def replace(adapters: ServerAdapters, user: User, name: str, data: object, reason: str) -> CommitOutcome:
+    """Give a configuration other values; raises ``TreeError`` with the faults of ``data``."""
+    content = check_content(name, data)
+    _permit(user, CHECK.parse(content).path)
+    commits = require_commits(adapters)
+    author, permit = commits.author(user.name), partial(_permit, user)
+    return change_check(commits, name, content, author, sanitize(reason), permit=permit)
+
+
+def remove(adapters: ServerAdapters, user: User, name: str, reason: str) -> CommitOutcome:
+    """Remove the document of a configuration."""
+    commits = require_commits(adapters)
+    author, permit = commits.author(user.name), partial(_permit, user)
+    return delete_check(commits, name, author, sanitize(reason), permit=permit)
+
+
+def retry(adapters: ServerAdapters, user: User, text: str, reason: str) -> CheckInstance:
+    """Let the monitoring system try a failed instance again; return the instance afterwards."""
+    instance = adapters.operator_checks.find(read_instance_id(text))
+    _permit(user, instance.key.path)
+    act = new_act(adapters, user, f"checks retry {instance.id}", reason)
+    (changed,) = adapters.operator_checks.retry([instance], act)
+    return changed
+
+
+def abandon(adapters: ServerAdapters, user: User, system: str, reason: str) -> tuple[CheckInstance, ...]:
+    """End the instances of a monitoring system that is gone; return them afterwards. Only for the whole fleet."""
+    _permit(user, "")
+    act = new_act(adapters, user, f"checks abandon --system {system}", reason)
+    return adapters.operator_checks.abandon(system, act)
+
+
+def permit_removal(adapters: ServerAdapters, user: User, system: str, reason: str) -> float:
+    """Allow the bridge of a monitoring system to remove many unknown checks; return until when."""
+    _permit(user, "")
+    act = new_act(adapters, user, f"checks allow-removal --system {system}", reason)
+    return adapters.operator_checks.allow_removal(system, act)
+
+
+def _permit(user: User, path: str) -> None:
+    """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root is the whole fleet."""
+    check_right(user, ActKind.ACT_ON_CHECK, *filter(None, (path,)))
+
+
+router = APIRouter(prefix="/api/v1/checks", tags=["checks"], responses=ERRORS)
+
+CheckName = Annotated[str, Path(max_length=500, description="The name of a check configuration.")]
+SystemName = Annotated[str, Path(max_length=500, description="The name of a monitoring system.")]
+InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
+
+
+@router.get("", response_model=ChecksBody)
+def list_checks(adapters: ConnectedAdapters, _user: Reader) -> Response:
+    """Return the published check configurations, monitoring systems and on-call duties."""
+    documents = adapters.operator.fleet.documents()
+    duties = documents.of(ON_CALL).values()
+    body = configurations_to_json(documents.of(CHECK).values(), documents.of(SYSTEM).values(), duties)
+    return JSONResponse(with_schema("checks", body))
+
+
+@router.post("", status_code=202, responses=UNCHANGED)
+def create_check(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    document: CheckDocument,
+    response: Response,
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Add a check configuration; 409 if there is another one of its name."""
+    outcome = create(adapters, user, document.metadata.name, document.data, reason)
+    return refer_to(outcome, response)
+
+
+@router.get("/instances", response_model=CheckInstancesBody)
+def list_instances(
+    adapters: ConnectedAdapters,
+    _user: Reader,
+    state: Annotated[str | None, Query(description="Only instances in this state.")] = None,
+    host: Annotated[str | None, Query(description="Only instances on this host: its id or its name.")] = None,
+    path: Annotated[str | None, Query(description="Only those of services at and below this node.")] = None,
+    check: Annotated[str | None, Query(description="Only instances of this check.")] = None,
+) -> Response:
+    """Return the check instances that match all of the given values, with their last results.
+
+    The results of a monitoring system that reported nothing for five minutes are `unknown`.
+    """
+    wanted, reading = InstanceFilter(read_state(state), host, path, check), adapters.feed.checks()
+    found = selected(reading.instances.values(), wanted)
+    shown = [overview_to_json(instance, reading.results.get(instance.id)) for instance in found]
+    return JSONResponse(with_schema("check-instances", {"instances": shown}))
+
+
+@router.get("/instances/drift", response_model=CheckDriftBody)
+def list_drift(adapters: ConnectedAdapters, _user: Reader) -> Response:
+    """Return the checks that monitoring systems run in other configurations than the deployed ones.
+
+    Their results are dropped. Differences that were not reported for an hour are left out.
+    """
+    found = adapters.operator_checks.drift(adapters.clock.now())
+    return JSONResponse(with_schema("check-drift", {"drift": [entry.to_json() for entry in found]}))
+
+
+@router.get("/instances/{uuid}", response_model=CheckInstanceView)
+def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) -> Response:
+    """Return a check instance with all its versions, their states, reasons and times."""
+    checks = adapters.operator_checks
+    instance = checks.find(read_instance_id(uuid))
+    results = checks.results([instance], adapters.clock.now())
+    body = instance_to_view(instance, results.get(instance.id))
+    return JSONResponse(with_schema("check-instance", body))
+
+
+@router.post("/instances/{uuid}/retry", response_model=CheckInstanceView)
+def retry_instance(
+    adapters: ConnectedAdapters, user: Operator, uuid: InstanceId, request: ReasonedRequest | None = None
+) -> Response:
+    """Let the monitoring system try a failed deployment, or undeployment, again; 409 in any other state."""
+    instance = retry(adapters, user, uuid, "" if request is None else request.reason)
+    results = adapters.operator_checks.results([instance], adapters.clock.now())
+    return JSONResponse(with_schema("check-instance", instance_to_view(instance, results.get(instance.id))))
+
+
+@router.post("/systems/{system}/abandon", response_model=CheckInstancesBody)
+def abandon_system(
+    adapters: ConnectedAdapters, user: Operator, system: SystemName, request: ActRequest
+) -> Response:
+    """End the instances of a monitoring system that is gone; return them. 409 while published checks name it."""
+    ended = abandon(adapters, user, system, request.reason)
+    shown = [overview_to_json(instance, None) for instance in ended]
+    return JSONResponse(with_schema("check-instances", {"instances": shown}))
+
+
+@router.post("/systems/{system}/allow-removal", response_model=AllowedRemovalBody)
+def allow_removal(
+    adapters: ConnectedAdapters, user: Operator, system: SystemName, request: ActRequest
+) -> Response:
+    """Allow a bridge to remove many checks that the service does not know, for an hour."""
+    until = permit_removal(adapters, user, system, request.reason)
+    return JSONResponse(with_schema("allowed-removal", {"monitoring": system, "until": until}))
+
+
+@router.get("/summary", response_model=CheckSummaryBody)
+def summarize(adapters: ConnectedAdapters, _user: Reader) -> Response:
+    """Return each monitoring system with its last fetch, and how many instances wait for it."""
+    summary = adapters.operator_checks.summary(adapters.clock.now())
+    return JSONResponse(with_schema("checks-summary", summary.to_json()))
+
+
+@router.get("/{name}", response_model=CheckBody)
+def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> Response:
+    """Return a published check: its document, its instances by state, and its errors."""
+    checks = adapters.operator_checks
+    document: dict[str, Any] = dict(checks.document(name))
+    wanted = instances_of(checks.sources.read().basis, name)
+    states = state_counts(selected(adapters.feed.checks().instances.values(), InstanceFilter(check=name)))
+    return JSONResponse(
+        with_schema("check", check_to_json(document, wanted, states, checks.instances.unwritten()))
+    )
+
+
+@router.put("/{name}", status_code=202, responses=UNCHANGED)
+def replace_check(
+    adapters: ConnectedAdapters,
+    user: Operator,
+    name: CheckName,
+    document: CheckDocument,
+    response: Response,
+    reason: ReasonParameter = "",
+) -> CommitReference:
+    """Give a check configuration other values; comments and all other keys stay unchanged."""
+    if document.metadata.name != name:
+        raise TreeError(f"metadata.name: expected {name}, the name in the address, found {document.metadata.name}")
+    return refer_to(replace(adapters, user, name, document.data, reason), response)
+
+
+@router.delete("/{name}", status_code=202)
+def remove_check(
+    adapters: ConnectedAdapters, user: Operator, name: CheckName, reason: ReasonParameter = ""
+) -> CommitReference:
+    """Remove a check configuration, so that all its instances are undeployed."""
+    return refer_to(remove(adapters, user, name, reason))

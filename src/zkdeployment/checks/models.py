@@ -1,0 +1,386 @@
+"""Check configurations, instances and the messages of monitoring systems, as requests and responses."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
+
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
+from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
+from zkdeployment.service.models.fleet import Described
+
+
+class CheckMetadata(BaseModel):
+    """The name of a check configuration."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+
+class CheckDocument(BaseModel):
+    """A check configuration; the manual describes the keys of `data`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    schema_: Annotated[Literal["zkdeployment/CheckConfiguration/v1"], Field(alias="schema")] = (
+        "zkdeployment/CheckConfiguration/v1"
+    )
+    metadata: CheckMetadata
+    data: dict[str, Any]
+
+
+class ListedCheck(Described):
+    """A published check configuration."""
+
+    name: str
+    object: str
+    inheritance: bool
+    children_only: bool
+    monitoring: str
+    command: str
+    interval: int
+
+
+class ListedSystem(Described):
+    """A published monitoring system; one without a callback polls."""
+
+    name: str
+    callback: str | None
+
+
+class OnCallContactBody(Described):
+    """A person or a device that is notified; what is not given is missing."""
+
+    name: str
+    email: str | None = None
+    phone: str | None = None
+
+
+class OnCallBody(Described):
+    """A published on-call duty for a node of the tree and all nodes below it."""
+
+    name: str
+    object: str
+    contacts: list[OnCallContactBody]
+
+
+class ChecksBody(Described):
+    """The published check configurations and monitoring systems, by name, and the on-call duties, by node."""
+
+    schema_: Annotated[Literal["zkdeployment/checks/v1"], Field(alias="schema")]
+    checks: list[ListedCheck]
+    monitoring: list[ListedSystem]
+    on_call: list[OnCallBody]
+
+
+class CheckErrorBody(Described):
+    """A reason for which instances of a check have no details; `instances` is their number."""
+
+    path: str
+    message: str
+    instances: int
+
+
+class CheckBody(Described):
+    """A published check: its document, how many instances it wants, those that exist by state, and its errors."""
+
+    schema_: Annotated[Literal["zkdeployment/check/v1"], Field(alias="schema")]
+    name: str
+    document: dict[str, Any]
+    wanted: int
+    states: dict[str, int]
+    errors: list[CheckErrorBody]
+
+
+class CheckResultBody(Described):
+    """The last result of a check; times are in seconds since the epoch.
+
+    `config_id` is the configuration that ran, if the monitoring system reports it.
+    """
+
+    state: Literal["ok", "warning", "critical", "unknown"]
+    output: str
+    since: float
+    reported: float
+    checked: float | None
+    config_id: str | None
+
+
+class CheckDriftEntry(Described):
+    """A check that a monitoring system runs in another configuration than the deployed one.
+
+    `expected` is null if the system should not run the check; the keys of the instance are null if it is unknown.
+    Results of `reported` have been dropped from `since` until `seen`, in seconds since the epoch.
+    """
+
+    id: str
+    monitoring: str
+    check: str | None
+    path: str | None
+    number: int | None
+    host: str | None
+    name: str | None
+    reported: str | None
+    expected: str | None
+    since: float
+    seen: float
+
+
+class CheckDriftBody(Described):
+    """Differences between what monitoring systems run and what is deployed there."""
+
+    schema_: Annotated[Literal["zkdeployment/check-drift/v1"], Field(alias="schema")]
+    drift: list[CheckDriftEntry]
+
+
+class CheckInstanceBody(Described):
+    """A check instance; `changed` is when it entered its state, in seconds since the epoch."""
+
+    id: str
+    check: str
+    path: str
+    number: int
+    host: str
+    name: str
+    attributes: dict[str, Any]
+    monitoring: str
+    state: str
+    version: int | None
+    reason: str
+    changed: float | None
+    update_available: bool
+    deleted: bool
+    result: CheckResultBody | None
+
+
+class CheckVersionBody(Described):
+    """A version of a check instance: its state, and the details that the monitoring system gets."""
+
+    version: int
+    config_id: str
+    state: str
+    monitoring: str
+    publication: int
+    reason: str
+    created: float | None
+    changed: float | None
+    details: dict[str, Any]
+
+
+class CheckInstanceView(CheckInstanceBody):
+    """A check instance with all its versions."""
+
+    schema_: Annotated[Literal["zkdeployment/check-instance/v1"], Field(alias="schema")]
+    current: int | None
+    notified: float | None
+    configurations: list[CheckVersionBody]
+
+
+class CheckInstancesBody(Described):
+    """Check instances, by check, service, host and number."""
+
+    schema_: Annotated[Literal["zkdeployment/check-instances/v1"], Field(alias="schema")]
+    instances: list[CheckInstanceBody]
+
+
+class AllowedRemovalBody(Described):
+    """Until when the bridge of a monitoring system may remove many unknown checks, in seconds since the epoch."""
+
+    schema_: Annotated[Literal["zkdeployment/allowed-removal/v1"], Field(alias="schema")]
+    monitoring: str
+    until: float
+
+
+class SystemBacklogBody(Described):
+    """A monitoring system: its last contacts, and how many instances wait for it or have failed."""
+
+    name: str
+    callback: str | None
+    fetched: float | None
+    reported: float | None
+    backlog: int
+    flagged: int
+    open: int
+    failed: int
+    waiting_since: float | None
+    unheard_since: float | None
+
+
+class GroupStateBody(Described):
+    """A check group: how many of its deployments are OK; some of the others are listed."""
+
+    name: str
+    object: str
+    at_least: int
+    level: Literal["warning", "critical"]
+    state: Literal["ok", "pending", "warning", "critical"]
+    total: int
+    ok: int
+    pending: list[str]
+    failing: list[str]
+
+
+class CheckSummaryBody(Described):
+    """All monitoring systems, by name.
+
+    `unwritten` has the reasons for which instances could not be written, by the beginning of their identifiers.
+    """
+
+    schema_: Annotated[Literal["zkdeployment/checks-summary/v1"], Field(alias="schema")]
+    monitoring: list[SystemBacklogBody]
+    unwritten: dict[str, str]
+    groups: list[GroupStateBody]
+
+
+#: The most instances of a request.
+MOST_INSTANCES = 500
+
+
+class DeploymentsList(BaseModel):
+    """The identifiers of check instances."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deploymentsList: list[str]  # noqa: N815  the name of the interface
+
+
+class ActiveDeployments(DeploymentsList):
+    """The check instances that are deployed, those whose removal failed, and the configuration of each of them."""
+
+    configurations: Annotated[
+        dict[str, str], Field(description="The `config_id` that is deployed, by the identifier of the instance.")
+    ]
+    deprovision_failed: Annotated[
+        list[str], Field(description="Instances that the monitoring system could not remove.")
+    ]
+    removal_allowed: Annotated[
+        bool, Field(description="Whether an operator allowed the removal of many checks that no list names.")
+    ]
+
+    @classmethod
+    def of(cls, deployed: Mapping[str, InstanceConfiguration], *, removal_allowed: bool) -> "ActiveDeployments":
+        """Return the model of deployed configurations, given by instance."""
+        instances = sorted(deployed)
+        return cls(
+            deploymentsList=[found for found in instances if deployed[found].state is CheckState.ACTIVE],
+            configurations={found: deployed[found].config_id for found in instances},
+            deprovision_failed=[found for found in instances if deployed[found].state is not CheckState.ACTIVE],
+            removal_allowed=removal_allowed,
+        )
+
+
+class DeploymentDetails(BaseModel):
+    """A check instance for a monitoring system: the details of the check, and the task."""
+
+    model_config = ConfigDict(extra="allow")
+
+    task: Literal["rollout", "deprovision", "delete"]
+
+
+class DeploymentAnswer(BaseModel):
+    """The result of a deployment. With ``config_id``, it counts only for that configuration."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config_id: str | None = None
+    reason: Annotated[str | None, Field(max_length=100_000)] = None
+
+
+class FetchedInstances(BaseModel):
+    """The identifiers of check instances that are fetched with one request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deploymentsList: Annotated[list[str], Field(max_length=MOST_INSTANCES)]  # noqa: N815  the name of the interface
+
+
+class FetchedDeployments(BaseModel):
+    """The tasks for instances; why there is nothing to do for others; and why others could not be changed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    deployments: dict[str, DeploymentDetails]
+    missing: dict[str, str]
+    failed: dict[str, str]
+
+
+class OneAnswer(DeploymentAnswer):
+    """The result of one of several deployments."""
+
+    result: Literal["success", "failed"]
+
+
+class DeploymentAnswers(RootModel[Annotated[dict[str, OneAnswer], Field(max_length=MOST_INSTANCES)]]):
+    """The results of deployments, by the identifiers of their instances."""
+
+
+class AnsweredDeployment(BaseModel):
+    """The configuration that a monitoring system answered, and its state afterwards."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    config_id: str
+    version: int
+    state: str
+
+    @classmethod
+    def of(cls, instance: CheckInstance) -> "AnsweredDeployment":
+        """Return the model of an instance that was answered."""
+        current = instance.current_configuration
+        assert current is not None  # noqa: S101  only a configuration in progress is answered
+        return cls(id=instance.id, config_id=current.config_id, version=current.version, state=current.state.value)
+
+
+class AnsweredDeployments(BaseModel):
+    """The instances that were answered; why answers were refused (treat them as done); and what failed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answered: dict[str, AnsweredDeployment]
+    refused: dict[str, str]
+    failed: dict[str, str]
+
+
+def _lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+class ReportedResult(BaseModel):
+    """The result of a check: the state, the output, and the time at which the check came into the state."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Annotated[ResultState, BeforeValidator(_lower_case)]
+    output: str = ""
+    since: Annotated[float, Field(ge=0, le=2**40, description="In seconds since the epoch.")]
+    checked: Annotated[
+        float | None, Field(ge=0, le=2**40, description="When the check ran, in seconds since the epoch.")
+    ] = None
+    config_id: Annotated[str | None, Field(max_length=100, description="The configuration that ran.")] = None
+
+    def result(self, now: float) -> CheckResult:
+        """Return the stored form of the result."""
+        output = self.output[:LONGEST_OUTPUT]
+        return CheckResult(self.state, output, self.since, now, self.checked, self.config_id)
+
+
+class ReportedResults(RootModel[dict[str, ReportedResult]]):
+    """The results that changed, by the identifiers of their instances; without any, a sign of life."""
+
+
+class RecordedResults(BaseModel):
+    """The instances whose results were not recorded: of other systems, of other configurations, or unknown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ignored: list[str]
+
+
+class HostsAtWork(BaseModel):
+    """The hosts that are in a deployment step: those in which checks may fail for a moment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hosts: list[str]

@@ -1,0 +1,241 @@
+"""The service's HTTP interface for monitoring systems, and the server that receives its pokes.
+
+A poke names an instance that has changed. The bridge fetches this instance; nothing else in the request counts, so
+that anybody may send it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import urllib3
+
+from zkdeployment.base.errors import ServiceError
+from zkdeployment.base.text import printable
+from zkdeployment.checks.nagios.batch import DeployedInstances, FetchedDetails
+from zkdeployment.checks.nagios.check import is_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zkdeployment.checks.nagios.batch import CheckAnswer
+    from zkdeployment.checks.nagios.status_file import NagiosResult
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_LONGEST = 200
+
+
+def bridge_name(objects: Path) -> str:
+    """Return a name that a bridge keeps when it starts again, and that no bridge of another machine has.
+
+    The name contains the machine, the directory of objects, and the boot, which tells copies of a machine apart.
+    """
+    try:
+        boot = _BOOT_ID.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        boot = "unknown"
+    return re.sub(r"[^ -~]", "?", f"{socket.gethostname()}:{objects} ({boot[:8]})")[-_LONGEST:]
+
+
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+
+#: Attempts of a request whose connection broke: the service closes idle ones.
+_RETRIES = urllib3.Retry(1, redirect=0, status=0, allowed_methods=None, raise_on_redirect=False)
+
+#: The most characters of an error of the service that are quoted.
+_LONGEST_DETAIL = 1000
+
+
+class HttpMonitoringService:
+    """The service at ``url`` for the user ``user`` with the API ``key``, whose name is that of the system.
+
+    ``bridge`` is the name of the bridge that sends the requests: the service refuses other bridges meanwhile.
+    """
+
+    def __init__(self, url: str, user: str, key: str, bridge: str = "") -> None:
+        self._url = url
+        self._user = user
+        self._system = f"/deployments/monitoring/{quote(user, safe='')}"
+        headers = urllib3.make_headers(basic_auth=f"{user}:{key}") | {"Accept": "application/json"}
+        if bridge:
+            headers["Zkdeployment-Bridge"] = bridge
+        self._http = urllib3.PoolManager(headers=headers, timeout=_TIMEOUT, retries=_RETRIES)
+
+    def list_flagged(self) -> frozenset[str]:
+        return self._list(self._system)
+
+    def list_pending(self) -> frozenset[str]:
+        return self._list(f"{self._system}/all")
+
+    def list_deployed(self) -> DeployedInstances:
+        path = f"{self._system}/active"
+        body = self._request("GET", path)
+        active, retained = (self._instances(path, body, key) for key in ("deploymentsList", "deprovision_failed"))
+        configurations = body.get("configurations")
+        if not isinstance(configurations, dict) or not all(
+            isinstance(found, str) for found in configurations.values()
+        ):
+            raise self._unexpected(path, "an object with configurations")
+        return DeployedInstances(active, retained, configurations, body.get("removal_allowed") is True)
+
+    def fetch(self, instances: Sequence[str]) -> FetchedDetails:
+        path = f"{self._system}/fetch"
+        body = self._request("POST", path, {"deploymentsList": [*instances]})
+        details = body.get("deployments") if isinstance(body, dict) else None
+        if not isinstance(details, dict) or not all(isinstance(value, dict) for value in details.values()):
+            raise self._unexpected(path, "an object with deployments")
+        return FetchedDetails(details, self._failed(path, body))
+
+    def answer(self, answers: Sequence[CheckAnswer]) -> Mapping[str, str]:
+        path = f"{self._system}/answers"
+        body = self._request("POST", path, {answer.instance: answer.to_json() for answer in answers})
+        return self._failed(path, body)
+
+    def report_results(self, results: Mapping[str, NagiosResult]) -> frozenset[str]:
+        path = f"{self._system}/results"
+        body = {instance: result.to_json() for instance, result in results.items()}
+        answer = self._request("PUT", path, body)
+        return self._instances(path, answer, "ignored")
+
+    def list_working_hosts(self) -> frozenset[str]:
+        path = f"{self._system}/work"
+        body = self._request("GET", path)
+        hosts = body.get("hosts") if isinstance(body, dict) else None
+        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+            raise self._unexpected(path, "a list of hosts")
+        return frozenset(hosts)
+
+    def _list(self, path: str) -> frozenset[str]:
+        return self._instances(path, self._request("GET", path), "deploymentsList")
+
+    def _instances(self, path: str, body: object, key: str) -> frozenset[str]:
+        """Return the list of instances in an answer."""
+        instances = body.get(key) if isinstance(body, dict) else None
+        if not isinstance(instances, list) or not all(isinstance(instance, str) for instance in instances):
+            raise self._unexpected(path, f"the list {key}")
+        return frozenset(instances)
+
+    def _failed(self, path: str, body: object) -> Mapping[str, str]:
+        """Return the reasons for which the service could not change instances."""
+        failed = body.get("failed") if isinstance(body, dict) else None
+        if not isinstance(failed, dict) or not all(isinstance(reason, str) for reason in failed.values()):
+            raise self._unexpected(path, "an object with failed")
+        return failed
+
+    def _request(self, method: str, path: str, body: object = None) -> Any:
+        """Return the JSON of an answer; all statuses but those of success are errors."""
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        headers = dict(self._http.headers) | ({} if data is None else {"Content-Type": "application/json"})
+        try:
+            response = self._http.request(method, f"{self._url}{path}", body=data, headers=headers, redirect=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise ServiceError(f"cannot reach the service at {self._url}: {_reason(error)}") from error
+        if response.status in {401, 403}:
+            raise ServiceError(
+                f"the service at {self._url} refuses the user {self._user} (status {response.status}); see user"
+                " and key-file in [nagios]: the user needs the role monitoring"
+            )
+        if response.status == 423:
+            raise ServiceError(f"the service at {self._url} refuses this bridge: {_detail(response.data)}")
+        if not 200 <= response.status < 300:
+            text = response.data[:200].decode("utf-8", errors="replace")
+            raise ServiceError(
+                f"{method} {path} at {self._url}: expected success, found status {response.status}: {text}"
+            )
+        if not response.data:
+            return None
+        try:
+            return json.loads(response.data)
+        except (ValueError, RecursionError) as error:
+            raise self._unexpected(path, "JSON") from error
+
+    def _unexpected(self, path: str, expected: str) -> ServiceError:
+        return ServiceError(f"{path} at {self._url}: expected {expected} as the answer, found something else")
+
+
+def _detail(data: bytes) -> str:
+    """Return the sentence in the body of an error."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return "it gives no reason"
+    return printable(str(body.get("detail")))[:_LONGEST_DETAIL] if isinstance(body, dict) else "it gives no reason"
+
+
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    """Return an error without the pool and the URL that urllib3 puts before it."""
+    cause = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason else error
+    return str(cause).rpartition(": ")[2] or type(cause).__name__
+
+
+_BODY_LIMIT = 4096
+
+#: Seconds for a request.
+_POKE_TIMEOUT = 5.0
+
+
+class PokeListener:
+    """Answers POST requests on an open ``listener``; calls ``poked`` with the instance of each, on any thread."""
+
+    def __init__(self, listener: socket.socket, poked: Callable[[str], None]) -> None:
+        handler = partial(_PokeHandler, poked)
+        self._server = ThreadingHTTPServer(listener.getsockname()[:2], handler, bind_and_activate=False)
+        self._server.socket.close()
+        self._server.socket = listener
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="pokes", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Receive nothing more."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+
+class _PokeHandler(BaseHTTPRequestHandler):
+    """Answers 204 to a poke, and 400 to other requests."""
+
+    timeout = _POKE_TIMEOUT
+    server_version = "zkdeployment"
+    sys_version = ""
+
+    def __init__(self, poked: Callable[[str], None], *arguments: Any) -> None:
+        self._poked = poked
+        super().__init__(*arguments)
+
+    def do_POST(self) -> None:
+        """Read a poke."""
+        length = self.headers.get("Content-Length", "")
+        instance = None
+        if length.isascii() and length.isdigit() and int(length) <= _BODY_LIMIT:
+            instance = _poked_instance(self.rfile.read(int(length)))
+        if instance is not None:
+            self._poked(instance)
+        self.send_response(400 if instance is None else 204)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: the bridge logs what follows."""
+
+
+def _poked_instance(body: bytes) -> str | None:
+    try:
+        poke = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    instance = poke.get("uuid") if isinstance(poke, dict) else None
+    return instance if isinstance(instance, str) and is_instance(instance) else None

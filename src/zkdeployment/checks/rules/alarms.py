@@ -1,0 +1,55 @@
+"""Alarms of checks: monitoring systems that leave checks waiting, report nothing, or failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.durations import age
+from zkdeployment.base.text import listing
+from zkdeployment.fleet.views.health import Health, HealthLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from zkdeployment.checks.rules.overview import CheckSummary
+
+#: How many reasons an alarm names.
+_NAMED = 2
+
+_SEVERITIES = {"warning": Health.WARNING, "critical": Health.CRITICAL}
+
+
+def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> Iterator[tuple[Health, str]]:
+    """Yield the problems of monitoring systems with their severity.
+
+    ``limits`` are in minutes and apply to the time for which the first instance has waited, and to the time
+    without a report; ``now`` is in seconds since the epoch.
+    """
+    for system in checks.systems:
+        waited, silent = system.waiting_for(now), system.silent_for(now)
+        health, _ = limits.judge(waited / 60)
+        waiting = _instances(system.waiting)
+        if health is not Health.OK and limits.judge(silent / 60)[0] is not Health.OK:
+            yield (
+                health,
+                f"monitoring system {system.name} has fetched nothing for {age(silent)}: {waiting} waiting",
+            )
+        elif health is not Health.OK:
+            yield health, f"monitoring system {system.name}: {waiting} waiting, the first for {age(waited)}"
+        unheard = system.unheard_for(now)
+        health, _ = limits.judge(unheard / 60)
+        if health is not Health.OK:
+            yield health, f"monitoring system {system.name} has reported no results for {age(unheard)}"
+        if system.failed:
+            failed = _instances(system.failed)
+            yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"
+    for found in checks.groups:
+        if found.state in _SEVERITIES:
+            yield _SEVERITIES[found.state], f"check group {found.group.name}: {found.sentence}"
+    if checks.unwritten:
+        reasons = listing(sorted({*checks.unwritten.values()}), _NAMED)
+        yield Health.WARNING, f"check instances cannot be written: {reasons}"
+
+
+def _instances(found: Collection[str]) -> str:
+    return f"{len(found)} check instance" + ("" if len(found) == 1 else "s")

@@ -1,0 +1,339 @@
+"""The findings of checks on hosts, services and groups, and the reading that lists and rollouts share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.text import listing
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.monitoring_system import ResultState, SystemContact, is_stale
+from zkdeployment.checks.rules.overview import (
+    CheckSummary,
+    SystemBacklog,
+    host_name,
+    is_failed,
+    overview_to_json,
+    shown_configuration,
+    shown_state,
+    unheard_since,
+    waiting_since,
+)
+from zkdeployment.checks.rules.requests import is_open
+from zkdeployment.tree.values import is_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zkdeployment.checks.documents.groups import CheckGroup
+    from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
+    from zkdeployment.checks.rules.monitoring_system import CheckResult
+    from zkdeployment.tree.values import Value
+
+
+#: The states in which nothing of an instance is deployed any more: its last result does not count.
+_GONE = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
+
+#: The words for findings, the worst first.
+FINDING_WORDS = ("failed", "critical", "unknown", "warning", "pending", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """A check instance with its last result; the result is unknown if its monitoring system is silent."""
+
+    instance: CheckInstance
+    result: CheckResult | None = None
+
+    @property
+    def word(self) -> str:
+        """The finding in a word: the state of the result, ``failed`` if the check cannot run, else ``pending``."""
+        if is_failed(self.instance):
+            return "failed"
+        if self.result is None or shown_state(self.instance) is not CheckState.ACTIVE:
+            return "pending"
+        return self.result.state.value
+
+    @property
+    def subject(self) -> str:
+        """The check and what it checks."""
+        key = self.instance.key
+        chosen = "".join(f", {name} {value}" for name, value in key.attributes)
+        return f"{key.check} of {key.path} {key.number}{chosen}"
+
+    @property
+    def host(self) -> str:
+        """The name of the host."""
+        return host_name(self.instance)
+
+    @property
+    def detail(self) -> str:
+        """The output of the check; the reason of a failure; or what a check without a result waits for."""
+        configuration = shown_configuration(self.instance)
+        if self.word == "failed" and configuration is not None:
+            return f"{configuration.state.value}: {configuration.reason}".removesuffix(": ")
+        if self.word == "pending" or self.result is None:
+            state = shown_state(self.instance)
+            return "no result yet" if state is CheckState.ACTIVE else state.value
+        return self.result.output.partition("\n")[0]
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the finding as one of the instances that ``checks instances -o json`` prints."""
+        return overview_to_json(self.instance, self.result)
+
+
+def known_results(
+    instances: Mapping[str, CheckInstance],
+    results: Mapping[str, CheckResult],
+    contacts: Mapping[str, SystemContact],
+    now: float,
+) -> dict[str, CheckResult]:
+    """Return the results of instances, all by identifier; those of a silent monitoring system are unknown.
+
+    An instance that is not deployed any more has no result, and a result of another configuration than the current
+    one does not count. ``contacts`` are keyed by monitoring system.
+    """
+    systems = {found.system for found in instances.values()}
+    silent = {system for system in systems if is_stale(contacts.get(system), now)}
+    return {
+        instance_id: _unknown(results[instance_id]) if found.system in silent else results[instance_id]
+        for instance_id, found in instances.items()
+        if instance_id in results and shown_state(found) not in _GONE and _is_current(results[instance_id], found)
+    }
+
+
+def check_findings(
+    instances: Mapping[str, CheckInstance], results: Mapping[str, CheckResult]
+) -> tuple[CheckFinding, ...]:
+    """Return the findings of instances that are wanted, the worst first; ``results`` are those that are known."""
+    findings = (
+        CheckFinding(found, results.get(instance_id))
+        for instance_id, found in instances.items()
+        if not found.deleted
+    )
+    return tuple(sorted(findings, key=lambda finding: (FINDING_WORDS.index(finding.word), finding.subject)))
+
+
+def _is_current(result: CheckResult, instance: CheckInstance) -> bool:
+    configuration = shown_configuration(instance)
+    return configuration is None or result.is_of(configuration.config_id)
+
+
+def _unknown(result: CheckResult) -> CheckResult:
+    return replace(result, state=ResultState.UNKNOWN, output="its monitoring system reports no results any more")
+
+
+#: How many deployments a sentence names, and how many the JSON form lists.
+_NAMED = 3
+_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CheckGroupState:
+    """A group with its deployments: how many are OK, which have no result yet, and which are not OK.
+
+    A deployment is OK if all its checks that count are.
+    """
+
+    group: CheckGroup
+    ok: int = 0
+    pending: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """The number of deployments."""
+        return self.ok + len(self.pending) + len(self.failing)
+
+    @property
+    def state(self) -> str:
+        """``ok``; ``pending``, if that depends on checks without a result; or the level of the group."""
+        if self.ok >= self.group.at_least:
+            return "ok"
+        return "pending" if self.ok + len(self.pending) >= self.group.at_least else self.group.level.value
+
+    @property
+    def sentence(self) -> str:
+        """The state in a sentence."""
+        group = self.group
+        counted = f"deployments of {group.path or '/'} that are OK: {self.ok} of {self.total}"
+        named = listing([*self.failing, *self.pending], _NAMED)
+        return f"{counted}, expected at least {group.at_least}" + (f"; not OK: {named}" if named else "")
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the state as ``checks summary -o json`` prints it."""
+        return {
+            "name": self.group.name,
+            "object": self.group.path or "/",
+            "at_least": self.group.at_least,
+            "level": self.group.level.value,
+            "state": self.state,
+            "total": self.total,
+            "ok": self.ok,
+            "pending": [*self.pending[:_LISTED]],
+            "failing": [*self.failing[:_LISTED]],
+        }
+
+
+_OK, _PENDING = "ok", "pending"
+
+
+def group_states(
+    groups: Iterable[CheckGroup], instances: Iterable[CheckInstance], results: Mapping[str, CheckResult]
+) -> tuple[CheckGroupState, ...]:
+    """Return the states of groups by name; ``results`` are those that are known, by identifier of the instance."""
+    wanted = [CheckFinding(found, results.get(found.id)) for found in instances if not found.deleted]
+    return tuple(_state(group, wanted) for group in sorted(groups, key=lambda group: group.name))
+
+
+def belongs_to(group: CheckGroup, path: str, check: str) -> bool:
+    """Whether the results of a check of the service at a path count for a group."""
+    return is_below(path, group.path) and (not group.checks or check in group.checks)
+
+
+def _state(group: CheckGroup, findings: Iterable[CheckFinding]) -> CheckGroupState:
+    words: dict[str, set[str]] = {}
+    for finding in findings:
+        key = finding.instance.key
+        if belongs_to(group, key.path, key.check):
+            words.setdefault(f"{key.path} {key.number} on {finding.host}", set()).add(finding.word)
+    pending = tuple(
+        sorted(name for name, found in words.items() if found <= {_OK, _PENDING} and _PENDING in found)
+    )
+    failing = tuple(sorted(name for name, found in words.items() if not found <= {_OK, _PENDING}))
+    return CheckGroupState(group, len(words) - len(pending) - len(failing), pending, failing)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReading:
+    """The listed parts of all instances, and the results that are known; both by identifier.
+
+    ``findings`` are those of wanted instances, the worst first.
+    """
+
+    instances: Mapping[str, CheckInstance] = field(default_factory=dict)
+    results: Mapping[str, CheckResult] = field(default_factory=dict)
+    findings: tuple[CheckFinding, ...] = ()
+    summary: CheckSummary = field(default_factory=CheckSummary)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRecord:
+    """The records of a monitoring system; ``results`` are keyed by instance."""
+
+    callback: str | None = None
+    contact: SystemContact = field(default_factory=SystemContact)
+    results: Mapping[str, CheckResult] = field(default_factory=dict)
+
+
+def check_reading(
+    instances: Mapping[str, CheckInstance],
+    systems: Mapping[str, SystemRecord],
+    now: float,
+    unwritten: Mapping[str, str] = MappingProxyType({}),
+    groups: Iterable[CheckGroup] = (),
+) -> CheckReading:
+    """Return the reading; ``systems`` are by name, ``unwritten`` as in the summary."""
+    reported = {name: system.results for name, system in systems.items()}
+    last = {
+        instance_id: result
+        for instance_id, found in instances.items()
+        if (result := reported.get(found.system, {}).get(instance_id)) is not None
+    }
+    contacts = {name: system.contact for name, system in systems.items()}
+    results = known_results(instances, last, contacts, now)
+    states = group_states(groups, instances.values(), results)
+    summary = replace(check_summary(instances, systems, now), unwritten=unwritten, groups=states)
+    return CheckReading(instances, results, check_findings(instances, results), summary)
+
+
+def silent_systems(systems: Mapping[str, SystemRecord], now: float) -> frozenset[str]:
+    """Return the monitoring systems whose results are unknown, as they have reported nothing for so long."""
+    return frozenset(name for name, system in systems.items() if is_stale(system.contact, now))
+
+
+def check_summary(
+    instances: Mapping[str, CheckInstance], systems: Mapping[str, SystemRecord], now: float
+) -> CheckSummary:
+    """Return the monitoring systems, by name, with their last contacts and what waits for them."""
+    by_system: dict[str, dict[str, CheckInstance]] = defaultdict(dict)
+    for instance_id, found in instances.items():
+        by_system[found.system][instance_id] = found
+    return CheckSummary(
+        tuple(_backlog(name, system, by_system[name], now) for name, system in sorted(systems.items()))
+    )
+
+
+def _backlog(name: str, system: SystemRecord, instances: Mapping[str, CheckInstance], now: float) -> SystemBacklog:
+    flagged = frozenset(key for key, found in instances.items() if found.update_available)
+    waiting = frozenset(key for key, found in instances.items() if is_open(found))
+    return SystemBacklog(
+        name,
+        system.callback,
+        system.contact.fetched,
+        system.contact.reported,
+        flagged,
+        waiting,
+        frozenset(key for key, found in instances.items() if is_failed(found)),
+        waiting_since(instances[key] for key in flagged | waiting),
+        unheard_since(system.contact, instances.values(), now),
+    )
+
+
+#: The most characters of an output that a reason quotes.
+_LONGEST_OUTPUT = 80
+
+
+@dataclass(frozen=True, slots=True)
+class HostHealth:
+    """The hosts that are not healthy, each with the reason.
+
+    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` those with a check that has no result
+    since the deployment, or that its monitoring system does not run yet.
+    """
+
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+
+
+def host_health(
+    wanted: Iterable[InstanceKey],
+    instances: Mapping[str, CheckInstance],
+    results: Mapping[str, CheckResult],
+    since: Mapping[str, float],
+) -> HostHealth:
+    """Return the health of hosts.
+
+    ``wanted`` are the keys of the checks that the publication wants on these hosts. ``instances`` and ``results``
+    are keyed by identifier. ``since`` is the time of each host's deployment, by id.
+    """
+    unhealthy: dict[str, str] = {}
+    unchecked: dict[str, str] = {}
+    for key in wanted:
+        instance, result = instances.get(key.id), results.get(key.id)
+        obstacle = _obstacle(instance, result, since[key.host])
+        if obstacle is not None:
+            unchecked.setdefault(key.host, f"check {_name(key)} {obstacle}")
+        elif result is not None and result.state is not ResultState.OK:
+            output = result.output[:_LONGEST_OUTPUT].partition("\n")[0]
+            unhealthy.setdefault(key.host, f"check {_name(key)} is {result.state.value}: {output}")
+    return HostHealth(unhealthy, unchecked)
+
+
+def _obstacle(instance: CheckInstance | None, result: CheckResult | None, since: float) -> str | None:
+    """Return why the result of a check does not count for the deployment; ``None`` if it counts."""
+    newest = None if instance is None else instance.newest
+    if newest is None:
+        return "was not computed yet"
+    if newest.state is not CheckState.ACTIVE:
+        return f"is {newest.state.value}" + (f": {newest.reason[:_LONGEST_OUTPUT]}" if newest.reason else "")
+    if result is None or not result.is_of(newest.config_id) or not result.is_newer(since, newest.changed):
+        return "has no result since the deployment"
+    return None
+
+
+def _name(key: InstanceKey) -> str:
+    values = "".join(f", {name} {value}" for name, value in key.attributes)
+    return f"{key.check} of {key.path} {key.number}{values}"

@@ -1,0 +1,277 @@
+"""Check instances: the key, versioned configurations and flags, and the encoding in ZooKeeper.
+
+How they change is in ``workflow`` and its siblings, their encoding in ``instance_json``.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zkdeployment.base.json_values import no_keys, unknown_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.tree.values import Value
+
+
+#: What a monitoring system needs to know about a check: a JSON object.
+CheckDetails: TypeAlias = "Mapping[str, Value]"
+
+#: A value of a property that has several; each of them gets an instance.
+AttributeValue: TypeAlias = bool | int | float | str
+
+#: The namespace of the identifiers of instances and configurations. It must never change.
+_NAMESPACE = uuid.UUID("b4192c95-33fe-5251-92dc-4f825ef1e3f1")
+
+
+class CheckState(Enum):
+    """The state of one configuration of a check instance."""
+
+    AWAITING_COMPUTATION = "awaiting_computation"
+    COMPUTED = "computed"
+    BLOCKED = "blocked"
+    AWAITING_ROLLOUT = "awaiting_rollout"
+    ROLLOUT_IN_PROGRESS = "rollout_in_progress"
+    ROLLOUT_FAILED = "rollout_failed"
+    ACTIVE = "active"
+    AWAITING_DEPROVISION = "awaiting_deprovision"
+    DEPROVISION_IN_PROGRESS = "deprovision_in_progress"
+    DEPROVISION_FAILED = "deprovision_failed"
+    DEPROVISIONED = "deprovisioned"
+    AWAITING_DELETION = "awaiting_deletion"
+
+
+#: The states of a configuration before it is ordered.
+UNORDERED = frozenset({CheckState.AWAITING_COMPUTATION, CheckState.COMPUTED})
+
+#: The states of a configuration that is on the way down, or was undeployed.
+UNDEPLOYING = frozenset(
+    {
+        CheckState.AWAITING_DEPROVISION,
+        CheckState.DEPROVISION_IN_PROGRESS,
+        CheckState.DEPROVISION_FAILED,
+        CheckState.DEPROVISIONED,
+    }
+)
+
+#: The states in which a configuration waits for its monitoring system: those of a list of all deployments.
+OPEN = frozenset(
+    {
+        CheckState.AWAITING_ROLLOUT,
+        CheckState.ROLLOUT_IN_PROGRESS,
+        CheckState.AWAITING_DEPROVISION,
+        CheckState.DEPROVISION_IN_PROGRESS,
+    }
+)
+
+#: The states of a configuration that its monitoring system has and is not asked to change: those of a list of
+#: active deployments.
+DEPLOYED = frozenset({CheckState.ACTIVE, CheckState.DEPROVISION_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceKey:
+    """The identity of a check instance: equal keys name the same instance.
+
+    ``check`` is the name of the check configuration, ``host`` the identifier of a host, and ``attributes`` the
+    values that were chosen of properties with several values, sorted by the names of the properties.
+    """
+
+    check: str
+    path: str
+    number: int
+    host: str
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The identifier of the instance: a UUID that follows from the key."""
+        parts = [self.check, self.path, self.number, self.host, [list(pair) for pair in self.attributes]]
+        return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceConfiguration:
+    """One version of a check instance, as its monitoring system gets it.
+
+    ``details`` are those wanted so far while the version awaits its computation, and never change afterwards.
+    They contain neither ``config_id`` nor ``version`` nor ``task``. ``system`` is the monitoring system of this
+    version, ``publication`` the sequence of the publication that wanted it. ``reason`` is what the monitoring
+    system gave with its last answer, ``changed`` the time at which the version entered its state, in seconds since
+    the epoch. ``unknown`` are the keys of the record that this version does not know.
+    """
+
+    version: int
+    config_id: str
+    state: CheckState
+    details: CheckDetails = field(default_factory=dict)
+    system: str = ""
+    publication: int = 0
+    reason: str = ""
+    created: float = 0.0
+    changed: float = 0.0
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInstance:
+    """A check of one deployment on one host, with its configurations, oldest version first.
+
+    ``current`` is the version that the monitoring system gets when it fetches the instance; ``None`` before the
+    first. ``update_available`` is whether the monitoring system must still be notified, and ``flag`` counts how
+    often that was set. ``notified`` is the time at which a poke or a list last notified the monitoring system, if
+    the current configuration has not moved since. A ``deleted`` instance is not wanted any more. ``unknown`` are
+    the keys of the record that this version does not know.
+    """
+
+    key: InstanceKey
+    configurations: tuple[InstanceConfiguration, ...] = ()
+    current: int | None = None
+    update_available: bool = False
+    deleted: bool = False
+    flag: int = 0
+    notified: float | None = None
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
+
+    @property
+    def id(self) -> str:
+        """The identifier of the instance."""
+        return self.key.id
+
+    @property
+    def current_configuration(self) -> InstanceConfiguration | None:
+        """The configuration that the monitoring system gets; ``None`` if it does not exist."""
+        return None if self.current is None else self.configuration(self.current)
+
+    @property
+    def newest(self) -> InstanceConfiguration | None:
+        """The newest configuration that does not await its deletion; ``None`` if it does not exist."""
+        return next((found for found in reversed(self.configurations) if is_kept(found)), None)
+
+    @property
+    def system(self) -> str:
+        """The monitoring system that the instance belongs to now; empty if it has no configuration."""
+        configuration = self.current_configuration or self.newest
+        return "" if configuration is None else configuration.system
+
+    def configuration(self, version: int) -> InstanceConfiguration | None:
+        """Return the configuration with a version; ``None`` if it does not exist."""
+        for found in self.configurations:  # called so often that a generator would be felt
+            if found.version == version:
+                return found
+        return None
+
+
+def is_kept(configuration: InstanceConfiguration) -> bool:
+    """Return whether a configuration does not await its deletion."""
+    return configuration.state is not CheckState.AWAITING_DELETION
+
+
+def config_id(instance: str, version: int) -> str:
+    """Return the identifier of a version of an instance: a UUID that follows from both."""
+    return str(uuid.uuid5(uuid.UUID(instance), str(version)))
+
+
+_INSTANCE_KEYS = frozenset({"key", "configurations", "current", "update_available", "deleted", "flag", "notified"})
+_CONFIGURATION_KEYS = frozenset(
+    {"version", "config_id", "state", "details", "system", "publication", "reason", "created", "changed"}
+)
+
+
+def instance_to_json(instance: CheckInstance) -> dict[str, Value]:
+    """Return an instance as JSON; equal instances give equal values."""
+    key = instance.key
+    return {
+        **instance.unknown,
+        "key": {
+            "check": key.check,
+            "path": key.path,
+            "number": key.number,
+            "host": key.host,
+            "attributes": [[name, value] for name, value in key.attributes],
+        },
+        "configurations": [_configuration_to_json(found) for found in instance.configurations],
+        "current": instance.current,
+        "update_available": instance.update_available,
+        "deleted": instance.deleted,
+        "flag": instance.flag,
+        "notified": instance.notified,
+    }
+
+
+def instance_from_json(value: object) -> CheckInstance:
+    """Return the instance that ``instance_to_json`` encoded; raises ``ValueError`` for anything else."""
+    try:
+        return _read_instance(value)
+    except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise ValueError(f"not a valid check instance: {type(error).__name__}: {error}") from error
+
+
+def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:
+    return {
+        **configuration.unknown,
+        "version": configuration.version,
+        "config_id": configuration.config_id,
+        "state": configuration.state.value,
+        "details": dict(configuration.details),
+        "system": configuration.system,
+        "publication": configuration.publication,
+        "reason": configuration.reason,
+        "created": configuration.created,
+        "changed": configuration.changed,
+    }
+
+
+def _read_instance(value: Any) -> CheckInstance:
+    key, current, notified = value["key"], value["current"], value["notified"]
+    return CheckInstance(
+        key=InstanceKey(
+            check=_text(key["check"]),
+            path=_text(key["path"]),
+            number=int(key["number"]),
+            host=_text(key["host"]),
+            attributes=tuple((_text(name), attribute) for name, attribute in key["attributes"]),
+        ),
+        configurations=tuple(_read_configuration(found) for found in value["configurations"]),
+        current=None if current is None else int(current),
+        update_available=_truth(value["update_available"]),
+        deleted=_truth(value["deleted"]),
+        flag=int(value["flag"]),
+        notified=None if notified is None else float(notified),
+        unknown=unknown_keys(value, _INSTANCE_KEYS),
+    )
+
+
+def _read_configuration(value: Any) -> InstanceConfiguration:
+    details = value["details"]
+    if not isinstance(details, dict):
+        raise TypeError(f"expected an object as details, found {details!r}")
+    return InstanceConfiguration(
+        version=int(value["version"]),
+        config_id=_text(value["config_id"]),
+        state=CheckState(value["state"]),
+        details=details,
+        system=_text(value["system"]),
+        publication=int(value["publication"]),
+        reason=_text(value["reason"]),
+        created=float(value["created"]),
+        changed=float(value["changed"]),
+        unknown=unknown_keys(value, _CONFIGURATION_KEYS),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r}")
+    return value
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, found {value!r}")
+    return value

@@ -1,0 +1,387 @@
+"""Check instances and monitoring systems as operators see them, and the drift of their checks."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.checks.rules.instance import CheckState, is_kept
+from zkdeployment.checks.rules.monitoring_system import is_stale
+from zkdeployment.tree.values import is_below
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.checks.rules.findings import CheckGroupState
+    from zkdeployment.checks.rules.instance import CheckDetails, CheckInstance, InstanceConfiguration
+    from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
+    from zkdeployment.tree.values import Value
+
+
+#: The states that an operator may retry.
+_FAILED = frozenset({CheckState.ROLLOUT_FAILED, CheckState.DEPROVISION_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFilter:
+    """The instances that a request selects: all that match each of the values that are given.
+
+    ``host`` is the id or the name of a host, ``path`` a node of the tree: services at and below it are selected.
+    """
+
+    state: CheckState | None = None
+    host: str | None = None
+    path: str | None = None
+    check: str | None = None
+    system: str | None = None
+
+    def selects(self, instance: CheckInstance) -> bool:
+        """Whether the filter selects an instance."""
+        key = instance.key
+        return (
+            self.state in {None, shown_state(instance)}
+            and self.host in {None, key.host, host_name(instance)}
+            and (self.path is None or is_below(key.path, self.path.rstrip("/")))
+            and self.check in {None, key.check}
+            and self.system in {None, instance.system}
+        )
+
+
+def read_state(text: str | None) -> CheckState | None:
+    """Return the state that a request names, ``None`` without one; raises ``ConfigurationError``."""
+    names = [state.value for state in CheckState]
+    if text is None:
+        return None
+    if text not in names:
+        raise ConfigurationError(
+            f"unknown state of a check: expected one of {', '.join(names)}, found {text[:100]!a}"
+        )
+    return CheckState(text)
+
+
+def read_instance_id(text: str) -> str:
+    """Return the stored form of an identifier; raises ``ConfigurationError`` unless it is a UUID."""
+    with contextlib.suppress(ValueError):
+        found = str(uuid.UUID(text))
+        if found == text.lower():
+            return found
+    raise ConfigurationError(f"malformed identifier of a check instance: expected a UUID, found {text[:100]!a}")
+
+
+def shown_configuration(instance: CheckInstance) -> InstanceConfiguration | None:
+    """Return the configuration that stands for an instance: the current one, else the last one."""
+    last = instance.configurations[-1] if instance.configurations else None
+    return instance.current_configuration or instance.newest or last
+
+
+def shown_state(instance: CheckInstance) -> CheckState:
+    """Return the state of an instance: that of the configuration that stands for it."""
+    configuration = shown_configuration(instance)
+    return CheckState.AWAITING_COMPUTATION if configuration is None else configuration.state
+
+
+def is_failed(instance: CheckInstance) -> bool:
+    """Whether the monitoring system could not deploy an instance, or not undeploy it."""
+    current = instance.current_configuration
+    return current is not None and current.state in _FAILED
+
+
+def host_name(instance: CheckInstance) -> str:
+    """Return the name of the host of an instance; its id while the name is not known."""
+    configuration = shown_configuration(instance)
+    host = None if configuration is None else configuration.details.get("host")
+    name = host.get("name") if isinstance(host, dict) else None
+    return name if isinstance(name, str) else instance.key.host
+
+
+def selected(instances: Iterable[CheckInstance], wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
+    """Return the instances that a filter selects, by check, service, host and number."""
+    found = [instance for instance in instances if wanted.selects(instance)]
+    return tuple(sorted(found, key=_order))
+
+
+def listed_part(instance: CheckInstance) -> CheckInstance:
+    """Return an instance as lists of instances need it: of its details only the host, and no former versions."""
+    shown, host = shown_configuration(instance), host_name(instance)
+    details: CheckDetails = {"host": {"name": host}}
+    return replace(
+        instance,
+        configurations=tuple(
+            replace(found, details=details)
+            for found in instance.configurations
+            if is_kept(found) or found is shown
+        ),
+    )
+
+
+def overview_to_json(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:
+    """Return an instance as one of those that ``checks instances -o json`` prints."""
+    key, configuration = instance.key, shown_configuration(instance)
+    return {
+        "id": instance.id,
+        "check": key.check,
+        "path": key.path,
+        "number": key.number,
+        "host": key.host,
+        "name": host_name(instance),
+        "attributes": dict(key.attributes),
+        "monitoring": instance.system,
+        "state": shown_state(instance).value,
+        "version": None if configuration is None else configuration.version,
+        "reason": "" if configuration is None else configuration.reason,
+        "changed": None if configuration is None else configuration.changed,
+        "update_available": instance.update_available,
+        "deleted": instance.deleted,
+        "result": None if result is None else result.to_json(),
+    }
+
+
+def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:
+    """Return one instance with all its versions, as ``checks instances UUID -o json`` prints it."""
+    return {
+        **overview_to_json(instance, result),
+        "current": instance.current,
+        "notified": instance.notified,
+        "configurations": [_configuration_to_json(found) for found in instance.configurations],
+    }
+
+
+def waiting_since(instances: Iterable[CheckInstance]) -> float | None:
+    """Return when the first of these instances entered its state; ``None`` without instances."""
+    shown = (shown_configuration(instance) for instance in instances)
+    return min((found.changed for found in shown if found is not None), default=None)
+
+
+def unheard_since(contact: SystemContact | None, instances: Iterable[CheckInstance], now: float) -> float | None:
+    """Return since when a monitoring system has reported nothing about its active instances.
+
+    ``instances`` are those of the system. Return ``None`` if it is not silent, or if none of them is active.
+    """
+    if not is_stale(contact, now):
+        return None
+    current = (instance.current_configuration for instance in instances)
+    active = min(
+        (found.changed for found in current if found is not None and found.state is CheckState.ACTIVE),
+        default=None,
+    )
+    reported = None if contact is None else contact.reported
+    return active if active is None or reported is None else max(active, reported)
+
+
+def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
+    """Return how many instances are in each state; states without instances are left out."""
+    counts = dict.fromkeys(CheckState, 0)
+    for instance in instances:
+        counts[shown_state(instance)] += 1
+    return {state.value: count for state, count in counts.items() if count}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBacklog:
+    """A monitoring system: its callback, its last contacts, and the instances that wait for it.
+
+    ``flagged`` are the instances with an update that the system was not notified of, ``open`` the instances that
+    wait to be deployed or undeployed, and ``failed`` the instances that the system could not deploy or undeploy.
+    ``waiting_since`` is when the first of the waiting instances entered its state; ``None`` if none waits.
+    ``unheard_since`` is when the system last reported results; ``None`` if it reports, or if none of its checks is
+    active. Times are in seconds since the epoch.
+    """
+
+    name: str
+    callback: str | None = None
+    fetched: float | None = None
+    reported: float | None = None
+    flagged: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+    waiting_since: float | None = None
+    unheard_since: float | None = None
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The instances that wait for the system."""
+        return self.flagged | self.open
+
+    def silent_for(self, now: float) -> float:
+        """Return for how many seconds instances have waited without a fetch; 0 if none waits."""
+        if self.waiting_since is None:
+            return 0.0
+        return max(0.0, now - max(self.waiting_since, self.fetched or 0.0))
+
+    def waiting_for(self, now: float) -> float:
+        """Return for how many seconds the first of the waiting instances has waited; 0 if none waits."""
+        return 0.0 if self.waiting_since is None else max(0.0, now - self.waiting_since)
+
+    def unheard_for(self, now: float) -> float:
+        """Return for how many seconds the system has reported nothing while checks are active; 0 if it reports."""
+        return 0.0 if self.unheard_since is None else max(0.0, now - self.unheard_since)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the system as ``checks summary -o json`` prints it."""
+        return {
+            "name": self.name,
+            "callback": self.callback,
+            "fetched": self.fetched,
+            "reported": self.reported,
+            "backlog": len(self.waiting),
+            "flagged": len(self.flagged),
+            "open": len(self.open),
+            "failed": len(self.failed),
+            "waiting_since": self.waiting_since,
+            "unheard_since": self.unheard_since,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSummary:
+    """All monitoring systems and check groups, by name.
+
+    ``unwritten`` are the reasons for which instances could not be written, by the beginning of their identifiers.
+    """
+
+    systems: tuple[SystemBacklog, ...] = ()
+    unwritten: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[CheckGroupState, ...] = ()
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the summary as ``checks summary -o json`` prints it."""
+        return {
+            "monitoring": [system.to_json() for system in self.systems],
+            "unwritten": dict(self.unwritten),
+            "groups": [group.to_json() for group in self.groups],
+        }
+
+
+def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:
+    return {
+        "version": configuration.version,
+        "config_id": configuration.config_id,
+        "state": configuration.state.value,
+        "monitoring": configuration.system,
+        "publication": configuration.publication,
+        "reason": configuration.reason,
+        "created": configuration.created,
+        "changed": configuration.changed,
+        "details": dict(configuration.details),
+    }
+
+
+def _order(instance: CheckInstance) -> tuple[str, str, str, int, str]:
+    key = instance.key
+    return key.check, key.path, key.host, key.number, instance.id
+
+
+#: Seconds after which a check that is not reported any more is no drift any more.
+_REMEMBERED = 3600.0
+
+#: Seconds after which a drift that is reported again is recorded again, and how many are recorded.
+_PACE = 60.0
+_MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedResult:
+    """Results of an instance that were dropped because they are of another configuration.
+
+    ``config_id`` is that configuration; empty if the monitoring system named none. Results of it have been dropped
+    from ``since`` until ``seen``, in seconds since the epoch.
+    """
+
+    config_id: str
+    since: float
+    seen: float
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the stored form of the record."""
+        return {"config_id": self.config_id, "since": self.since, "seen": self.seen}
+
+    @classmethod
+    def from_json(cls, value: object) -> DroppedResult | None:
+        """Return the record that ``to_json`` encoded; ``None`` for anything else."""
+        match value:
+            case {
+                "config_id": str(config_id),
+                "since": int() | float() as since,
+                "seen": int() | float() as seen,
+                **_others,
+            }:
+                return cls(config_id, since, seen)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDrift:
+    """A check that a monitoring system runs in the configuration ``reported`` instead of ``expected``.
+
+    ``instance`` is ``None`` if it does not exist, and ``expected`` if the system should not run the check.
+    """
+
+    id: str
+    system: str
+    reported: str
+    expected: str | None
+    since: float
+    seen: float
+    instance: CheckInstance | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the drift as ``checks drift -o json`` prints it."""
+        key = None if self.instance is None else self.instance.key
+        return {
+            "id": self.id,
+            "monitoring": self.system,
+            "check": None if key is None else key.check,
+            "path": None if key is None else key.path,
+            "number": None if key is None else key.number,
+            "host": None if key is None else key.host,
+            "name": None if self.instance is None else host_name(self.instance),
+            "reported": self.reported or None,
+            "expected": self.expected,
+            "since": self.since,
+            "seen": self.seen,
+        }
+
+
+def expected_configuration(instance: CheckInstance | None, system: str) -> str | None:
+    """Return the configuration that a monitoring system is to run; ``None`` if the instance is not its own."""
+    current = None if instance is None or instance.system != system else instance.current_configuration
+    return None if current is None else current.config_id
+
+
+def with_report(
+    known: Mapping[str, DroppedResult], dropped: Mapping[str, str], kept: Collection[str], now: float
+) -> dict[str, DroppedResult]:
+    """Return the records of a monitoring system after it reported results.
+
+    ``dropped`` are the configurations of dropped results, and ``kept`` the instances whose results count.
+    """
+    records = {
+        instance: record
+        for instance, record in known.items()
+        if instance not in kept and now - record.seen < _REMEMBERED
+    }
+    for instance, config_id in dropped.items():
+        former = records.get(instance)
+        if former is None or former.config_id != config_id:
+            records[instance] = DroppedResult(config_id, now, now)
+        elif abs(now - former.seen) >= _PACE:
+            records[instance] = DroppedResult(config_id, former.since, now)
+    return dict(sorted(records.items(), key=lambda item: (-item[1].seen, item[0]))[:_MOST])
+
+
+def check_drift(
+    records: Mapping[str, Mapping[str, DroppedResult]], instances: Mapping[str, CheckInstance], now: float
+) -> tuple[CheckDrift, ...]:
+    """Return the present drift; ``records`` are by monitoring system and instance."""
+    return tuple(
+        CheckDrift(instance_id, system, record.config_id, expected, record.since, record.seen, found)
+        for system, dropped in sorted(records.items())
+        for instance_id, record in sorted(dropped.items())
+        for found in (instances.get(instance_id),)
+        for expected in (expected_configuration(found, system),)
+        if now - record.seen < _REMEMBERED and expected != record.config_id
+    )

@@ -1,0 +1,140 @@
+"""The check instances and results that clients asked for, read at the first use and again only where they changed.
+
+Of each instance only the listed part is kept. 100,000 instances with results need some 220 MB.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.calls import SharedCall
+from zkdeployment.checks.documents.groups import CHECK_GROUP
+from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
+from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.rules.overview import listed_part
+from zkdeployment.checks.store.instances import decode_instances, unwritten_in
+from zkdeployment.checks.store.systems import callback_in, results_in
+from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import unpack
+from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.checks.documents.groups import CheckGroup
+    from zkdeployment.checks.rules.instance import CheckInstance
+    from zkdeployment.checks.rules.monitoring_system import CheckResult
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+#: The directory of the published documents of groups.
+_GROUPS = f"{paths.DOCUMENTS}/{CHECK_GROUP.name}"
+
+#: Seconds between the end of a reading and the start of the next one.
+PAUSE = 1.0
+
+#: Seconds that a client waits for the reading of another client.
+_PATIENCE = 5.0
+
+
+class CheckReadings:
+    """The readings through one session, shared by all clients; any thread may call ``get``."""
+
+    def __init__(self, session: Session) -> None:
+        self._nodes = FollowedNodes(session, lambda: None)  # the next client reads what changed
+        self._decoded = DecodedNodes(self._nodes)
+        self._shared: SharedCall[CheckReading] = SharedCall(patience=_PATIENCE, late=late_read, failure_age=0.0)
+        self._free = -math.inf  # when the next reading may begin
+        self._reading: CheckReading | None = None  # the last one; ``None`` after a failure
+        self._systems: Mapping[str, SystemRecord] = {}
+        self._silent: frozenset[str] = frozenset()
+
+    def get(self, now: float) -> CheckReading:
+        """Return a reading with every change that watches reported before this call.
+
+        Clients that ask meanwhile share a reading, or its failure. ``now`` is in seconds since the epoch.
+        """
+        return self._shared.get(lambda: self._current(now))
+
+    def _current(self, now: float) -> CheckReading:
+        """Return a reading that is not outdated; one thread calls this at a time."""
+        reading = self._reading
+        if reading is None or self._nodes.are_stale or self._silent != silent_systems(self._systems, now):
+            time.sleep(max(0.0, self._free - time.monotonic()))
+            self._reading = None
+            try:
+                reading = self._reading = self._read(now)
+            finally:
+                self._free = time.monotonic() + PAUSE
+        return reading
+
+    def _read(self, now: float) -> CheckReading:
+        if self._nodes.are_stale:
+            self._nodes.refresh(self._wanted)
+        instances: dict[str, CheckInstance] = {}
+        for bucket in self._buckets(paths.CHECK_INSTANCES):
+            instances |= self._decoded.value(bucket, bucket, _listed_parts) or {}
+        names = self._nodes.children(paths.CHECK_SYSTEMS)
+        self._systems = {unquote(name): self._record(f"{paths.CHECK_SYSTEMS}/{name}") for name in names}
+        self._silent = silent_systems(self._systems, now)
+        decoded = [self._decoded.value(path, path, _group) for path in self._buckets(_GROUPS)]
+        groups = [group for group in decoded if group is not None]
+        self._decoded.forget()
+        unwritten = unwritten_in(self._nodes.node(paths.CHECKS_UNWRITTEN))
+        return check_reading(instances, self._systems, now, unwritten, groups)
+
+    def _record(self, path: str) -> SystemRecord:
+        """Return what is recorded of the monitoring system whose node has this path."""
+        node, contact = self._nodes.node(path), self._nodes.node(f"{path}/contact")
+        results: dict[str, CheckResult] = {}
+        for bucket in self._buckets(f"{path}/results"):
+            results |= self._decoded.value(bucket, bucket, results_in) or {}
+        return SystemRecord(
+            None if node is None else callback_in(node),
+            SystemContact() if contact is None else SystemContact.from_json(contact.properties),
+            results,
+        )
+
+    def _buckets(self, directory: str) -> Iterator[str]:
+        """Return the paths of the buckets in a directory."""
+        return (f"{directory}/{bucket}" for bucket in self._nodes.children(directory))
+
+    def _wanted(self) -> Iterator[Read]:
+        """Yield everything that is followed: all instances, and the records of all monitoring systems."""
+        yield Read(paths.CHECK_INSTANCES, children=True)
+        yield Read(paths.CHECK_SYSTEMS, children=True)
+        yield Read(paths.CHECKS_UNWRITTEN)
+        yield Read(_GROUPS, children=True)
+        yield from map(Read, self._buckets(_GROUPS))
+        yield from map(Read, self._buckets(paths.CHECK_INSTANCES))
+        for name in self._nodes.children(paths.CHECK_SYSTEMS):
+            path = f"{paths.CHECK_SYSTEMS}/{name}"
+            yield from (Read(path), Read(f"{path}/contact"), Read(f"{path}/results", children=True))
+            yield from map(Read, self._buckets(f"{path}/results"))
+
+
+def _group(_path: str, node: Node) -> CheckGroup | None:
+    """Return the group in the node of a document; ``None`` for a damaged one, whose reading others log."""
+    try:
+        content = unpack(node.data)
+    except ValueError:
+        return None
+    documents = PublishedDocuments({(CHECK_GROUP.name, ("",)): content} if isinstance(content, dict) else {})
+    return documents.of(CHECK_GROUP).get(("",))
+
+
+def _listed_parts(path: str, node: Node) -> Mapping[str, CheckInstance]:
+    """Return the instances of a bucket; a damaged one is logged and reads as empty."""
+    try:
+        instances = decode_instances(path, node)
+    except TreeError as error:
+        get_logger().warning("check-instances-damaged", path=path, reason=str(error))
+        return {}
+    return {instance_id: listed_part(found) for instance_id, found in instances.items()}

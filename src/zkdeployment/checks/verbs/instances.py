@@ -1,0 +1,342 @@
+"""``zkdeployment checks instances``, ``summary``, ``retry``, ``drift``, ``abandon`` and ``allow-removal``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+
+from zkdeployment.base.durations import ago
+from zkdeployment.checks.opening import open_checks
+from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.overview import (
+    InstanceFilter,
+    host_name,
+    instance_to_view,
+    overview_to_json,
+    read_instance_id,
+    read_state,
+    shown_configuration,
+    shown_state,
+)
+from zkdeployment.cli.operator_options import new_act, reason_option
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
+from zkdeployment.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.checks.ports import CheckAdapters
+    from zkdeployment.checks.rules.findings import CheckGroupState
+    from zkdeployment.checks.rules.instance import CheckInstance, InstanceConfiguration
+    from zkdeployment.checks.rules.monitoring_system import CheckResult
+    from zkdeployment.checks.rules.overview import CheckDrift, SystemBacklog
+    from zkdeployment.zookeeper.servers import Servers
+
+
+_COLOURS = {
+    CheckState.ACTIVE: "green",
+    CheckState.ROLLOUT_FAILED: "red",
+    CheckState.DEPROVISION_FAILED: "red",
+    CheckState.AWAITING_DELETION: "dim",
+}
+_RESULT_COLOURS = {"ok": "green", "warning": "yellow", "critical": "red", "unknown": "magenta"}
+
+
+@click.command(name="instances")
+@click.argument("instance_id", metavar="[UUID]", required=False)
+@click.option("--state", metavar="STATE", help="Only instances in this state, such as active or rollout_failed.")
+@click.option("--host", metavar="HOST", help="Only instances on this host: its id or its name.")
+@click.option("--path", metavar="PATH", help="Only instances of services at and below this node.")
+@click.option("--check", metavar="NAME", help="Only instances of this check configuration.")
+@output_option
+@zookeeper_options
+def instances(
+    *,
+    connection: Servers,
+    instance_id: str | None,
+    state: str | None,
+    host: str | None,
+    path: str | None,
+    check: str | None,
+    output: str,
+) -> None:
+    """Show check instances; with UUID one of them, with all its versions, their states, reasons and times.
+
+    The exit code is 3 if there is no instance UUID.
+
+    \b
+    Example:
+      zkdeployment checks instances --state rollout_failed
+      zkdeployment checks instances --host app1.example.com -o json
+      zkdeployment checks instances 0b5ab6a2-2f29-5f0e-9d0b-2a6f5f1d2c3e
+    """
+    wanted = InstanceFilter(read_state(state), host, path, check)
+    if instance_id is not None and wanted != InstanceFilter():
+        raise click.UsageError("expected UUID or filters, found both")
+    chosen = None if instance_id is None else read_instance_id(instance_id)
+    with open_checks(connection) as checks:
+        if chosen is not None:
+            _show_one(checks, chosen, output)
+            return
+        found = checks.select(wanted)
+        results = checks.results(found, time.time())
+    if output != "table":
+        shown = [overview_to_json(instance, results.get(instance.id)) for instance in found]
+        emit({"instances": shown}, output, schema="check-instances")
+    elif found:
+        now = time.time()
+        rows = (_cells(instance, results.get(instance.id), now) for instance in found)
+        headings = ("ID", "CHECK", "PATH", "NUMBER", "HOST", "MONITORING", "STATE", "SINCE", "RESULT")
+        table = ResponsiveTable(headings, rows, whole=("ID", "PATH", "STATE"), numbers=("NUMBER",))
+        console_for(stderr=False).print(table, soft_wrap=True)
+    else:
+        echo("there is no such check instance", err=True)
+
+
+@click.command(name="summary")
+@output_option
+@zookeeper_options
+def summary(connection: Servers, output: str) -> None:
+    """Show each monitoring system: its last fetch, what waits for it, and what it could not deploy.
+
+    Below that, each check group is shown with its state, and with how many of its deployments are OK.
+
+    \b
+    Example:
+      zkdeployment checks summary
+      zkdeployment checks summary -o json
+    """
+    with open_checks(connection) as checks:
+        found = checks.summary(time.time())
+    if output != "table":
+        emit(found.to_json(), output, schema="checks-summary")
+    elif found.systems:
+        now = time.time()
+        headings = ("MONITORING", "LAST FETCH", "LAST RESULTS", "BACKLOG", "NOT NOTIFIED", "FAILED")
+        rows = (_system_cells(system, now) for system in found.systems)
+        table = ResponsiveTable(
+            headings, rows, whole=("MONITORING",), numbers=("BACKLOG", "NOT NOTIFIED", "FAILED")
+        )
+        console_for(stderr=False).print(table, soft_wrap=True)
+    else:
+        echo("there is no monitoring system; add one with 'zkdeployment checks create FILE'", err=True)
+    if output == "table" and found.groups:
+        echo("")
+        table = ResponsiveTable(
+            ("GROUP", "STATE", "DEPLOYMENTS"), map(_group_cells, found.groups), whole=("GROUP",)
+        )
+        console_for(stderr=False).print(table, soft_wrap=True)
+
+
+@click.command(name="retry")
+@click.argument("instance_id", metavar="[UUID]", required=False)
+@click.option("--system", metavar="NAME", help="All failed instances of this monitoring system.")
+@click.option("--check", metavar="NAME", help="All failed instances of this check configuration.")
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def retry(
+    *,
+    connection: Servers,
+    instance_id: str | None,
+    system: str | None,
+    check: str | None,
+    reason: str,
+    output: str,
+) -> None:
+    """Let the monitoring system try a failed deployment or undeployment again.
+
+    The exit code is 3 if the instance has not failed, or if no instance of the monitoring system or of the check
+    has.
+
+    \b
+    Example:
+      zkdeployment checks retry 0b5ab6a2-2f29-5f0e-9d0b-2a6f5f1d2c3e
+      zkdeployment checks retry --system nagios1 --reason 'the plugin is installed'
+      zkdeployment checks retry --check front-http
+    """
+    if (instance_id is None) == (system is None and check is None):
+        raise click.UsageError("expected UUID, or --system or --check")
+    name = instance_id or " ".join(filter(None, (system and f"--system {system}", check and f"--check {check}")))
+    act = new_act(f"checks retry {name}", reason)
+    chosen = None if instance_id is None else read_instance_id(instance_id)
+    with open_checks(connection) as checks:
+        failed = (
+            checks.failed(InstanceFilter(check=check, system=system)) if chosen is None else (checks.find(chosen),)
+        )
+        changed = checks.retry(failed, act)
+    if output != "table":
+        shown = [overview_to_json(instance, None) for instance in changed]
+        emit({"instances": shown}, output, schema="check-instances")
+        return
+    for instance in changed:
+        echo(f"{instance.id} {shown_state(instance).value}")
+
+
+def _show_one(checks: CheckAdapters, instance_id: str, output: str) -> None:
+    instance = checks.find(instance_id)
+    result = checks.results([instance], time.time()).get(instance.id)
+    if output != "table":
+        emit(instance_to_view(instance, result), output, schema="check-instance")
+    else:
+        console_for(stderr=False).print(Group(*_render(instance, result, time.time())), soft_wrap=True)
+
+
+def _render(instance: CheckInstance, result: CheckResult | None, now: float) -> Iterator[RenderableType]:
+    key = instance.key
+    yield styled(f"{key.check} of {key.path} {key.number} on {host_name(instance)} ({key.host})", "bold")
+    if key.attributes:
+        yield styled(", ".join(f"{name} = {value}" for name, value in key.attributes))
+    flags = [
+        *(["deleted"] if instance.deleted else []),
+        *(["the monitoring system is not notified yet"] if instance.update_available else []),
+    ]
+    yield styled(f"monitoring: {instance.system or '-'}{''.join(f'; {flag}' for flag in flags)}")
+    if result is not None:
+        shown = f"result: {result.state.value} since {ago(result.since, now)}: {result.output}"
+        yield styled(shown, _RESULT_COLOURS[result.state.value])
+    headings = ("VERSION", "STATE", "MONITORING", "CREATED", "CHANGED", "REASON")
+    rows = (_version_cells(instance, found, now) for found in instance.configurations)
+    yield ResponsiveTable(headings, rows, whole=("STATE",), numbers=("VERSION",))
+
+
+def _version_cells(instance: CheckInstance, found: InstanceConfiguration, now: float) -> tuple[Text | str, ...]:
+    mark = "*" if found.version == instance.current else ""
+    return (
+        f"{found.version}{mark}",
+        styled(found.state.value, _COLOURS.get(found.state, "")),
+        found.system,
+        ago(found.created, now),
+        ago(found.changed, now),
+        styled(found.reason),
+    )
+
+
+def _cells(instance: CheckInstance, result: CheckResult | None, now: float) -> tuple[Text | str, ...]:
+    key, state, configuration = instance.key, shown_state(instance), shown_configuration(instance)
+    chosen = "".join(f" {name}={value}" for name, value in key.attributes)
+    reason = f": {configuration.reason}" if configuration is not None and configuration.reason else ""
+    return (
+        instance.id,
+        styled(f"{key.check}{chosen}"),
+        styled(key.path),
+        str(key.number),
+        styled(host_name(instance)),
+        instance.system,
+        styled(f"{state.value}{' (deleted)' if instance.deleted else ''}{reason}", _COLOURS.get(state, "")),
+        "-" if configuration is None else ago(configuration.changed, now),
+        "-" if result is None else styled(result.state.value, _RESULT_COLOURS[result.state.value]),
+    )
+
+
+def _system_cells(system: SystemBacklog, now: float) -> tuple[Text | str, ...]:
+    return (
+        system.name,
+        _age(system.fetched, now),
+        _age(system.reported, now),
+        str(len(system.waiting)),
+        str(len(system.flagged)),
+        styled(str(len(system.failed)), "red" if system.failed else ""),
+    )
+
+
+def _group_cells(state: CheckGroupState) -> tuple[Text | str, ...]:
+    colour = _RESULT_COLOURS.get(state.state, "")
+    return styled(state.group.name), styled(state.state, colour), styled(state.sentence)
+
+
+def _age(moment: float | None, now: float) -> str:
+    return "never" if moment is None else ago(moment, now)
+
+
+@click.command(name="drift")
+@output_option
+@zookeeper_options
+def drift(connection: Servers, output: str) -> None:
+    """Show checks that monitoring systems run in other configurations than the deployed ones.
+
+    Such results are dropped. Differences that were not reported for an hour are left out.
+
+    \b
+    Example:
+      zkdeployment checks drift
+      zkdeployment checks drift -o json
+    """
+    now = time.time()
+    with open_checks(connection) as checks:
+        found = checks.drift(now)
+    if output != "table":
+        emit({"drift": [entry.to_json() for entry in found]}, output, schema="check-drift")
+    elif found:
+        headings = ("ID", "MONITORING", "CHECK", "HOST", "RUNS", "EXPECTED", "SINCE")
+        rows = (_drift_cells(entry, now) for entry in found)
+        console_for(stderr=False).print(ResponsiveTable(headings, rows, whole=("ID",)), soft_wrap=True)
+    else:
+        echo("no drift: monitoring systems report only what is deployed there", err=True)
+
+
+@click.command(name="abandon")
+@click.option("--system", metavar="NAME", required=True, help="The monitoring system that is gone.")
+@reason_option(required=True)
+@output_option
+@zookeeper_options
+def abandon(*, connection: Servers, system: str, reason: str, output: str) -> None:
+    """End the checks of a monitoring system that is gone, and that cannot remove them any more.
+
+    The check instances become deprovisioned, so that their successors on other monitoring systems start. The exit
+    code is 3 while published checks name the system, or if it has no instances.
+
+    \b
+    Example:
+      zkdeployment checks abandon --system nagios1 --reason 'the machine was scrapped'
+    """
+    act = new_act(f"checks abandon --system {system}", reason)
+    with open_checks(connection) as checks:
+        ended = checks.abandon(system, act)
+    if output != "table":
+        emit({"instances": [overview_to_json(found, None) for found in ended]}, output, schema="check-instances")
+    else:
+        echo(f"abandoned {system}; ended check instances: {len(ended)}")
+
+
+@click.command(name="allow-removal")
+@click.option("--system", metavar="NAME", required=True, help="The monitoring system.")
+@reason_option(required=True)
+@output_option
+@zookeeper_options
+def allow_removal(*, connection: Servers, system: str, reason: str, output: str) -> None:
+    """Let the bridge of a monitoring system remove many checks that the service does not know, for an hour.
+
+    A bridge refuses to remove more than 30 % of its checks unless the service asks for it.
+
+    \b
+    Example:
+      zkdeployment checks allow-removal --system nagios1 --reason 'these files are from an old backup'
+    """
+    act = new_act(f"checks allow-removal --system {system}", reason)
+    with open_checks(connection) as checks:
+        until = checks.allow_removal(system, act)
+    if output != "table":
+        emit({"monitoring": system, "until": until}, output, schema="allowed-removal")
+    else:
+        echo(f"{system} may remove unknown checks within the next hour")
+
+
+def _drift_cells(entry: CheckDrift, now: float) -> tuple[Text | str, ...]:
+    instance = entry.instance
+    return (
+        entry.id,
+        styled(entry.system),
+        styled("-" if instance is None else f"{instance.key.check} of {instance.key.path} {instance.key.number}"),
+        styled("-" if instance is None else host_name(instance)),
+        styled(entry.reported or "-"),
+        styled(entry.expected or "nothing"),
+        ago(entry.since, now),
+    )

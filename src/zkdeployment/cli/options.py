@@ -1,0 +1,146 @@
+"""The options that verbs share: ``--zookeeper``, ``--config``, ``--output``, and numbers of seconds."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.json_values import with_schema
+from zkdeployment.cli.terminal import echo_lines
+from zkdeployment.config.load import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, find_servers, load
+from zkdeployment.config.section import LONGEST_WAIT
+from zkdeployment.zookeeper.servers import Servers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.config.settings import Settings
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds from 0 to a year; ``nan`` is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=LONGEST_WAIT)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or fail with what was expected."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"expected a number of seconds, found {value!r}", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds()
+
+R = TypeVar("R")
+
+
+def zookeeper_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``-z/--zookeeper`` and ``--config``; the verb receives ``connection``, the servers of ZooKeeper.
+
+    A verb of a group inherits the option ``--zookeeper`` of the group.
+    """
+
+    @click.option(
+        "-z", "--zookeeper", metavar="CONNECTION", help="The ZooKeeper servers, as HOST:PORT[,…][/CHROOT]."
+    )
+    @click.option(
+        "--config",
+        metavar="FILE",
+        envvar="ZKDEPLOYMENT_CONFIG",
+        type=click.Path(path_type=Path),
+        help="A configuration file with the ZooKeeper servers.  [env: ZKDEPLOYMENT_CONFIG]",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: object, zookeeper: str | None, config: Path | None, **options: object) -> R:
+        above = click.get_current_context().parent
+        if zookeeper is None and above is not None:
+            zookeeper = above.params.get("zookeeper")
+        connection = find_servers(zookeeper, config)
+        try:
+            return function(*args, connection=connection, **options)
+        except UnreachableError as error:
+            if connection != Servers(DEFAULT_CONNECTION):
+                raise
+            raise UnreachableError(
+                f"{error}; this is the default address: give another one with -z or --config"
+            ) from error
+
+    return wrapped
+
+
+def repository_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--config``; the verb receives ``config``, a file that names the tree's repository, or ``None``."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        envvar="ZKDEPLOYMENT_CONFIG",
+        type=click.Path(path_type=Path),
+        help="A configuration file with the tree's repository.  [env: ZKDEPLOYMENT_CONFIG]",
+    )(function)
+
+
+def configured_revision(
+    config: Path | None, name: Revision | None = None
+) -> tuple[Revision, Sequence[SourceFile]]:
+    """Return a revision of the configured repository and its files.
+
+    ``name`` is a branch or a commit, ``None`` the tip of the configured branch. ``config`` defaults to the
+    system's configuration. Raises ``ConfigurationError`` and ``SourceError``.
+    """
+    settings = configured_repository(config)
+    from zkdeployment.programs.syncer import read_revision  # noqa: PLC0415  the other verbs start faster without it
+
+    return read_revision(settings, name)
+
+
+def configured_repository(config: Path | None) -> Settings:
+    """Return the settings of a configuration that names the tree's repository; raises ``ConfigurationError``."""
+    settings = load(config or SYSTEM_CONFIGURATION, host=False)
+    settings.require_sync()
+    return settings
+
+
+def node_path(_context: click.Context, _parameter: click.Parameter, path: str) -> str:
+    """Return the argument PATH, as a callback of click; raises ``BadParameter`` unless it begins with a slash."""
+    if not path.startswith("/"):
+        raise click.BadParameter(f"{path!a} is not the path of a node: expected a path that begins with /")
+    return path
+
+
+def output_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``-o/--output``; the verb receives ``output``: ``table``, ``json`` or ``yaml``."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "yaml"]),
+        default="table",
+        show_default=True,
+        help="The format: a table for people, JSON or YAML for programs.",
+    )(function)
+
+
+def emit(value: object, output: str, *, schema: str | None = None) -> None:
+    """Print data as ``json`` or ``yaml`` on standard output.
+
+    ``schema`` names the format of an object, which then has the key ``schema``: ``zkdeployment/SCHEMA/v1``.
+    """
+    if schema is not None and isinstance(value, dict):
+        value = with_schema(schema, value)
+    if output == "yaml":
+        from zkdeployment.cli.yaml_output import yaml_text  # noqa: PLC0415  the others are faster without
+
+        text = yaml_text(value)
+    else:
+        text = json.dumps(value, indent=2)
+    echo_lines(text.rstrip("\n"))

@@ -1,1 +1,0 @@
-"""Options, input files and output that several verbs share; no verb is defined here."""

@@ -1,1 +1,0 @@
-"""``zkdeployment tree``: verbs on the live tree and on tree files."""

@@ -1,1 +1,0 @@
-"""The verbs about users of the service."""

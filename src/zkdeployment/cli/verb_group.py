@@ -1,0 +1,78 @@
+"""Groups of verbs: suggestions for misspelled verbs, and verbs that are imported only when they are called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from zkdeployment.base.machine.program import without_collection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from click.shell_completion import CompletionItem
+
+
+class VerbGroup(click.Group):
+    """A group that answers an unknown verb with the most similar verb, or with all its verbs."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb, or fail with a suggestion."""
+        verbs = self.list_commands(ctx)
+        if args[0] not in verbs and not args[0].startswith("-") and not ctx.resilient_parsing:
+            import difflib  # noqa: PLC0415  verbs start faster without it
+
+            near = difflib.get_close_matches(args[0], verbs, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected one of: {', '.join(verbs)}"
+            ctx.fail(f"there is no verb {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyVerb(NamedTuple):
+    """A verb that is not imported yet: its ``module`` below ``zkdeployment``, and its line in ``--help``."""
+
+    module: str
+    help: str
+    attribute: str = "command"
+
+
+class LazyVerbGroup(VerbGroup):
+    """A group that imports a verb only when the verb is called, so that each verb starts fast."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, LazyVerb], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Return the names of all verbs."""
+        return sorted(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a verb."""
+        verb = self._verbs.get(cmd_name)
+        if verb is None:
+            return None
+        with without_collection():
+            module = importlib.import_module(f"zkdeployment.{verb.module}")
+        command: click.Command = getattr(module, verb.attribute)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return completions for verbs, without importing them, and for options."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  verbs start faster without it
+
+        verbs = [
+            CompletionItem(name, help=verb.help)
+            for name, verb in sorted(self._verbs.items())
+            if name.startswith(incomplete)
+        ]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.help) for name, verb in sorted(self._verbs.items())])

@@ -1,0 +1,160 @@
+"""``zkdeployment history``: past publications and their outcome on each host."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
+from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.verb_group import VerbGroup
+from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, publication_body
+from zkdeployment.strategies.states import final_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.zookeeper.servers import Servers
+
+_LAST = 20
+#: Characters of a subject in the list.
+_SUBJECT = 50
+
+
+@click.group(name="history", cls=VerbGroup, invoke_without_command=True)
+@click.option(
+    "-n",
+    "--last",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=_LAST,
+    show_default=True,
+    help="The number of publications to show.",
+)
+@output_option
+@zookeeper_options
+@click.pass_context
+def command(context: click.Context, connection: Servers, last: int, output: str) -> None:
+    """Show the last publications, the newest first: revision, author, time and outcome.
+
+    \b
+    Example:
+      zkdeployment history
+      zkdeployment history show 4f2a9c
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with open_operator(connection) as operator:
+        records = operator.fleet.history(last)
+    if output != "table":
+        emit({"publications": [record.summary() for record in records]}, output, schema="history")
+    elif records:
+        console_for(stderr=False).print(render(records), soft_wrap=True)
+    else:
+        echo("nothing was published yet", err=True)
+
+
+@command.command()
+@click.argument("publication", metavar="REV|SEQUENCE")
+@output_option
+@zookeeper_options
+def show(connection: Servers, publication: str, output: str) -> None:
+    """Show one publication: its origin, the outcome on each host, and the acts of operators until the next one.
+
+    REV may be the beginning of a commit id; the newest publication of REV is shown. The exit code is 3 if the
+    history has no such publication.
+
+    \b
+    Example:
+      zkdeployment history show 4f2a9c -o json
+    """
+    with open_operator(connection) as operator:
+        records = operator.fleet.history()
+        operator_acts = operator.fleet.acts()
+        record = find_record(records, publication)
+        rollouts = operator.rollouts.attempts(record.sequence)
+    if output != "table":
+        body = publication_body(record, records, operator_acts, rollouts, now=time.time())
+        emit(body, output, schema="publication")
+        return
+    acts = acts_during(records, record, operator_acts)
+    reports = [styled(final_report(attempt)) for attempt in rollouts]
+    console_for(stderr=False).print(Group(*_detail(record, acts), *reports), soft_wrap=True)
+
+
+def render(records: Sequence[PublicationRecord]) -> RenderableType:
+    """Return a table of publications."""
+    whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "OF")
+    return ResponsiveTable(
+        (*whole, *numbers, "AUTHOR", "SUBJECT", "FORCED BY"),
+        map(_cells, records),
+        whole=whole,
+        numbers=numbers,
+        dispensable=("FAILED", "OF", "AUTHOR", "FORCED BY"),
+    )
+
+
+def _cells(record: PublicationRecord) -> tuple[Text | str, ...]:
+    author, subject = ("-", "") if record.origin is None else (record.origin.author, record.origin.subject)
+    return (
+        short(record.revision),
+        _when(record.time, "%Y-%m-%d %H:%M"),
+        _took(record),
+        str(record.done),
+        styled(str(record.failed), style="red" if record.failed else ""),
+        str(record.expected),
+        author.partition(" <")[0],
+        subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
+        "" if record.forced is None else record.forced.by,
+    )
+
+
+def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[RenderableType]:
+    facts = [("revision", str(record.revision)), ("sequence", str(record.sequence))]
+    if record.origin is not None:
+        facts += [("subject", record.origin.subject), ("author", record.origin.author)]
+        facts += [("committed", _when(record.origin.time)), ("signer", record.origin.signer or "not asked for")]
+    facts.append(("published", _when(record.time)))
+    if record.forced is not None:
+        facts.append(("forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
+    facts.append(("took", _took(record) or "-"))
+    excluded = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
+    counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
+    if record.is_repetition:
+        facts.append(("changed", f"only documents since publication {record.since}"))
+    facts.append(("hosts", counts + excluded))
+    yield from (styled(f"{name:10} {value}") for name, value in facts)
+    yield from (styled(f"{_when(act.time):10} {act}", style="yellow") for act in acts)
+    if record.results:
+        headings = ("HOST", "ID", "RESULT", "AT", "TOOK", "ERROR")
+        yield ResponsiveTable(
+            headings, map(_result, by_importance(record.results.values())), whole=("HOST", "RESULT")
+        )
+    if record.left_out:
+        yield styled(f"{record.left_out} more hosts are done; their results are not kept one by one")
+
+
+def _result(result: HostResult) -> tuple[Text | str, ...]:
+    outcome = styled("done", style="green") if result.error is None else styled("failed", style="red")
+    return result.host_name, result.host_id, outcome, _when(result.time), age(result.seconds), result.error or ""
+
+
+def _when(seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    return time.strftime(form, time.localtime(seconds)) if seconds else "-"
+
+
+def _took(record: PublicationRecord) -> str:
+    return "" if record.ended is None else age(record.ended - record.time)

@@ -1,0 +1,280 @@
+"""``zkdeployment lint``: checks of tree files and documents, also as a git hook."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.agent.package_check import check_packages
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.source_files import Severity
+from zkdeployment.cli.files import read_trees
+from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_repositories, repositories_option
+from zkdeployment.cli.terminal import echo
+from zkdeployment.config.load import load
+from zkdeployment.config.sync import paths_problem
+from zkdeployment.intents.rules.governance import read_intents, ungoverned_problems
+from zkdeployment.intents.rules.revisions import change_problems, has_intents
+from zkdeployment.intents.verification import local_approvals
+from zkdeployment.publishing.acts.opening import (
+    is_local_revision,
+    read_documents_of,
+    read_local_revision,
+    read_push,
+    read_staged,
+)
+from zkdeployment.publishing.rules.review import Review, lifting_problems, place, review
+from zkdeployment.tree.lint import sort_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.base.source_files import Problem, SourceFile
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.verification import GitApprovals
+
+
+@click.command("lint")
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Fail on warnings, too; warn of critical groups without require_hosts.",
+)
+@click.option(
+    "--hook", is_flag=True, help="Check the commit or push in progress: as git's pre-commit or pre-receive hook."
+)
+@click.option(
+    "-b",
+    "--branch",
+    metavar="BRANCH",
+    help="With --hook: the tree's branch; pushes to other branches are not checked.",
+)
+@click.option(
+    "--since",
+    metavar="REV",
+    help="Check the change from REV, too, as the hooks do. Without PATH, the commit HEAD is checked.",
+)
+@click.option(
+    "--approvers",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --hook or --since: the keys whose signatures approve intents, in ssh-keygen's format.",
+)
+@click.option(
+    "--allowed-signers",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --approvers: the keys that sign commits. The signer of a content cannot approve it.",
+)
+@click.option(
+    "--approval-rules",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --approvers: the rules of approvals, as approval-rules in [sync].",
+)
+@click.option(
+    "--governed-path",
+    "governed",
+    metavar="PATH",
+    multiple=True,
+    callback=lambda _context, _option, paths: _checked_paths(paths),
+    help="A path at and below which all services need an intent.  [default: governed-paths in [sync] of --config]",
+)
+@click.option("--packages", is_flag=True, help="Check that repositories have the packages and patches, too.")
+@repositories_option
+@click.option(
+    "--config",
+    metavar="FILE",
+    envvar="ZKDEPLOYMENT_CONFIG",
+    type=click.Path(path_type=Path),
+    help="A configuration with governed-paths and repositories in [sync].  [env: ZKDEPLOYMENT_CONFIG]",
+)
+def command(
+    paths: tuple[str, ...],
+    *,
+    strict: bool,
+    hook: bool,
+    branch: str | None,
+    since: str | None,
+    approvers: Path | None,
+    allowed_signers: Path | None,
+    approval_rules: Path | None,
+    governed: tuple[str, ...],
+    packages: bool,
+    repositories: tuple[str, ...],
+    config: Path | None,
+) -> None:
+    """Check tree files and documents, such as strategies, quarantines and intents.
+
+    PATH is a file, a directory with *.zk and *.zkx files (and documents in *.yaml and *.yml files), or a revision
+    of the git repository around the current directory. All files are checked together as one tree. Problems are
+    printed as FILE:LINE:COLUMN: MESSAGE; the exit code is 1 if there are errors.
+
+    With --hook, git calls this command: before a commit, it checks the index; before git accepts a push (lines OLD
+    NEW REF on standard input), it checks the new tips of the branches. A checked branch cannot be deleted.
+    A change that removes a quarantine and wants the version at once is refused, and so is a change that breaks the
+    life cycle of an intent. Where there are no hooks, --since asks the same.
+
+    With --governed-path, services at and below these paths need an intent, as the syncer demands with
+    governed-paths.
+
+    With --packages, the repositories are asked for each package and patch at its version; with --hook or --since,
+    only for those that the change wants anew. Whether a host has a version already, and whether packages fit
+    together on it, is left to 'zkdeployment plan' and the syncer. An unreachable repository is a warning.
+
+    \b
+    Example:
+      zkdeployment lint tree/
+      zkdeployment lint HEAD~1
+      zkdeployment lint --governed-path /p1 --governed-path /net tree/
+      zkdeployment lint --since origin/main
+      zkdeployment lint --packages --repositories /etc/yum.repos.d tree/
+      exec zkdeployment lint --hook --branch main      # in hooks/pre-receive
+    """
+    _check_options(paths, hook=hook, branch=branch, since=since, approvers=approvers)
+    if approvers is None and (allowed_signers or approval_rules) is not None:
+        raise click.UsageError("expected --approvers with --allowed-signers and --approval-rules")
+    if repositories and not packages:
+        raise click.UsageError("expected --packages with --repositories")
+    approvals = None if approvers is None else local_approvals(approvers, allowed_signers, approval_rules)
+    asked = _repositories(repositories, config) if packages else ()
+    rules = _Rules(strict, asked, governed or _governed_paths(config))
+    if hook:
+        valid = _check_hook(branch, approvals, rules)
+    elif paths:
+        valid = _check(read_trees(paths), rules, () if since is None else read_local_revision(since))
+    else:
+        before = read_local_revision(since or "HEAD")
+        valid = _check(read_local_revision("HEAD"), rules, before, _objection(approvals, "HEAD"))
+    if not valid:
+        raise click.exceptions.Exit(1)
+
+
+def _check_options(
+    paths: tuple[str, ...], *, hook: bool, branch: str | None, since: str | None, approvers: Path | None
+) -> None:
+    """Raise ``UsageError`` if it is not clear which tree is to be checked."""
+    if hook and (paths or since is not None):
+        raise click.UsageError("expected no PATH with --hook" if paths else "expected no --since with --hook")
+    if not hook and not paths and since is None:
+        raise click.UsageError("expected a PATH, found none")
+    if branch is not None and not hook:
+        raise click.UsageError("expected --hook with --branch")
+    if approvers is not None and not hook and (since is None or paths):
+        raise click.UsageError("expected --hook, or --since without PATH, with --approvers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules of a check: with ``repositories``, the packages, too. ``strict``: warnings are errors.
+
+    Services at and below the ``governed`` paths need an intent.
+    """
+
+    strict: bool
+    repositories: tuple[str, ...]
+    governed: tuple[str, ...] = ()
+
+
+def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
+    """Return the repositories to ask; raises ``ConfigurationError`` without any."""
+    repositories = chosen_repositories(given, config)
+    if not repositories:
+        raise ConfigurationError(MISSING)
+    return repositories
+
+
+def _checked_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if (problem := paths_problem(" ".join(paths))) is not None:
+        raise click.BadParameter(problem)
+    return paths
+
+
+def _governed_paths(config: Path | None) -> tuple[str, ...]:
+    sync = None if config is None else load(config, host=False).sync
+    return () if sync is None else sync.governed_paths
+
+
+def _check(
+    files: Sequence[SourceFile],
+    rules: _Rules,
+    before: Sequence[SourceFile] = (),
+    objection: Callable[[IntentSnapshot], str | None] | None = None,
+) -> bool:
+    """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
+    reviewed = review(files)
+    advice = reviewed.documents.advice if rules.strict else ()
+    changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
+    intents, whole = read_intents(reviewed.documents), reviewed.compilation.whole
+    changes += tuple(place(one, reviewed.linted) for one in ungoverned_problems(rules.governed, intents, whole))
+    if rules.repositories and not reviewed.errors:
+        with open_repositories(rules.repositories) as repositories:
+            findings = check_packages(repositories, reviewed.targets, review(before).targets)
+        changes += tuple(place(problem, reviewed.linted) for problem in findings.problems)
+    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
+    for problem in problems:
+        echo(str(problem))
+    if rules.repositories and reviewed.errors:
+        echo("the packages are not checked: no repository is asked while the tree has errors", err=True)
+    echo(_summary(reviewed, problems, len(files)), err=True)
+    return not (problems if rules.strict else any(problem.severity is Severity.ERROR for problem in problems))
+
+
+def _objection(approvals: GitApprovals | None, commit: str) -> Callable[[IntentSnapshot], str | None] | None:
+    """Return the function that objects to approvals in a commit; ``None`` if they need no signature."""
+    return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
+
+
+def _check_hook(branch: str | None, approvals: GitApprovals | None, rules: _Rules) -> bool:
+    """Check the commit or push in progress; return whether git may accept it."""
+    pushed = read_push(sys.stdin)
+    if pushed is None:
+        staged = read_staged()
+        return _check(staged, rules, _files_before("HEAD", rules, staged))
+    valid = True
+    for push in pushed:
+        if branch not in (None, push.branch):
+            continue
+        if push.commit is None:
+            echo(f"the branch {push.branch} cannot be deleted: it contains the tree", err=True)
+            valid = False
+        else:
+            echo(f"branch {push.branch} at {push.commit}:", err=True)
+            files, objection = read_local_revision(push.commit), _objection(approvals, push.commit)
+            before = () if push.before is None else _files_before(push.before, rules, files)
+            valid = _check(files, rules, before, objection) and valid
+    return valid
+
+
+def _files_before(commit: str, rules: _Rules, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """Return the files that a change to ``files`` is judged by.
+
+    The tree is read only if documents govern it before or after the change, or for packages.
+
+    The result is empty if the commit does not exist.
+    """
+    documents = read_documents_of(commit)
+    is_judged = has_intents(documents) or (
+        (rules.repositories or has_intents(files)) and is_local_revision(commit)
+    )
+    return read_local_revision(commit) if is_judged else documents
+
+
+def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:
+    warnings = sum(problem.severity is Severity.WARNING for problem in problems)
+    counts = (
+        _count(files, "file"),
+        _count(len(reviewed.linted.tree), "node"),
+        _count(len(problems) - warnings, "error"),
+        _count(warnings, "warning"),
+    )
+    return ", ".join(counts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,303 @@
+"""``zkdeployment status``: the state of the fleet, once, live, or until a revision is reached."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
+from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
+from zkdeployment.cli.terminal import echo
+from zkdeployment.fleet.daemon_failures import describe_failure
+from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.views.requests import describe_refusal, describe_request
+from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
+from zkdeployment.fleet.views.status import (
+    FleetStatus,
+    HostState,
+    WaitVerdict,
+    fleet_status,
+    most_important_hosts,
+    status_changes,
+    wait_verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.fleet.views.status import HostStatus
+    from zkdeployment.zookeeper.servers import Servers
+
+
+COLOURS = {
+    HostState.CONVERGED: "green",
+    HostState.BEHIND: "yellow",
+    HostState.DEPLOYING: "cyan",
+    HostState.FAILED: "red",
+    HostState.ABSENT: "magenta",
+    HostState.EXCLUDED: "dim",
+    HostState.UNKNOWN: "magenta",
+}
+
+_COLUMNS = ("HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE")
+_WHOLE = ("HOST", "STATE")
+_DISPENSABLE = ("ROLE", "WANTED", "STEP")
+
+
+def render_table(status: FleetStatus) -> RenderableType:
+    """Return a table of the hosts, a line for each error, and the summary."""
+    reasons = " ".join(stop.reason for stop in status.stops)
+    stops = describe_stops(status.stops, time.time())
+    errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in reasons]
+    requests = [] if status.request is None else [describe_request(status.request, time.time())]
+    requests += [] if status.refusal is None else [describe_refusal(status.refusal, time.time())]
+    requests += describe_group_stops(status.group_stops, time.time())
+    requests += [describe_failure(failure, time.time()) for failure in status.failures]
+    lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
+    rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
+    rollout += [] if status.rollout is None else [styled(status.rollout)]
+    # Long cells are shortened, so that each host takes one line.
+    hosts = ResponsiveTable(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE, cut=True)
+    return Group(hosts, *lines, *rollout, styled(status.summary))
+
+
+def _cells(host: HostStatus) -> tuple[Text | str, ...]:
+    steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
+    return (
+        host.name,
+        host.id,
+        host.role or "-",
+        styled(host.state.value, style=COLOURS[host.state]),
+        _version(host.version) if host.former is None else f"- (had {short(host.former)})",
+        _version(host.wanted),
+        steps + (host.step or host.lease_text),
+        _since(host.since),
+    )
+
+
+def _version(version: str | int | None) -> str:
+    return "-" if version is None else short(version)
+
+
+def _since(since: float | None) -> str:
+    return "" if since is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+
+
+#: Seconds between two reads while hosts work, and while the fleet is converged.
+_BUSY = 1.0
+_IDLE = 5.0
+
+#: Lines besides the hosts: the summary, the counts of hosts left out, the cursor.
+_FRAME = 3
+_MOST_STOPS = 5
+
+#: The least width for bars and ages, and the widths of columns.
+_WIDE = 70
+_STATE, _BAR, _AGE = 9, 12, 8
+
+
+def watch_fleet(look: Callable[[], FleetStatus], changed: threading.Event, timeout: float | None) -> None:
+    """Show the fleet until Ctrl-C, or for ``timeout`` seconds.
+
+    ``changed`` is set when the cluster version may have changed. While ZooKeeper is unreachable, the display shows
+    the error.
+    """
+    console = console_for(stderr=False)
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+
+    def draw(status: FleetStatus, problem: str) -> RenderableType:
+        return render_screen(status, console.height, console.width, time.time(), problem)
+
+    with contextlib.suppress(KeyboardInterrupt), live_display(console, status_changes, draw) as show:
+        status = look()
+        while True:
+            show(status, "")
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(min(_BUSY, max(0.0, deadline - time.monotonic())))
+            if status.converged and deadline == math.inf:
+                changed.wait(_IDLE - _BUSY)
+            changed.clear()
+            began = time.monotonic()
+            try:
+                status = look()
+            except UnreachableError as error:
+                show(status, str(error))
+            # Pause as long as the read of a large fleet took, to spare the server and this machine.
+            time.sleep(time.monotonic() - began)
+
+
+def render_screen(status: FleetStatus, height: int, width: int, now: float, problem: str = "") -> RenderableType:
+    """Return a fleet in ``height`` lines of ``width``: the stops, the most important hosts, the summary."""
+    lines = [_line(reason, "red") for reason in describe_stops(status.stops, now)[:_MOST_STOPS]]
+    if problem:
+        lines.insert(0, _line(problem, "red"))
+    if status.request is not None:
+        lines.append(_line(describe_request(status.request, now), "red"))
+    if status.rollout is not None:
+        lines.append(_line(status.rollout, "bold"))
+    rows, rest = most_important_hosts(status, max(1, height - _FRAME - len(lines)))
+    names = min(max((len(host.name) for host in rows), default=0), width // 3)
+    bars, ages = (_BAR, _AGE) if width >= _WIDE else (0, 0)
+    table = Table.grid(padding=(0, 2))
+    for column_width in (names, _STATE, bars, ages, max(1, width - names - _STATE - bars - ages - 8)):
+        table.add_column(no_wrap=True, overflow="ellipsis", width=column_width)
+    for host in rows:
+        done, total = host.steps or (0, 0)
+        table.add_row(
+            styled(host.name),
+            styled(host.state.value, COLOURS[host.state]),
+            ProgressBar(total=total, completed=done) if total and bars else styled(""),
+            styled("" if host.since is None or not ages else age(now - host.since), "dim"),
+            styled(host.error or host.step or ("" if host.version is None else short(host.version))),
+        )
+    return Group(*lines, table, _line(rest, "dim"), _line(status.summary, "bold"))
+
+
+def _line(text: str, style: str) -> Text:
+    return styled(text, style, cut=True)
+
+
+#: The value of ``--wait`` without a revision, which stands for the wanted version.
+_WANTED = ""
+_INTERVAL = 0.5
+_NOT_CONVERGED = 4
+_EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.WAITING: 5}
+
+
+@click.command(name="status")
+@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@click.option("--watch", is_flag=True, help="Show the fleet live until Ctrl-C.")
+@click.option(
+    "--wait",
+    metavar="[REV]",
+    is_flag=False,
+    flag_value=_WANTED,
+    help="Wait until the fleet, or these hosts, reached REV (default: the version wanted).",
+)
+@click.option("--timeout", metavar="S", type=SECONDS, help="End --wait or --watch after S seconds.")
+@output_option
+@zookeeper_options
+def command(
+    connection: Servers, hosts: tuple[str, ...], watch: bool, wait: str | None, timeout: float | None, output: str
+) -> None:
+    """Show the fleet: version wanted, version had, state, step, error, since when.
+
+    HOST is a host's id or name; without HOST, all hosts are shown. The exit code is 0 when the hosts are
+    converged, else 4. With --wait, the exit code is 0 when the hosts reached the revision, 3 when the fleet is
+    stopped, 5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision
+    then. With --watch, the display is live until Ctrl-C; without a terminal, a line is printed for each change.
+
+    \b
+    Example:
+      zkdeployment status
+      zkdeployment status --watch
+      zkdeployment status --wait $(git rev-parse HEAD) --timeout 600
+      zkdeployment status app1.example.com -o json
+    """
+    _check_options(watch=watch, wait=wait, timeout=timeout, output=output)
+    with open_operator(connection) as operator:
+        changed = threading.Event()
+
+        def look() -> FleetStatus:
+            return fleet_status(operator.fleet.snapshot(), names=hosts)
+
+        if watch:
+            operator.fleet.watch(changed.set)
+            watch_fleet(look, changed, timeout)
+            return
+        if wait is None:
+            status = look()
+            code = 0 if status.converged else _NOT_CONVERGED
+        else:
+            revision = wait if wait != _WANTED else None
+            if revision is not None and not revision.isdigit():
+                _check_revision(revision, look())
+            read = _announcing(look) if revision is None else look
+            status = _follow(read, lambda status: _is_over(status, revision, hosts), timeout)
+            verdict = wait_verdict(status, revision, hosts)
+            code = _EXIT[verdict]
+            if verdict is WaitVerdict.WAITING:
+                awaited = short(status.wanted) if revision is None and status.wanted is not None else revision
+                echo(f"timed out: {awaited or 'a published revision'} was not reached in {timeout:g} s", err=True)
+    _show(status, output)
+    raise click.exceptions.Exit(code)
+
+
+def _check_options(*, watch: bool, wait: str | None, timeout: float | None, output: str) -> None:
+    """Raise ``UsageError`` for options that exclude each other."""
+    if watch and wait is not None:
+        raise click.UsageError("expected --watch or --wait, found both")
+    if watch and output != "table":
+        raise click.UsageError("expected a table with --watch; use -o json and -o yaml alone or with --wait")
+    if timeout is not None and not watch and wait is None:
+        raise click.UsageError("expected --wait or --watch with --timeout")
+
+
+def _check_revision(revision: str, status: FleetStatus) -> None:
+    """Raise ``UsageError`` for a revision that is the name of a host: such a wait would never end."""
+    if any(revision in {host.id, host.name} for host in status.hosts):
+        raise click.UsageError(
+            f"expected a revision after --wait, found the host {revision};"
+            f" put hosts first: status {revision} --wait"
+        )
+
+
+def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:
+    return wait_verdict(status, revision, hosts) is not WaitVerdict.WAITING
+
+
+def _announcing(look: Callable[[], FleetStatus]) -> Callable[[], FleetStatus]:
+    """Return ``look`` with an announcement of the wanted revision, at first and after each change."""
+    announced: list[Revision | None] = []
+
+    def look_and_announce() -> FleetStatus:
+        status = look()
+        if announced[-1:] != [status.wanted]:
+            announced.append(status.wanted)
+            wanted = "the first publication" if status.wanted is None else f"{short(status.wanted)}, as published"
+            echo(
+                f"waiting for {wanted}; to wait for a push that is not published yet, name its revision", err=True
+            )
+        return status
+
+    return look_and_announce
+
+
+def _follow(
+    look: Callable[[], FleetStatus], is_over: Callable[[FleetStatus], bool], timeout: float | None
+) -> FleetStatus:
+    """Read the status until the wait is over or timed out; on a terminal, show the fleet during the wait."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    console = console_for(stderr=True)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            status = look()
+            if is_over(status) or (deadline is not None and time.monotonic() >= deadline):
+                return status
+            if console.is_terminal:
+                live.update(render_table(status), refresh=True)
+            time.sleep(_INTERVAL)
+
+
+def _show(status: FleetStatus, output: str) -> None:
+    if output != "table":
+        emit(status.to_json(), output, schema="status")
+        return
+    console_for(stderr=False).print(render_table(status), soft_wrap=True)

@@ -1,0 +1,120 @@
+"""``zkdeployment stop``, ``hold``, ``resume`` and ``forget``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli.operator_options import new_act, override_options, reason_option
+from zkdeployment.cli.options import SECONDS, zookeeper_options
+from zkdeployment.cli.terminal import echo
+from zkdeployment.fleet.operator import open_operator
+from zkdeployment.publishing.records import GuardOverrides
+
+if TYPE_CHECKING:
+    from zkdeployment.zookeeper.servers import Servers
+
+
+@click.command(name="stop")
+@reason_option(required=True)
+@zookeeper_options
+def stop_fleet(connection: Servers, reason: str) -> None:
+    """Stop the whole fleet: set the cluster version to null.
+
+    Hosts finish their present step and start no other step; the syncer publishes nothing. Only 'zkdeployment
+    resume' and 'sync --force' end the stop. Until then, status, why and the monitor show the operator, the time
+    and the reason. If the fleet is stopped already, the reason is added. Sessions of host pools go on and expire,
+    but hosts of the fleet that are lent change no role.
+
+    \b
+    Example:
+      zkdeployment stop --reason 'web 1.3 loses sessions; do not roll on'
+    """
+    with open_operator(connection) as operator:
+        operator.cluster.stop(new_act("stop", reason))
+    echo("stopped")
+    echo("Hosts finish their present step; 'zkdeployment resume' ends the stop.", err=True)
+
+
+@click.command(name="hold")
+@reason_option(required=True)
+@zookeeper_options
+def hold_fleet(connection: Servers, reason: str) -> None:
+    """Hold all hosts until the next push: set the cluster version to false.
+
+    Hosts finish their present step and start no other step. The hold ends with 'zkdeployment resume', or when a
+    running syncer publishes the next revision, even if some hosts are behind. To prevent publications as well, use
+    'zkdeployment stop'. The exit code is 3 while the fleet is stopped or a publication is under way.
+
+    \b
+    Example:
+      zkdeployment hold --reason 'switch in rack 7 is being replaced'
+    """
+    with open_operator(connection) as operator:
+        operator.cluster.hold(new_act("hold", reason))
+    echo("held")
+    echo("The hold ends with the next publication, or with 'zkdeployment resume'.", err=True)
+
+
+@click.command(name="resume")
+@click.option(
+    "--latest", is_flag=True, help="Request that the syncer publishes the branch's tip, as sync --force does."
+)
+@override_options
+@reason_option(required=False)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    default=60.0,
+    show_default=True,
+    help="How long to wait for the syncer.",
+)
+@zookeeper_options
+def resume_fleet(
+    connection: Servers, latest: bool, overrides: GuardOverrides, reason: str, timeout: float
+) -> None:
+    """End a stop or a hold.
+
+    Without --latest, the published revision is set again, and failed hosts try again. With --latest, the syncer
+    first publishes the branch's tip, for example a pushed fix. The exit code is 3 when there is nothing to resume,
+    5 when no syncer published in time.
+
+    \b
+    Example:
+      zkdeployment resume
+      zkdeployment resume --latest --reason 'web 1.3 fixed'
+    """
+    if overrides != GuardOverrides() and not latest:
+        raise ConfigurationError(
+            "expected --latest with --allow-rewind, --allow-mass-removal or --allow-package-problems: without it"
+            " nothing is published"
+        )
+    with open_operator(connection) as operator:
+        if latest:
+            revision = operator.cluster.resume_latest(
+                new_act("resume --latest", reason), timeout=timeout, overrides=overrides
+            )
+        else:
+            revision = operator.cluster.resume(new_act("resume", reason))
+    echo(f"resumed at {revision}")
+
+
+@click.command(name="forget")
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+@zookeeper_options
+def forget_hosts(connection: Servers, hosts: tuple[str, ...]) -> None:
+    """Forget hosts that were removed permanently, so that 'status' no longer shows them as absent.
+
+    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). The locks of roles that a
+    forgotten host holds are released. A forgotten host that returns registers like a new host.
+
+    \b
+    Example:
+      zkdeployment forget app7.example.com
+    """
+    with open_operator(connection) as operator:
+        for host in hosts:
+            echo(f"forgot {operator.fleet.forget(host).identity}")

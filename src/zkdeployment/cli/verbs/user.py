@@ -1,0 +1,303 @@
+"""``zkdeployment user``: lists and changes the users of the service."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.base.durations import age, ago, duration_seconds
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli.operator_options import new_act, reason_option
+from zkdeployment.cli.optional_libraries import service_libraries
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.ssh_key_files import read_ssh_keys, ssh_key_option
+from zkdeployment.cli.tables import ResponsiveTable, console_for
+from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.config.load import SYSTEM_CONFIGURATION, load
+from zkdeployment.service.users.user import (
+    NewUser,
+    Role,
+    TenantLimits,
+    issued_key_to_json,
+    limit_problem,
+    users_to_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from zkdeployment.service.users.user import IssuedKey, User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
+    from zkdeployment.zookeeper.servers import AclEntry, Servers
+
+
+_VERBS = {
+    "add": LazyVerb("cli.verbs.user", "Add a user and print its key.", "add"),
+    "list": LazyVerb("cli.verbs.user", "Show all users.", "list_users"),
+    "reset-key": LazyVerb("cli.verbs.user", "Give a user a new key and print it.", "reset_key"),
+    "retire": LazyVerb("cli.verbs.user", "Retire a user permanently.", "retire"),
+}
+
+
+@click.group(name="user", cls=LazyVerbGroup, verbs=_VERBS)
+def command() -> None:
+    """Add, list and retire users of the service: people and programs that log in with a name and a key.
+
+    Use the configuration of the service: only its credentials may read the users.
+
+    \b
+    Example:
+      zkdeployment user add alice --role operator
+      zkdeployment user list
+      zkdeployment user retire alice --reason 'left the team'
+    """
+
+
+def read_duration(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
+    """Return the seconds of a duration such as ``90d``, ``12h`` or ``1h30m``."""
+    seconds = None if given is None else duration_seconds(given)
+    if given is not None and seconds is None:
+        raise click.BadParameter(f"expected a duration such as 90d or 1h30m, at most 100 years, found {given!a}")
+    return seconds
+
+
+def _read_expiry(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
+    """Return the time in seconds since the epoch that a date or a duration from now means."""
+    if given is None:
+        return None
+    seconds, now = duration_seconds(given), time.time()
+    if seconds is not None:
+        return now + seconds
+    try:
+        expiry = datetime.fromisoformat(given).timestamp()
+    except (ValueError, OverflowError) as error:
+        expected = "a duration such as 90d, or a date such as 2027-01-31"
+        raise click.BadParameter(f"expected {expected}, found {given!a}") from error
+    if expiry <= now:
+        raise click.BadParameter(f"expected a time in the future, found {given!a}")
+    return expiry
+
+
+def expires_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--expires``; the verb receives ``expires``, a time in seconds since the epoch, or ``None``."""
+    return click.option(
+        "--expires",
+        metavar="WHEN",
+        callback=_read_expiry,
+        help="When the key expires: after a duration (90d), or on a date (2027-01-31). The default is never.",
+    )(function)
+
+
+@contextlib.contextmanager
+def users_of_service(connection: Servers) -> Iterator[ZooKeeperUsers]:
+    """Connect to ZooKeeper and return the users; new nodes have the access list of the service."""
+    with service_libraries():
+        from zkdeployment.service.users.opening import open_users  # noqa: PLC0415  hosts have no libraries of the service
+    with open_users(connection, _users_acl()) as users:
+        yield users
+
+
+def print_key(issued: IssuedKey, output: str, message: str) -> None:
+    """Print a new key on standard output, and ``message`` for people on standard error."""
+    if output != "table":
+        emit(issued_key_to_json(issued, TenantLimits()), output, schema="user-key")
+        return
+    echo(issued.key)
+    echo(f"{message}; the key above is shown only now: keep it safe", err=True)
+
+
+def _users_acl() -> tuple[AclEntry, ...]:
+    """Return the access list of users in the configuration that the verb uses, ``--config`` or the system's."""
+    config: Path | None = click.get_current_context().params.get("config")
+    place = config or SYSTEM_CONFIGURATION
+    return load(place, host=False).require_server().users_acl if config or os.access(place, os.R_OK) else ()
+
+
+@click.command(name="list")
+@output_option
+@zookeeper_options
+def list_users(connection: Servers, output: str) -> None:
+    """Show all users of the service, retired ones included, in the order in which they were added.
+
+    \b
+    Example:
+      zkdeployment user list
+      zkdeployment user list -o json
+    """
+    with users_of_service(connection) as store:
+        users = store.users()
+    if output != "table":
+        emit(users_to_json(users, TenantLimits()), output, schema="users")
+    elif users:
+        now = time.time()
+        rows = (_cells(user, now) for user in users)
+        table = ResponsiveTable(
+            ("ID", "NAME", "ROLE", "PATHS", "ADDED", "KEY"),
+            rows,
+            whole=("NAME", "ROLE"),
+            numbers=("ID",),
+            dispensable=("PATHS",),
+        )
+        console_for(stderr=False).print(table, soft_wrap=True)
+    else:
+        echo("there is no user; add one with 'zkdeployment user add NAME --role ROLE'", err=True)
+
+
+def _cells(user: User, now: float) -> tuple[str, ...]:
+    paths = ", ".join(user.paths)
+    return str(user.id), user.name, user.role.value, paths, ago(user.created_at, now), _key_state(user, now)
+
+
+def _key_state(user: User, now: float) -> str:
+    if user.retired_at is not None:
+        return f"retired {ago(user.retired_at, now)}"
+    if user.key_expires_at is None:
+        return "valid"
+    if user.key_has_expired(now):
+        return f"expired {ago(user.key_expires_at, now)}"
+    return f"expires in {age(user.key_expires_at - now)}"
+
+
+@click.command(name="add")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    required=True,
+    help="Rights of the user: viewer (read), operator (read and act), monitoring (answer checks), tenant (lease"
+    " hosts), admin (everything).",
+)
+@click.option(
+    "--path",
+    "paths",
+    metavar="PATH",
+    multiple=True,
+    help="A path of the tree to which the acts of an operator are limited; repeat it for more paths.",
+)
+@ssh_key_option("A public key with which a tenant reaches leased hosts.")
+@click.option(
+    "--quota", metavar="N", type=click.IntRange(min=0), help="The hosts that a tenant may lease at once."
+)
+@click.option(
+    "--session-lifetime", metavar="DURATION", callback=read_duration, help="How long a tenant leases hosts."
+)
+@click.option(
+    "--session-lifetime-max",
+    metavar="DURATION",
+    callback=read_duration,
+    help="How long a tenant can extend a lease, from its beginning.",
+)
+@expires_option
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def add(
+    connection: Servers,
+    name: str,
+    role: str,
+    *,
+    paths: tuple[str, ...],
+    ssh_key_files: tuple[Path, ...],
+    quota: int | None,
+    session_lifetime: float | None,
+    session_lifetime_max: float | None,
+    expires: float | None,
+    reason: str,
+    output: str,
+) -> None:
+    """Add a user of the service and print its key, which is shown only now: only a hash of it is stored.
+
+    \b
+    Example:
+      zkdeployment user add alice --role operator
+      zkdeployment user add bob --role operator --path /shop --path /web
+      zkdeployment user add ci --role tenant --ssh-key ci.pub --quota 5 --expires 90d
+      zkdeployment user add team --role tenant --ssh-key ann.pub --ssh-key ben.pub
+    """
+    problem = limit_problem(Role(role), paths)
+    if problem is not None:
+        raise ConfigurationError(f"--path: {problem}")
+    new = NewUser(
+        name=name,
+        role=Role(role),
+        key_expires_at=expires,
+        paths=tuple(dict.fromkeys(paths)),
+        ssh_key=read_ssh_keys(ssh_key_files),
+        node_quota=quota,
+        session_lifetime=session_lifetime,
+        session_lifetime_max=session_lifetime_max,
+    )
+    rights = f"{role}, only {', '.join(new.paths)}" if new.paths else role
+    with users_of_service(connection) as users:
+        issued = users.add(new, new_act(f"add user {name} ({rights})", reason))
+    print_key(issued, output, f"added {name} ({rights})")
+
+
+@click.command(name="reset-key")
+@click.argument("name")
+@expires_option
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def reset_key(connection: Servers, name: str, expires: float | None, reason: str, output: str) -> None:
+    """Replace a user's key and print the new key. The old key, and all logins with it, end at once.
+
+    \b
+    Example:
+      zkdeployment user reset-key alice --reason 'the laptop was lost'
+    """
+    with users_of_service(connection) as users:
+        issued = users.reset_key(name, new_act(f"reset the key of user {name}", reason), expires_at=expires)
+    print_key(issued, output, f"{name} has a new key")
+
+
+@click.command(name="retire")
+@click.argument("name")
+@reason_option(required=True)
+@zookeeper_options
+def retire(connection: Servers, name: str, reason: str) -> None:
+    """Retire a user permanently: its key, and all logins with it, end at once. The name is not used again.
+
+    The sessions of a tenant end, too: its nodes are cleaned. A warning names the check instances of a monitoring
+    system, which it cannot remove any more.
+
+    \b
+    Example:
+      zkdeployment user retire alice --reason 'left the team'
+    """
+    from zkdeployment.pools.acts.sessions import retire_tenant  # noqa: PLC0415  other commands start faster
+    from zkdeployment.pools.opening import open_pools  # noqa: PLC0415
+
+    act = new_act(f"retire user {name}", reason)
+    with users_of_service(connection) as users:
+        user = users.user(name)
+        if user is None or not user.is_tenant:
+            users.retire(name, act)
+            if user is not None and user.role is Role.MONITORING:
+                _warn_of_checks(connection, name)
+        else:
+            with open_pools(connection) as pools:
+                retire_tenant(user, users, pools, act)
+    echo(f"retired {name}")
+
+
+def _warn_of_checks(connection: Servers, system: str) -> None:
+    """Warn of the check instances that a retired monitoring system cannot remove any more."""
+    from zkdeployment.checks.opening import open_checks  # noqa: PLC0415  other commands start faster
+
+    with open_checks(connection) as checks:
+        count = len(checks.held(system))
+    if count:
+        echo(
+            f"warning: the monitoring system {system} still has check instances ({count}), which it cannot remove"
+            " any more: let no check name it, and run"
+            f" 'zkdeployment checks abandon --system {system} --reason TEXT'",
+            err=True,
+        )

@@ -1,1 +1,0 @@
-"""The service: an HTTP server that answers people and programs."""

@@ -1,1 +1,0 @@
-"""The facts that daemons collect for their metrics, and when metrics are written."""

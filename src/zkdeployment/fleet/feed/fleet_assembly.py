@@ -1,0 +1,276 @@
+"""Assembles the reading of the fleet from followed nodes, and the cached fleet that a service keeps in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
+
+from zkdeployment.agent.store.inventories import decode as decode_inventory
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.host import Host
+from zkdeployment.base.log import get_logger
+from zkdeployment.checks.store.instances import decode_changes
+from zkdeployment.fleet.daemon_failures import failure_of
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import FleetStatus, fleet_status
+from zkdeployment.intents.store.records import summary_of
+from zkdeployment.pools.rules.snapshot import PoolReading
+from zkdeployment.pools.store.pool_assembly import PoolAssembly
+from zkdeployment.publishing.store.cluster import stop_of
+from zkdeployment.publishing.store.group_stops import group_stop_of
+from zkdeployment.publishing.store.last_publication import decode_published, published_revision
+from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
+from zkdeployment.strategies.store.agent_records import current_id
+from zkdeployment.strategies.store.records import decode_state
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import contender, queued
+from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.publication import Published
+    from zkdeployment.checks.rules.changes import LastCheckChanges
+    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.publishing.records import SyncerReport
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.shared_nodes import FollowedNodes
+
+
+@dataclass(frozen=True)
+class FleetReading:
+    """The fleet as one reading of ZooKeeper found it.
+
+    ``started`` and ``finished`` are the last transactions of ZooKeeper (zxids) that the service knew of when the
+    reading started and when it was finished: the reading contains every change up to ``started`` and none after
+    ``finished``. ``sequence`` is that of the last publication, 0 before the first one. ``number`` counts the
+    readings of this service in which something changed. ``intents`` is what publications recorded of each intent.
+    ``checks`` are the last changes of check instances. ``pools`` are the pools, with their nodes and sessions.
+    """
+
+    fleet: FleetSnapshot = field(default_factory=FleetSnapshot)
+    started: int = 0
+    finished: int = 0
+    number: int = 0
+    sequence: int = 0
+    syncer: SyncerReport | None = None
+    intents: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
+    checks: LastCheckChanges | None = None
+    pools: PoolReading = PoolReading()  # noqa: RUF009  it cannot be changed
+
+    @cached_property
+    def status(self) -> FleetStatus:
+        """The status of the whole fleet; it is computed at the first use and kept, as many clients ask for it."""
+        return fleet_status(self.fleet)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFleet:
+    """The last reading, and whether it is current.
+
+    ``read_at`` is when ZooKeeper last confirmed the reading, in seconds since the epoch: while the service is
+    ``connected``, that is a few seconds ago at most. Without ZooKeeper the last reading stays, and gets older.
+    ``zxid`` is the last transaction of ZooKeeper that the reading certainly contains.
+    """
+
+    reading: FleetReading
+    read_at: float
+    zxid: int
+    connected: bool
+
+    @property
+    def fleet(self) -> FleetSnapshot:
+        """The snapshot that ``status``, ``why`` and the pages are based on."""
+        return self.reading.fleet
+
+    @property
+    def status(self) -> FleetStatus:
+        """The status of the whole fleet."""
+        return self.reading.status
+
+
+T = TypeVar("T")
+
+_NODES = (
+    paths.HOSTS,
+    paths.TARGETS,
+    paths.REQUEST,
+    paths.ROLLOUTS,
+    paths.SYNCER,
+    paths.REFUSALS,
+    paths.CHECKS_CHANGED,
+)
+_LISTS = (
+    paths.HOSTS,
+    paths.TARGETS,
+    paths.STOPS,
+    paths.INVENTORY,
+    paths.OUT_OF_SERVICE,
+    paths.COORDINATORS,
+    paths.INTENTS,
+    paths.FAILURES,
+    paths.GROUP_STOPS,
+)
+
+#: The nodes below these are followed, too.
+_FOLLOWED = (
+    paths.HOSTS,
+    paths.STOPS,
+    paths.OUT_OF_SERVICE,
+    paths.INTENTS,
+    paths.FAILURES,
+    paths.GROUP_STOPS,
+)
+
+
+class FleetAssembly:
+    """The fleet that followed nodes describe; it has the values that ``ZooKeeperFleetReader`` reads at once."""
+
+    def __init__(self, nodes: FollowedNodes) -> None:
+        self._nodes = nodes
+        self._decoded = DecodedNodes(nodes)
+        self._pools = PoolAssembly(nodes)
+        self._names: tuple[object, frozenset[str]] = ((), frozenset())
+        self._absent: tuple[KnownHost, ...] = ()
+        self._intents: Mapping[IntentSubject, IntentRecord] = {}
+
+    def wanted(self) -> Iterator[Read]:
+        """Yield everything that has to be followed, as far as the nodes read so far show it."""
+        yield from (Read(path) for path in _NODES)
+        yield from (Read(path, children=True) for path in _LISTS)
+        for directory in _FOLLOWED:
+            yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
+        yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
+        current = current_id(self._nodes.node(paths.ROLLOUTS))
+        if current is not None and "/" not in current:
+            yield Read(paths.rollout_path(current))
+        yield from (Read(f"{paths.COORDINATORS}/{name}") for name in self._leaders())
+        yield from self._pools.wanted()
+
+    def reading(self, *, started: int, finished: int, number: int) -> FleetReading:
+        """Return the reading; ``started``, ``finished`` and ``number`` as in ``FleetReading``."""
+        hosts, targets = self._nodes.node(paths.HOSTS), self._nodes.node(paths.TARGETS)
+        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        last = decode_published(targets)
+        syncer = self._nodes.node(paths.SYNCER)
+        request = self._nodes.node(paths.REQUEST)
+        governed = last.strategy is not None
+        reading = FleetReading(
+            FleetSnapshot(
+                cluster=cluster,
+                published=published_revision(targets),
+                since=last.effective_since,
+                refusal=current_refusal(self._nodes.node(paths.REFUSALS)),
+                changed=None if hosts is None else hosts.modified,
+                hosts=self._all(paths.HOSTS, _host),
+                stops=self._all(paths.STOPS, stop_of),
+                request=None if request is None else request_of(request),
+                absent=self._absent_hosts(),
+                targets=self._target_names(),
+                out_of_service=dict(self._all(paths.OUT_OF_SERVICE, _out_of_service)),
+                strategy=last.strategy,
+                governed=last.governs(cluster),
+                rollout=self._rollout(last) if governed else None,
+                coordinator=self._leader() if governed else None,
+                failures=self._all(paths.FAILURES, failure_of),
+                group_stops=self._all(paths.GROUP_STOPS, group_stop_of),
+            ),
+            started=started,
+            finished=finished,
+            number=number,
+            sequence=last.sequence,
+            syncer=None if syncer is None else report_of(syncer),
+            intents=self._intent_summaries(),
+            checks=self._decoded.value(paths.CHECKS_CHANGED, "", _last_check_changes),
+            pools=self._pools.reading(),
+        )
+        self._decoded.forget()
+        return reading
+
+    def _all(self, directory: str, decode: Callable[[str, Node], T]) -> tuple[T, ...]:
+        """Return the values of all existing nodes in a directory, in the order of their names."""
+        values = (
+            self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)
+        )
+        return tuple(value for value in values if value is not None)
+
+    def _absent_ids(self) -> list[str]:
+        registered = set(self._nodes.children(paths.HOSTS))
+        return [name for name in self._nodes.children(paths.INVENTORY) if name not in registered]
+
+    def _absent_hosts(self) -> tuple[KnownHost, ...]:
+        """Return the absent hosts: the same tuple if none of them has changed."""
+        found = (
+            self._decoded.value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids()
+        )
+        absent = tuple(host for host in found if host is not None)
+        if len(absent) != len(self._absent) or any(map(_differ, absent, self._absent)):
+            self._absent = absent
+        return self._absent
+
+    def _intent_summaries(self) -> Mapping[IntentSubject, IntentRecord]:
+        """Return the content of the indexes of intents: the same mapping if none of them has changed."""
+        found = self._all(paths.INTENTS, summary_of)
+        records = [record for record in found if record is not None]
+        if len(records) != len(self._intents) or any(map(_differ, records, self._intents.values())):
+            self._intents = {record.intent.subject: record for record in records}
+        return self._intents
+
+    def _target_names(self) -> frozenset[str]:
+        names = self._nodes.children(paths.TARGETS)
+        if self._names[0] is not names:
+            self._names = names, frozenset(map(unquote, names))
+        return self._names[1]
+
+    def _rollout(self, last: Published) -> RolloutState | None:
+        current = current_id(self._nodes.node(paths.ROLLOUTS))
+        state = (
+            None if current is None else self._decoded.value(paths.rollout_path(current), current, _rollout_state)
+        )
+        return state if state is not None and state.sequence == last.effective_since else None
+
+    def _leaders(self) -> list[str]:
+        return queued(self._nodes.children(paths.COORDINATORS))[:1]
+
+    def _leader(self) -> str | None:
+        for name in self._leaders():
+            path = f"{paths.COORDINATORS}/{name}"
+            node = self._nodes.node(path)
+            if node is not None:
+                return contender(path, node).identity
+        return None
+
+
+def _last_check_changes(_name: str, node: Node) -> LastCheckChanges:
+    return decode_changes(node)
+
+
+def _host(name: str, node: Node) -> Host:
+    return Host.from_properties(name, node.properties, since=node.modified)
+
+
+def _out_of_service(name: str, node: Node) -> tuple[str, str]:
+    return name, str(node.properties.get("role"))
+
+
+def _known_host(name: str, node: Node) -> KnownHost:
+    return decode_inventory(name, node.data)
+
+
+def _rollout_state(name: str, node: Node) -> RolloutState | None:
+    try:
+        return decode_state(node.data)
+    except ZkdeploymentError as error:
+        get_logger().warning("rollout-unreadable", rollout=name, reason=str(error))
+        return None
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not other

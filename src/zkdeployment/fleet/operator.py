@@ -1,0 +1,42 @@
+"""Builds the adapters with which the commands of operators read the fleet and act on it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.cli.session import verb_session
+from zkdeployment.fleet.ports import OperatorAdapters
+from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+from zkdeployment.fleet.store.contention import ZooKeeperLocks
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.rollouts.store.acts import ZooKeeperRolloutControl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.zookeeper.servers import Servers
+    from zkdeployment.zookeeper.session import Session
+
+
+@contextlib.contextmanager
+def open_operator(servers: Servers) -> Iterator[OperatorAdapters]:
+    """Connect to ZooKeeper and return the adapters of an operator; raises ``UnreachableError``."""
+    with verb_session(servers) as session:
+        yield operator_adapters(session)
+
+
+def operator_adapters(session: Session) -> OperatorAdapters:
+    """Return the adapters of an operator, which use ``session``."""
+    return OperatorAdapters(
+        fleet=ZooKeeperFleetReader(session),
+        tree=ZooKeeperLiveTree(session),
+        locks=ZooKeeperLocks(session),
+        rollouts=ZooKeeperRolloutControl(session),
+        cluster=ZooKeeperClusterControl(session),
+        intents=ZooKeeperIntents(session),
+        acts=ZooKeeperActLog(session),
+    )

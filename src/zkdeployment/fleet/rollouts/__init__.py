@@ -1,1 +1,0 @@
-"""Rollouts as operators see them: states, sentences, views, and the directives that a rollout accepts."""

@@ -1,0 +1,61 @@
+"""The audit record: one node with the latest acts of operators, written in the transaction of each act."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Create, Operation, Set
+
+if TYPE_CHECKING:
+    from zkdeployment.tree.values import Value
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+#: The largest number of acts, and of bytes, that are kept.
+ACTS_LIMIT = 500
+BYTES_LIMIT = 256 * 1024
+
+#: Attempts at the record while others write to it.
+_ATTEMPTS = 20
+
+
+class ZooKeeperActLog:
+    """The record of acts of operators that no other adapter records, through one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def record(self, act: Act) -> None:
+        """Add an act to the record; raises ``ConflictError`` if others write to it all the time."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._session.commit(recording(self._session, act))
+            except ConflictError:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return
+
+
+def read_acts(session: Session) -> tuple[Act, ...]:
+    """Return the recorded acts, oldest first."""
+    return tuple(map(Act.from_json, _recorded(session.get(paths.AUDIT))))
+
+
+def recording(session: Session, act: Act) -> Operation:
+    """Return the operation that records an act; the oldest acts are dropped when a limit is exceeded."""
+    node = session.get(paths.AUDIT)
+    acts = [*_recorded(node), act.to_json()][-ACTS_LIMIT:]
+    while len(data := encode({"acts": [*acts]})) > BYTES_LIMIT:
+        acts = acts[len(acts) // 10 + 1 :]
+    return Create(paths.AUDIT, data) if node is None else Set(paths.AUDIT, data, node.version)
+
+
+def _recorded(node: Node | None) -> list[dict[str, Value]]:
+    """Return the recorded acts, with the keys that only other versions know."""
+    listed = None if node is None else node.properties.get("acts")
+    return [act for act in listed if isinstance(act, dict)] if isinstance(listed, list) else []

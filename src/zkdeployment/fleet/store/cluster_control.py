@@ -1,0 +1,171 @@
+"""Stopping, holding and resuming the fleet: how operators change the cluster version.
+
+Each change and its audit record are written in one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, cast
+
+from zkdeployment.base.cluster import INITIAL, Cluster, ClusterEvent
+from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.store.audit import recording
+from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState
+from zkdeployment.publishing.store.cluster import (
+    changing_cluster,
+    few_stops,
+    forgetting_stops,
+    recorded_stops,
+    recording_stop,
+)
+from zkdeployment.publishing.store.group_stops import resuming_group
+from zkdeployment.publishing.store.last_publication import published_revision
+from zkdeployment.publishing.store.requests import answer_request, asking, read_request
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.clients import WatchHandler
+from zkdeployment.zookeeper.transactions import Check, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+#: Attempts at a write while others write to the same nodes.
+_ATTEMPTS = 20
+
+
+class ZooKeeperClusterControl:
+    """The cluster version as operators set it, through one session (a ``ClusterControl``).
+
+    Several operators may call the same methods at the same time.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def stop(self, act: Act) -> None:
+        self._commit_with_retries(lambda: self._halting(act, self._hosts("stop"), ClusterEvent.STOP))
+
+    def hold(self, act: Act) -> None:
+        self._commit_with_retries(lambda: self._halting(act, self._hosts("hold"), ClusterEvent.HOLD))
+
+    def resume(self, act: Act) -> Revision:
+        published: Revision | None = None
+
+        def resuming() -> list[Operation]:
+            nonlocal published
+            hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+            if hosts is None:
+                raise _no_cluster("resume")
+            published = published_revision(targets)
+            return [
+                changing_cluster(hosts, ClusterEvent.RESUME, published),
+                Check(paths.TARGETS, -1 if targets is None else targets.version),
+                *forgetting_stops(few_stops(self._session, hosts.version)),
+                recording(self._session, act),
+            ]
+
+        self._commit_with_retries(resuming)
+        return cast("Revision", published)  # otherwise the event was refused
+
+    def resume_group(self, group: str, act: Act) -> None:
+        def resuming() -> list[Operation]:
+            hosts, stop = self._session.get_many([paths.HOSTS, paths.group_stop_path(group)])
+            if hosts is None or stop is None:
+                raise RefusedError(f"group {group} is not stopped, so there is nothing to resume")
+            return [*resuming_group(hosts, group), recording(self._session, act)]
+
+        self._commit_with_retries(resuming)
+
+    def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
+        request = PublicationRequest(
+            id=uuid.uuid4().hex,
+            by=act.by,
+            reason=act.reason,
+            time=act.time,
+            overrides=overrides or GuardOverrides(),
+            state=self._request_state(),
+            age_limit=timeout,
+        )
+        try:
+            self._commit_with_retries(lambda: [asking(self._session, request), recording(self._session, act)])
+            return self._wait_for_answer(request, timeout)
+        except BaseException:
+            with contextlib.suppress(ZkdeploymentError):
+                answer_request(self._session, request, None)
+            raise
+
+    def _request_state(self) -> RequestState:
+        stops = recorded_stops(self._session)
+        hosts = self._session.get(paths.HOSTS)
+        version = INITIAL if hosts is None else Cluster.from_properties(hosts.properties).version
+        return RequestState(version, stops.version)
+
+    def _wait_for_answer(self, request: PublicationRequest, timeout: float) -> Revision:
+        deadline = time.monotonic() + timeout
+        changed = threading.Event()
+        while True:
+            changed.clear()
+            self._session.exists(paths.REQUEST, WatchHandler(changed.set))
+            current = read_request(self._session)
+            if current is None or current.id != request.id:
+                return self._revision_after(current)
+            if current.error is not None:
+                raise ZkdeploymentError(f"the syncer could not publish: {current.error}")
+            notified = changed.wait(max(0.0, deadline - time.monotonic()))
+            if not notified and answer_request(self._session, current, None):
+                raise WaitTimeoutError(
+                    f"no syncer published within {timeout:g} s; the request was withdrawn; check that a syncer is"
+                    " running and reaches ZooKeeper, on its machine: systemctl status zkdeployment-syncer"
+                )
+
+    def _hosts(self, verb: str) -> Node:
+        hosts = self._session.get(paths.HOSTS)
+        if hosts is None:
+            raise _no_cluster(verb)
+        return hosts
+
+    def _halting(self, act: Act, hosts: Node, event: ClusterEvent) -> list[Operation]:
+        return [
+            changing_cluster(hosts, event),
+            *recording_stop(self._session, Stop.of_operator(act)),
+            recording(self._session, act),
+        ]
+
+    def _commit_with_retries(self, operations: Callable[[], list[Operation]]) -> None:
+        """Commit the operations, which are built anew from current reads for each attempt."""
+        for _ in range(_ATTEMPTS):
+            try:
+                self._session.commit(*operations())
+            except ConflictError:
+                continue
+            return
+        raise ConflictError(
+            f"cannot change the cluster version: other writers changed it during each of {_ATTEMPTS} attempts;"
+            " see 'zkdeployment status', then try again"
+        )
+
+    def _revision_after(self, newer_request: PublicationRequest | None) -> Revision:
+        """Return the revision that was published for a request, which is gone or was replaced by a newer one."""
+        if newer_request is not None:
+            raise ConflictError(
+                f"{newer_request.by or 'another operator'} replaced the request for a publication; try again"
+            )
+        published = published_revision(self._session.get(paths.TARGETS))
+        if published is None:
+            raise ConflictError(
+                "a syncer published, but another publication is under way; see 'zkdeployment status'"
+            )
+        return published
+
+
+def _no_cluster(verb: str) -> RefusedError:
+    return RefusedError(f"there is no /hosts: nothing was ever published here, so there is nothing to {verb}")

@@ -1,0 +1,161 @@
+"""The state of the fleet and its past, as operators' commands and the monitor read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.agent.store.inventories import forget_host, known_ids, read_inventories
+from zkdeployment.agent.store.role_locks import read_out_of_service
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.fleet.daemon_failures import read_failures
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.publishing.store.assignments import read_targets
+from zkdeployment.publishing.store.cluster import read_output, read_stops
+from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
+from zkdeployment.publishing.store.group_stops import read_group_stops
+from zkdeployment.publishing.store.history import read_history
+from zkdeployment.publishing.store.last_publication import decode_published, published_revision
+from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
+from zkdeployment.publishing.store.service_order import read_unfinished
+from zkdeployment.strategies.store.records import read_leader, read_rollout
+from zkdeployment.zookeeper import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.base.publication import Published, Targets
+    from zkdeployment.base.stop import FailureOutput
+    from zkdeployment.documents.collection import PublishedDocuments
+    from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.publishing.records import PublicationRecord, Refusal, SyncerReport
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.zookeeper.session import Session
+
+
+class ZooKeeperFleetReader:
+    """The state of the fleet and its past, through one session.
+
+    Inventories of absent hosts are read once and kept: they do not change while their hosts are absent.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._absent_hosts: dict[str, KnownHost] = {}
+
+    def snapshot(self) -> FleetSnapshot:
+        """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
+        host_paths = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
+        registered = {path.rpartition("/")[2] for path in host_paths}
+        cluster_node, targets, request, refusals, *host_nodes = self._session.get_many(
+            [paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.REFUSALS, *host_paths]
+        )
+        cluster = None if cluster_node is None else Cluster.from_properties(cluster_node.properties)
+        last = decode_published(targets)
+        return FleetSnapshot(
+            cluster=cluster,
+            published=published_revision(targets),
+            since=last.effective_since,
+            refusal=current_refusal(refusals),
+            changed=None if cluster_node is None else cluster_node.modified,
+            hosts=tuple(
+                Host.from_properties(path.rpartition("/")[2], node.properties, since=node.modified)
+                for path, node in zip(host_paths, host_nodes, strict=True)
+                if node is not None
+            ),
+            stops=read_stops(self._session),
+            request=None if request is None else request_of(request),
+            absent=self._absent(known_ids(self._session) - registered),
+            out_of_service=read_out_of_service(self._session),
+            targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
+            strategy=last.strategy,
+            governed=last.governs(cluster),
+            rollout=None if last.strategy is None else read_rollout(self._session, last.effective_since),
+            coordinator=None if last.strategy is None else read_leader(self._session),
+            failures=read_failures(self._session),
+            group_stops=read_group_stops(self._session),
+        )
+
+    def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
+        """Return the inventories of these absent hosts; those that were read before are not read again."""
+        new = read_inventories(self._session, host_ids - self._absent_hosts.keys())
+        known = {**self._absent_hosts, **{host.identity.id: host for host in new}}
+        self._absent_hosts = {host_id: known[host_id] for host_id in sorted(host_ids) if host_id in known}
+        return tuple(self._absent_hosts.values())
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
+        self._session.watch(paths.HOSTS, changed)
+
+    def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
+        """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
+        return read_history(self._session, last)
+
+    def published(self) -> Published:
+        """Return the record of the last publication."""
+        (targets, managed), (tops,) = self._session.look([paths.TARGETS, paths.MANAGED], ["/"])
+        return decode_published(targets, managed, tops or ())
+
+    def known_hosts(self) -> tuple[KnownHost, ...]:
+        """Return the inventories of all known hosts, absent ones included."""
+        return read_inventories(self._session)
+
+    def known_host(self, host_id: str) -> KnownHost | None:
+        """Return the inventory of a host; ``None`` if the host never published one."""
+        return next(iter(read_inventories(self._session, [host_id])), None)
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        """Return what all known hosts and the providers of these services report, without any clusters.
+
+        The number of requests does not grow with the fleet.
+        """
+        return read_reports(self._session, services)
+
+    def forget(self, host: str) -> KnownHost:
+        """Remove the inventory of a host, given by id or unambiguous name, and return that inventory.
+
+        Raises ``RefusedError`` if the host is registered or unknown.
+        """
+        known = {entry.identity.id: entry for entry in self.known_hosts()}
+        ids_of_name = [host_id for host_id, entry in known.items() if entry.identity.name == host]
+        host_id = ids_of_name[0] if host not in known and len(ids_of_name) == 1 else host
+        forget_host(self._session, host_id)
+        return known.get(host_id, KnownHost(Identity(host_id, host_id)))
+
+    def acts(self) -> tuple[Act, ...]:
+        """Return the recorded acts of operators, oldest first."""
+        return read_acts(self._session)
+
+    def targets(self) -> Targets:
+        """Return the targets of the last publication, by name."""
+        return read_targets(self._session, self._session.children(paths.TARGETS) or ())
+
+    def syncer_report(self) -> SyncerReport | None:
+        """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
+        return read_report(self._session)
+
+    def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
+        """Read which hosts were to gain a service in a publication and have not got it, by the service's path."""
+        names = self._session.children(paths.order_path(sequence)) or ()
+        return read_unfinished(self._session, sequence, names)
+
+    def failure_output(self, host_id: str) -> FailureOutput | None:
+        """Return the end of the output of the script with which a host failed last, if it is kept."""
+        return read_output(self._session, host_id)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return the recorded refusals of tips, oldest first: at most one of each revision."""
+        return read_refusals(self._session)
+
+    def strategy(self) -> Strategy | None:
+        """Return the published strategy, if there is one; raises ``TreeError`` if it cannot be read."""
+        return read_strategy(self._session)
+
+    def documents(self) -> PublishedDocuments:
+        """Return the published documents."""
+        return read_published_documents(self._session)

@@ -1,0 +1,273 @@
+"""Judges the health of the whole fleet for ``monitor --cluster``.
+
+The health of a single host, and the types of both, are in ``health``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.durations import age
+from zkdeployment.base.host import is_host_name
+from zkdeployment.base.text import listing
+from zkdeployment.checks.rules.alarms import check_alarms
+from zkdeployment.checks.rules.overview import CheckSummary
+from zkdeployment.fleet.daemon_failures import describe_failure
+from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
+from zkdeployment.fleet.views.locks import is_orphaned
+from zkdeployment.fleet.views.requests import describe_refusal
+from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
+from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, fleet_status
+from zkdeployment.pools.rules.alarms import pool_alarms
+from zkdeployment.pools.rules.overview import PoolsStatus
+from zkdeployment.strategies.engine import ready_tasks
+from zkdeployment.strategies.states import (
+    RolloutProgressState,
+    final_report,
+    is_attempt_due,
+    last_movement,
+    rollout_state,
+)
+from zkdeployment.strategies.timekeeping import shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.base.cluster import Cluster
+    from zkdeployment.base.lock import Lock
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.publishing.records import SyncerReport
+    from zkdeployment.strategies.state import RolloutState
+
+#: How many hosts and stops a line names.
+_NAMED = 3
+
+#: A finding: the severity and the message.
+_Finding = tuple[Health, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoredFleet:
+    """The part of the fleet's state that the monitor reads.
+
+    ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a problem. ``checks`` are
+    the monitoring systems to which checks are rolled out, ``pools`` the host pools.
+    """
+
+    snapshot: FleetSnapshot
+    locks: Sequence[Lock] = ()
+    syncer: SyncerReport | None = None
+    checks: CheckSummary = CheckSummary()  # noqa: RUF009  it cannot be changed
+    pools: PoolsStatus = PoolsStatus()  # noqa: RUF009  it cannot be changed
+
+
+def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> HealthVerdict:
+    """Judge the fleet: return the most severe state, and one line with all problems, the most severe first.
+
+    ``limits`` are in minutes and apply to the time that the slowest host has been behind, a lock was held, the
+    syncer has been silent, the repository could not be read, a monitoring system fetched nothing, or a pool has
+    been below its level. ``now`` is in seconds since the epoch.
+    """
+    snapshot, syncer = fleet.snapshot, fleet.syncer
+    status = fleet_status(snapshot)
+    cluster = snapshot.cluster
+    if cluster is None:
+        return HealthVerdict(Health.UNKNOWN, "Nothing was published yet: there is no /hosts")
+    behind = [
+        host
+        for host in status.hosts
+        if host.idle_role is None and host.state in (HostState.BEHIND, HostState.DEPLOYING)
+    ]
+    wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
+    findings = [
+        *_halts(status, now),
+        *_failures(status),
+        *(
+            _rollout(snapshot, wanted_for, now, limits)
+            if _is_rolling_out(snapshot)
+            else _slow_hosts(snapshot, behind, wanted_for, limits)
+        ),
+        *_absences(snapshot, status),
+        *_old_locks(snapshot, fleet.locks, now, limits),
+        *_silent_syncer(syncer, now, limits),
+        *((Health.CRITICAL, sentence) for sentence in describe_group_stops(snapshot.group_stops, now)),
+        *_failing_daemons(snapshot, now, limits),
+        *_refused_tip(snapshot, now),
+        *_unread_repository(cluster, syncer, now, limits),
+        *check_alarms(fleet.checks, now=now, limits=limits),
+        *pool_alarms(fleet.pools, now=now, published_for=wanted_for, limits=limits),
+    ]
+    health = max((severity for severity, _ in findings), default=Health.OK)
+    findings.sort(key=lambda finding: -finding[0])
+    line = "; ".join(message for _, message in findings) or _converged(status, wanted_for)
+    lag = wanted_for if behind and cluster.revision is not None else 0.0
+    return HealthVerdict(health, one_line(line), (*_counts(status), Measure("lag", round(lag), "s")))
+
+
+def _converged(status: FleetStatus, wanted_for: float) -> str:
+    hosts = [host for host in status.hosts if host.state is HostState.CONVERGED]
+    excluded = [host for host in status.hosts if host.state is HostState.EXCLUDED]
+    if not hosts and not excluded:
+        return f"No hosts are registered; published is {short(status.wanted)}"
+    more = f", and {_number(len(excluded), 'host')} excluded" if excluded else ""
+    return f"Converged at {short(status.wanted)}, set {age(wanted_for)} ago: {_number(len(hosts), 'host')}{more}"
+
+
+def _counts(status: FleetStatus) -> tuple[Measure, ...]:
+    hosts = [host for host in status.hosts if host.expected]
+    counts = {state: sum(1 for host in hosts if host.state is state) for state in HostState}
+    return (
+        Measure("hosts", len(hosts)),
+        Measure("converged", counts[HostState.CONVERGED], most=len(hosts)),
+        Measure("behind", counts[HostState.BEHIND] + counts[HostState.DEPLOYING]),
+        Measure("failed", counts[HostState.FAILED]),
+        Measure("absent", counts[HostState.ABSENT]),
+    )
+
+
+def _halts(status: FleetStatus, now: float) -> Iterator[_Finding]:
+    state = None if status.cluster is None else status.cluster.state
+    reasons = listing(describe_stops(status.stops, now), _NAMED)
+    if state is ClusterState.HELD:
+        yield Health.WARNING, f"Cluster is {reasons or 'held: the cluster version was set to false'}"
+    if state is ClusterState.STOPPED:
+        by_operators = bool(status.stops) and not any(stop.is_failure for stop in status.stops)
+        health = Health.WARNING if by_operators else Health.CRITICAL
+        yield health, f"ALL STOP: {reasons or 'the cluster version was set to null'}"
+
+
+def _failures(status: FleetStatus) -> Iterator[_Finding]:
+    """Yield the failures that are not already part of the message on stops."""
+    stopping = {stop.host_id for stop in status.stops}
+    failed = [host for host in status.hosts if host.state is HostState.FAILED]
+    failures = [f"{host.name}: {host.error}" for host in failed if host.id not in stopping and not host.idle_role]
+    if failures:
+        yield Health.CRITICAL, f"{_number(len(failures), 'host')} failed: {listing(failures, _NAMED)}"
+    alone = [f"{host.name}: {host.error}" for host in failed if host.idle_role]
+    if alone:
+        hosts = _number(len(alone), "host")
+        yield Health.WARNING, f"{hosts} that can be leased failed: {listing(alone, _NAMED)}"
+
+
+def _slow_hosts(
+    snapshot: FleetSnapshot, behind: Sequence[HostStatus], wanted_for: float, limits: HealthLimits
+) -> Iterator[_Finding]:
+    """Yield the host whose last change is the oldest; no host is slow while the cluster is stopped or held."""
+    cluster = snapshot.cluster
+    if cluster is not None and cluster.state is ClusterState.IMPORTING:
+        health, _ = limits.judge(wanted_for / 60)
+        yield health, f"the publication of {short(cluster.importing)} is incomplete after {age(wanted_for)}"
+    elif behind and cluster is not None and cluster.state is ClusterState.RUNNING:
+        slowest = min(behind, key=lambda host: host.since or 0.0)
+        health, crossed = limits.judge(wanted_for / 60)
+        limit = f", {crossed} min" if crossed else ""
+        lag = f"{_number(len(behind), 'host')} behind {short(slowest.wanted)} for {age(wanted_for)}{limit}"
+        yield health, f"{lag}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
+
+
+def _is_rolling_out(snapshot: FleetSnapshot) -> bool:
+    """Return whether hosts wait for a rollout: a strategy governs them, and not all groups have succeeded."""
+    state = snapshot.rollout
+    return snapshot.governed and (state is None or rollout_state(state) is not RolloutProgressState.SUCCESS)
+
+
+def _rollout(snapshot: FleetSnapshot, wanted_for: float, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+    """Judge a rollout by its last change: hosts that wait for the rollout are not slow."""
+    state = snapshot.rollout
+    unchanged_for = wanted_for if state is None else min(wanted_for, max(0.0, now - last_movement(state)))
+    health, _ = limits.judge(unchanged_for / 60)
+    if state is None or is_attempt_due(state) or (state.ended is None and snapshot.coordinator is None):
+        reason = "no coordinator runs" if snapshot.coordinator is None else "the rollout has not begun"
+        rollout = f"the rollout of {short(snapshot.published)}"
+        yield health, f"{rollout} has made no progress for {age(unchanged_for)}: {reason}"
+    elif rollout_state(state) is RolloutProgressState.PARTIAL:
+        yield Health.WARNING, final_report(state)
+    elif rollout_state(state) is RolloutProgressState.PAUSED:
+        yield Health.WARNING, f"rollout {state.id} has been paused for {age(unchanged_for)}: {state.paused}"
+    elif state.active_phase is not None:
+        group = state.active_phase.task.group
+        yield health, f"rollout {state.id} is at group {group}, last change {age(unchanged_for)} ago"
+    elif state.ended is None:
+        yield Health.OK, f"rollout {state.id} waits: {state.waiting or 'for its next group'}"
+    if state is not None and state.ended is None:
+        yield from _shortages(state)
+
+
+def _shortages(state: RolloutState) -> Iterator[_Finding]:
+    """Yield the groups that wait only for required hosts to register."""
+    for task in ready_tasks(state.rollout):
+        missing = shortage(state, task.group)
+        if missing:
+            yield Health.WARNING, f"rollout {state.id}: group {task.group} {missing}"
+
+
+def _absences(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[_Finding]:
+    absent = [host.name for host in status.hosts if host.state is HostState.ABSENT and host.expected]
+    identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
+    known = {name for identity in identities for name in identity.target_names}
+    # Hosts that can be leased may get any role later.
+    may_match = any(host.idle_role is not None for host in status.hosts)
+    unmatched = sorted(
+        name
+        for name in snapshot.targets - known
+        if not name.startswith("/") and (is_host_name(name) or not may_match)
+    )
+    if absent:
+        yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
+    if unmatched:
+        yield Health.WARNING, f"targets in the tree match no known host: {listing(unmatched, _NAMED)}"
+
+
+def _old_locks(
+    snapshot: FleetSnapshot, locks: Sequence[Lock], now: float, limits: HealthLimits
+) -> Iterator[_Finding]:
+    registered = {host.identity.id for host in snapshot.hosts}
+    for lock in locks:
+        holder = lock.holder
+        if holder is None:
+            continue
+        held = max(0.0, now - lock.since)
+        health, crossed = limits.judge(held / 60)
+        if is_orphaned(lock, registered):
+            health, crossed = max(health, Health.WARNING), "not registered"
+        if health is not Health.OK:
+            yield health, f"{lock} has been held by {holder.identity} for {age(held)} ({crossed.strip()})"
+
+
+def _silent_syncer(syncer: SyncerReport | None, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+    if syncer is None:
+        return
+    silent = max(0.0, now - syncer.time)
+    health, _ = limits.judge(max(0.0, silent - syncer.interval) / 60)
+    if health is not Health.OK:
+        yield health, f"syncer silent for {age(silent)} (last: {syncer.by})"
+
+
+def _failing_daemons(snapshot: FleetSnapshot, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+    """Yield the daemons whose cycles fail, as a warning at once: such a daemon runs and does nothing."""
+    for failure in snapshot.failures:
+        health, _ = limits.judge(max(0.0, now - failure.since) / 60)
+        yield max(health, Health.WARNING), describe_failure(failure, now)
+
+
+def _refused_tip(snapshot: FleetSnapshot, now: float) -> Iterator[_Finding]:
+    if snapshot.refusal is not None:
+        yield Health.WARNING, describe_refusal(snapshot.refusal, now)
+
+
+def _unread_repository(
+    cluster: Cluster, syncer: SyncerReport | None, now: float, limits: HealthLimits
+) -> Iterator[_Finding]:
+    """Yield a syncer that runs but cannot read the repository; while the cluster is stopped, it does not try."""
+    if syncer is None or syncer.fetched is None or cluster.state is ClusterState.STOPPED:
+        return
+    unread = max(0.0, syncer.time - syncer.fetched)
+    health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
+    if health is not Health.OK:
+        yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.last_message}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,101 @@
+"""Views of the past: publications with their outcome, and the acts of operators."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.strategies.views import rollout_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.service.users.logins import FailedLogin
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.tree.values import Value
+
+
+def find_record(records: Sequence[PublicationRecord], name: str) -> PublicationRecord:
+    """Return the newest publication of a revision, or the publication with a sequence number.
+
+    A commit id may be shortened to its first four or more digits. ``records`` are sorted, the newest first. Raises
+    ``RefusedError`` if no publication matches.
+    """
+    is_prefix = re.fullmatch(r"[0-9a-f]{4,40}", name) is not None
+    for record in records:
+        revision = str(record.revision)
+        if name in {revision, str(record.sequence)} or (
+            is_prefix and len(revision) >= 40 and revision.startswith(name)
+        ):
+            return record
+    raise RefusedError(f"the history has no publication of {name}; 'zkdeployment history' lists all publications")
+
+
+def acts_during(records: Sequence[PublicationRecord], record: PublicationRecord, acts: Iterable[Act]) -> list[Act]:
+    """Return the acts of operators between a publication and the next publication."""
+    later = [other.time for other in records if other.sequence > record.sequence]
+    return [act for act in acts if record.time <= act.time and (not later or act.time < min(later))]
+
+
+def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
+    """Return the results sorted: failures first, then by the time of the end."""
+    return sorted(results, key=lambda result: (result.error is None, result.time, result.host_name))
+
+
+def to_json(record: PublicationRecord, acts: Iterable[Act]) -> dict[str, Value]:
+    """Return the details of one publication as ``-o json`` prints them."""
+    return {
+        **record.summary(),
+        "left_out": record.left_out,
+        "results": [result.to_json() for result in by_importance(record.results.values())],
+        "acts": [act.to_json() for act in acts],
+    }
+
+
+def publication_body(
+    record: PublicationRecord,
+    records: Sequence[PublicationRecord],
+    acts: Iterable[Act],
+    rollouts: Iterable[RolloutState],
+    *,
+    now: float,
+) -> dict[str, Value]:
+    """Return the details of a publication as ``-o json`` prints them.
+
+    ``records`` include the next publication, if there is one; ``now`` is in seconds since the epoch.
+    """
+    attempts: list[Value] = [rollout_status(attempt, led=True, now=now).to_json() for attempt in rollouts]
+    return to_json(record, acts_during(records, record, acts)) | {"rollouts": attempts}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecords:
+    """Acts of operators and failed logins, the newest first."""
+
+    acts: tuple[Act, ...]
+    failed_logins: tuple[FailedLogin, ...]
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the records as the schema ``audit`` describes them."""
+        return {
+            "acts": [act.to_json() for act in self.acts],
+            "failed_logins": [failed.to_json() for failed in self.failed_logins],
+        }
+
+
+def audit_records(
+    acts: Sequence[Act], failed_logins: Sequence[FailedLogin], *, who: str = "", limit: int
+) -> AuditRecords:
+    """Return the newest ``limit`` records of each kind, by everybody or by one user or address (``who``).
+
+    Acts by verbs are those of ``USER@HOST``; ``who`` may be the user alone. Both sequences are oldest first.
+    """
+    return AuditRecords(
+        tuple(act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})[:limit],
+        tuple(login for login in reversed(failed_logins) if who in {"", login.user, login.address})[:limit],
+    )

@@ -1,0 +1,145 @@
+"""Decisions about locks: find a lock by name, decide whether it may be released, sort locks by urgency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.durations import age
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.lock import LockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zkdeployment.base.host import Host
+    from zkdeployment.base.lock import Contender, Lock, LockedWork
+    from zkdeployment.tree.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A planned release of a lock: remove ``node``, which belongs to ``owner``.
+
+    ``objection`` is a reason against the release, ``None`` without one.
+    """
+
+    lock: Lock
+    node: str
+    owner: str
+    objection: str | None = None
+
+    @property
+    def description(self) -> str:
+        """The release in the words of the record of acts."""
+        return f"release {self.lock}, from {self.owner}"
+
+
+def find_lock(locks: Iterable[Lock], name: str) -> Lock:
+    """Return the lock of a service (named by its path), of a role, or at a path in ZooKeeper.
+
+    Raises ``NotFoundError`` if there is no such lock.
+    """
+    role = name.removeprefix("/roles/")
+    for lock in locks:
+        names = {lock.path} | ({lock.name} if lock.kind is not LockKind.ROLE else set())
+        if name in names or (lock.kind is LockKind.ROLE and role == lock.name):
+            return lock
+    raise NotFoundError(
+        f"there is no lock {name!r}: expected the path of a service or the name of a role whose lock is held;"
+        " 'zkdeployment locks' lists all"
+    )
+
+
+def plan_release(lock: Lock, hosts: Iterable[Host], *, now: float) -> Release:
+    """Return the node to remove so that the next contender acquires the lock, with an objection, if any.
+
+    ``now`` is in seconds since the epoch. Raises ``RefusedError`` if no contender holds the lock.
+    """
+    registered = {host.identity.id: host for host in hosts}
+    if lock.abandoned_work is not None:
+        host = registered.get(lock.abandoned_work.host_id)
+        working = host is not None and host.deploying is not None
+        objection = f"{lock.abandoned_work.host_name} is registered and deploying: its script may still run"
+        return Release(lock, lock.record, f"the record of {lock.abandoned_work}", objection if working else None)
+    holder = lock.holder
+    if holder is None:
+        raise RefusedError(f"{lock} has no holder")
+    return Release(lock, holder.node, holder.identity, _objection(lock, holder, registered, now))
+
+
+def check_release(planned: Release, *, force: bool) -> None:
+    """Raise ``RefusedError`` if there is an objection to a release, unless it is forced."""
+    if planned.objection is not None and not force:
+        raise RefusedError(
+            f"{planned.lock} is not released: {planned.objection}; use --force to release it anyway"
+        )
+
+
+def _objection(lock: Lock, holder: Contender, registered: Mapping[str, Host], now: float) -> str | None:
+    if lock.kind is LockKind.SYNCER:
+        return "a syncer with a live session holds the lock and may be publishing"
+    if lock.kind is LockKind.SERVICE and not lock.is_kept:
+        if lock.work is None:
+            return None
+        return f"{holder.identity} has worked under the lock for {age(now - lock.work.since)}: {lock.work.step}"
+    host = registered.get(holder.host_id or "")
+    if host is None or host.deploying is None:
+        return None
+    return f"{holder.identity} is registered and deploying {host.deploying}"
+
+
+def by_urgency(locks: Iterable[Lock], hosts: Iterable[Host]) -> list[Lock]:
+    """Return the locks sorted: first those whose holder is absent or lost the session, then the oldest."""
+    registered = {host.identity.id for host in hosts}
+
+    def key(lock: Lock) -> tuple[bool, float]:
+        return not (lock.abandoned_work is not None or is_orphaned(lock, registered)), min(
+            _times(lock), default=0.0
+        )
+
+    return sorted(locks, key=key)
+
+
+def is_orphaned(lock: Lock, registered: set[str]) -> bool:
+    """Return whether the holder is absent and the lock stays held until that host is back.
+
+    Such records exist for the locks of roles, and locks of services that are kept for a host.
+    """
+    stays = lock.kind is LockKind.ROLE or lock.is_kept
+    return stays and lock.holder is not None and lock.holder.host_id not in registered
+
+
+def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
+    """Return the locks as ``-o json`` prints them."""
+    registered = {host.identity.id for host in hosts}
+    return [
+        {
+            "kind": lock.kind.value,
+            "name": lock.name,
+            "path": lock.path,
+            "holder": None if lock.holder is None else _contender_json(lock.holder, registered),
+            "waiting": [_contender_json(contender, registered) for contender in lock.waiting],
+            "work": _work_json(lock.work),
+            "left": lock.abandoned_work is not None,
+            "kept": lock.is_kept,
+        }
+        for lock in locks
+    ]
+
+
+def _contender_json(contender: Contender, registered: set[str]) -> dict[str, Value]:
+    return {
+        "identity": contender.identity,
+        "host": contender.host_id,
+        "since": contender.since,
+        "registered": None if contender.host_id is None else contender.host_id in registered,
+    }
+
+
+def _work_json(work: LockedWork | None) -> dict[str, Value] | None:
+    return None if work is None else work.properties()
+
+
+def _times(lock: Lock) -> list[float]:
+    return [lock.since] if lock.holder is not None else [lock.work.since] if lock.work is not None else []

@@ -1,0 +1,121 @@
+"""Requests for publications and the outcomes of commits, as sentences and as jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.durations import age, ago
+from zkdeployment.base.publication import Published
+from zkdeployment.base.text import listing
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, Refusal
+    from zkdeployment.tree.values import Value
+
+
+def describe_request(request: PublicationRequest, now: float) -> str:
+    """Return who requested a publication and the request's state; ``now`` is in seconds since the epoch."""
+    reason = f" ({request.reason})" if request.reason else ""
+    request_text = f"{request.by} requested {ago(request.written, now)} to publish the branch's tip{reason}"
+    if request.error is not None:
+        return f"{request_text}; the syncer refused: {request.error}"
+    if request.is_expired(now):
+        return f"{request_text}; no syncer answered in time, and the request has expired"
+    left = request.written + request.age_limit - now
+    return f"{request_text}; no syncer has answered yet, and the request expires in {age(left)}"
+
+
+def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator[str]:
+    """Return the reasons why a syncer does not publish a commit yet."""
+    cluster = snapshot.cluster
+    if cluster is None:
+        return
+    if cluster.state is ClusterState.STOPPED:
+        yield "the fleet is stopped: nothing is published before 'zkdeployment resume --latest'"
+        yield from (str(stop) for stop in snapshot.stops)
+        return
+    if cluster.state is not ClusterState.RUNNING:
+        return
+    published = Published(
+        revision=snapshot.published,
+        strategy=snapshot.strategy if snapshot.governed else None,
+        ordered=cluster.revision,
+    )
+    known = PublicationSnapshot(cluster, published, hosts=snapshot.hosts, rollout=snapshot.rollout)
+    if not is_converged(known):
+        yield refusal(known, commit)
+
+
+def describe_refusal(refusal: Refusal, now: float) -> str:
+    """Return one line: which tip is refused, since when, and its first problem; ``now`` is in epoch seconds."""
+    head = f"the tip {short(refusal.revision)} is refused, {ago(refusal.time, now)}"
+    return f"{head}: {listing(refusal.problems, 1)}"
+
+
+class JobState(Enum):
+    """The state of a commit."""
+
+    PENDING = "pending"  # the syncer has neither published nor refused it
+    PROCESSED = "processed"  # a published revision is the commit, or descends from it
+    FAILED = "failed"  # the syncer refused the commit, or a tip that contains the commit
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A commit, its state, the sequence of the first publication with it, and the problems of its refusal.
+
+    ``refused`` is the tip that was refused: the commit, or a revision that contains the commit.
+    """
+
+    commit: str
+    state: JobState
+    sequence: int | None = None
+    problems: tuple[str, ...] = ()
+    refused: Revision | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the job as the API prints it."""
+        return {
+            "job": self.commit,
+            "state": self.state.value,
+            "sequence": self.sequence,
+            "problems": [*self.problems],
+            "refused": None if self.refused is None else str(self.refused),
+        }
+
+
+def job_of(
+    commit: str,
+    records: Iterable[PublicationRecord],
+    refusals: Iterable[Refusal],
+    contains: Callable[[Revision], bool],
+) -> Job:
+    """Return the job of a commit.
+
+    ``records`` are the publications, newest first, ``refusals`` the refused tips, oldest first. ``contains``
+    returns whether a revision is the commit or descends from it. A commit that was refused and published later is
+    processed, and so is one that was published before the branch was set back.
+    """
+    sequence = None
+    for record in records:
+        if contains(record.revision):
+            sequence = record.sequence
+        elif sequence is not None:
+            break  # the publications before the first one with the commit
+    if sequence is not None:
+        return Job(commit, JobState.PROCESSED, sequence)
+    newest_first = tuple(refusals)[::-1]
+    itself = (refusal for refusal in newest_first if refusal.revision == commit)
+    containing = (refusal for refusal in newest_first if contains(refusal.revision))
+    refusal = next(itself, None) or next(containing, None)
+    if refusal is None:
+        return Job(commit, JobState.PENDING)
+    return Job(commit, JobState.FAILED, problems=refusal.problems, refused=refusal.revision)

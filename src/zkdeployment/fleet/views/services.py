@@ -1,0 +1,370 @@
+"""The status of services: wanted versions, states of deployments, and withheld services.
+
+The published targets decide which services a host runs; the inventory of the host lists its deployments.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.checkout import is_checkout
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.packages import has_version
+from zkdeployment.base.text import listing
+from zkdeployment.fleet.views.status import HostState
+from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.tree.values import is_below
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.tree.values import Properties, Value
+
+
+#: How many deployments the sentence names.
+_NAMED_UNCHANGED = 12
+
+
+def unchanged_deployments(known: KnownHost | None) -> Iterator[str]:
+    """Yield a fact if the last publication of a host left deployments out, because they were unchanged."""
+    if known is None or known.inventory is None or known.completed is None:
+        return
+    names = [
+        f"{marker.deployment} (last run in publication {marker.sequence})"
+        for marker in known.inventory.markers
+        if marker.properties is not None and marker.sequence is not None and marker.sequence < known.completed
+    ]
+    if names:
+        yield f"unchanged, not run again in publication {known.completed}: {listing(names, _NAMED_UNCHANGED)}"
+
+
+#: The most services that a host's explanation names.
+_NAMED = 20
+
+
+def withheld_from_host(
+    identity: Identity,
+    withheld: Collection[ServiceTarget],
+    read_records: Callable[[], Iterable[IntentRecord]],
+    left: Iterable[LeftService] = (),
+) -> tuple[str, ...]:
+    """Return a sentence for each service that a host would deploy if its intent were instantiated.
+
+    ``read_records`` returns the records of all intents; it is called only if there is such a service. ``left`` are
+    the services that left the governance of their intents.
+    """
+    names = {identity.role} if identity.role is not None else {*identity.target_names}
+    selected = [(path, target) for path, target in sorted(withheld) if target in names]
+    if not selected:
+        return ()
+    sentences = [*withheld_sentences(selected, read_records(), left)]
+    more = len(sentences) - _NAMED
+    return (*sentences[:_NAMED], *([f"and {more} more services are not deployed"] if more > 0 else []))
+
+
+def withheld_below(withheld: Collection[ServiceTarget], path: str) -> list[ServiceTarget]:
+    """Return the withheld services at and below a path; empty, it is the root."""
+    return [(service, target) for service, target in sorted(withheld) if f"{service}/".startswith(f"{path}/")]
+
+
+def withheld_sentences(
+    withheld: Iterable[ServiceTarget], records: Iterable[IntentRecord], left: Iterable[LeftService] = ()
+) -> Iterator[str]:
+    """Yield a sentence for each withheld service: where it is not deployed, and why."""
+    left = tuple(left)
+    owners: dict[str, list[IntentRecord]] = {}
+    for record in records:
+        if not record.state.is_active:
+            for paths in record.intent.apps.values():
+                for path in paths:
+                    owners.setdefault(path, []).append(record)
+    for path, target in withheld:
+        owner = _owner(owners, path, target)
+        former = next((one.sentence for one in left if one.covers(path, target)), None)
+        governed = former if owner is None else f"{subject_text(owner.intent.subject)} is {owner.state.value}"
+        yield f"{path} is not deployed to {target}{'' if governed is None else f': {governed}'}"
+
+
+def _owner(owners: Mapping[str, list[IntentRecord]], path: str, target: str) -> IntentRecord | None:
+    """Return the record of the intent that withholds a service from a target, if it is known."""
+    while path:
+        for record in owners.get(path, ()):
+            if record.intent.target in {None, target}:
+                return record
+        path = path.rpartition("/")[0]
+    return None
+
+
+class InstanceState(Enum):
+    """The state of one deployment."""
+
+    DEPLOYED = "deployed"  # in the wanted version, on a host that finished the wanted revision
+    PENDING = "pending"  # in the wanted version, but the host has not finished the wanted revision
+    OUTDATED = "outdated"  # in another version
+    MISSING = "missing"
+    LEFTOVER = "leftover"  # no longer wanted on this host
+    UNKNOWN = "unknown"  # the host has not reported its inventory
+    ABSENT = "absent"  # the host is not registered
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """One deployment: its number, the version that the host has of its package or checkout, and its state."""
+
+    number: int
+    version: str | None
+    state: InstanceState
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the deployment as ``-o json`` prints it."""
+        return {"number": self.number, "version": self.version, "state": self.state.value}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceHost:
+    """A host with deployments of a service; ``wanted`` is the number of instances that the host is to run."""
+
+    host: HostStatus
+    wanted: int
+    deployments: tuple[InstanceStatus, ...]
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the host as ``-o json`` prints it."""
+        return {
+            "id": self.host.id,
+            "name": self.host.name,
+            "role": self.host.role,
+            "state": self.host.state.value,
+            "n": self.wanted,
+            "deployments": [deployment.to_json() for deployment in self.deployments],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """A service of the published tree, its hosts by name, and its registered instances: name to properties.
+
+    ``version`` is the wanted version of ``package``; ``None`` if the package's name contains it. For a service
+    that is deployed nowhere any more, both are those of what is left. ``providers`` is ``None`` if the service has
+    no node for them. ``unmatched`` are the targets that no known host matches.
+    """
+
+    path: str
+    package: str
+    version: str | None
+    hosts: tuple[ServiceHost, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    providers: Mapping[str, Properties] | None = None
+
+    @property
+    def as_wanted(self) -> bool:
+        """Whether every deployment is as wanted."""
+        states = (deployment.state for host in self.hosts for deployment in host.deployments)
+        return not self.unmatched and all(state is InstanceState.DEPLOYED for state in states)
+
+    def count(self, state: InstanceState) -> int:
+        """Return how many deployments are in a state."""
+        return sum(1 for host in self.hosts for deployment in host.deployments if deployment.state is state)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the service as ``-o json`` prints it."""
+        return {
+            "path": self.path,
+            "package": self.package,
+            "version": self.version,
+            "as_wanted": self.as_wanted,
+            "unmatched": [*self.unmatched],
+            "hosts": [host.to_json() for host in self.hosts],
+            "providers": None
+            if self.providers is None
+            else {name: dict(properties) for name, properties in self.providers.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesStatus:
+    """The services at and below a path; ``wanted`` is the revision that hosts are to have."""
+
+    wanted: str | int | None
+    services: tuple[ServiceStatus, ...]
+
+    @property
+    def as_wanted(self) -> bool:
+        """Whether every deployment of every service is as wanted."""
+        return all(service.as_wanted for service in self.services)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the services as ``-o json`` prints them."""
+        return {
+            "wanted": self.wanted,
+            "as_wanted": self.as_wanted,
+            "services": [service.to_json() for service in self.services],
+        }
+
+
+@dataclass(slots=True)
+class _Collected:
+    """The findings about one service."""
+
+    assignments: list[Assignment] = field(default_factory=list)
+    hosts: list[ServiceHost] = field(default_factory=list)
+    markers: list[Marker] = field(default_factory=list)
+
+
+def hosts_of_services(snapshot: FleetSnapshot) -> list[Identity]:
+    """Return the identities of all registered and absent hosts: their inventories are needed."""
+    return [*(host.identity for host in snapshot.hosts), *(host.identity for host in snapshot.absent)]
+
+
+def paths_of_services(targets: Targets, path: str) -> frozenset[str]:
+    """Return the paths of the published services at and below a path; empty, it is the root."""
+    return frozenset(
+        assignment.path
+        for name, assignments in targets.items()
+        if not name.startswith("/")
+        for assignment in assignments
+        if is_below(assignment.path, path)
+    )
+
+
+def services_status(
+    status: FleetStatus,
+    snapshot: FleetSnapshot,
+    targets: Targets,
+    known: Iterable[KnownHost],
+    providers: Mapping[str, Mapping[str, Properties]],
+    *,
+    path: str = "",
+) -> ServicesStatus:
+    """Return the status of the services at and below ``path``; ``known`` are the inventories of all hosts.
+
+    Raises ``NotFoundError`` if a path is given and no service is there or deployed from there.
+    """
+    statuses = {host.id: host for host in status.hosts}
+    inventories = {host.identity.id: host.inventory for host in known}
+    identities = hosts_of_services(snapshot)
+    collected: dict[str, _Collected] = defaultdict(_Collected)
+    for identity in identities:
+        _collect(collected, identity, statuses[identity.id], inventories.get(identity.id), targets, path)
+    unmatched = _unmatched(targets, identities, path)
+    for service_path, missing in unmatched.items():
+        collected[service_path].assignments += missing.values()
+    if path and not collected:
+        raise NotFoundError(f"there is no service at or below {path}: nothing there is deployed anywhere")
+    return ServicesStatus(
+        wanted=status.wanted,
+        services=tuple(
+            _service(service_path, found, unmatched.get(service_path, {}), providers.get(service_path))
+            for service_path, found in sorted(collected.items())
+        ),
+    )
+
+
+def _collect(
+    collected: dict[str, _Collected],
+    identity: Identity,
+    host: HostStatus,
+    inventory: Inventory | None,
+    targets: Targets,
+    path: str,
+) -> None:
+    """Add the deployments of one host to the services that they belong to."""
+    markers = {} if inventory is None else {marker.deployment: marker for marker in inventory.markers}
+    wanted = {
+        assignment.path: assignment
+        for assignment in unchecked_assignments(identity, targets)
+        if is_below(assignment.path, path)
+    }
+    left: dict[str, list[Marker]] = defaultdict(list)
+    for deployment, marker in markers.items():
+        assignment = wanted.get(deployment.path)
+        if is_below(deployment.path, path) and (assignment is None or deployment.number >= assignment.n):
+            left[deployment.path].append(marker)
+    for service_path in sorted(wanted.keys() | left.keys()):
+        assignment = wanted.get(service_path)
+        deployments = list(_deployments(assignment, host, inventory, markers)) if assignment else []
+        deployments += [
+            InstanceStatus(marker.deployment.number, marker.version, _left_state(host))
+            for marker in left[service_path]
+        ]
+        found = collected[service_path]
+        found.assignments += [] if assignment is None else [assignment]
+        found.markers += left[service_path]
+        found.hosts.append(ServiceHost(host, 0 if assignment is None else assignment.n, tuple(deployments)))
+
+
+def _deployments(
+    assignment: Assignment, host: HostStatus, inventory: Inventory | None, markers: Mapping[Deployment, Marker]
+) -> Iterator[InstanceStatus]:
+    """Yield the wanted deployments of one service on one host."""
+    version, is_right = (None, False) if inventory is None else _present(assignment, inventory)
+    for number in range(assignment.n):
+        if host.state is HostState.ABSENT:
+            state = InstanceState.ABSENT
+        elif inventory is None:
+            state = InstanceState.UNKNOWN
+        elif Deployment(assignment.path, number) not in markers:
+            state = InstanceState.MISSING
+        elif not is_right:
+            state = InstanceState.OUTDATED
+        else:
+            state = InstanceState.DEPLOYED if host.state is HostState.CONVERGED else InstanceState.PENDING
+        yield InstanceStatus(number, None if state is InstanceState.MISSING else version, state)
+
+
+def _present(assignment: Assignment, inventory: Inventory) -> tuple[str | None, bool]:
+    """Return the version that a host has of a package or checkout, and whether it is the wanted one."""
+    checkout = inventory.checkouts.get(assignment.package)
+    if checkout is not None or is_checkout(assignment.version):
+        return checkout, checkout is not None and checkout == assignment.version
+    packages = inventory.packages.get(assignment.package, ())
+    if not packages:
+        return None, False
+    package, wanted = packages[-1], assignment.version
+    return f"{package.version}-{package.release}", wanted is None or has_version(package, wanted)
+
+
+def _left_state(host: HostStatus) -> InstanceState:
+    return InstanceState.ABSENT if host.state is HostState.ABSENT else InstanceState.LEFTOVER
+
+
+def _unmatched(targets: Targets, identities: Iterable[Identity], path: str) -> dict[str, dict[str, Assignment]]:
+    """Return the assignments of targets that no known host matches: path of the service, then target."""
+    names = {name for identity in identities for name in identity.target_names}
+    unmatched: dict[str, dict[str, Assignment]] = defaultdict(dict)
+    for name, assignments in targets.items():
+        if name in names or name.startswith("/"):
+            continue
+        for assignment in assignments:
+            if assignment.n and is_below(assignment.path, path):
+                unmatched[assignment.path][name] = assignment
+    return unmatched
+
+
+def _service(
+    path: str,
+    found: _Collected,
+    unmatched: Mapping[str, Assignment],
+    providers: Mapping[str, Properties] | None,
+) -> ServiceStatus:
+    hosts = tuple(sorted(found.hosts, key=lambda host: (host.host.name, host.host.id)))
+    missing = tuple(sorted(unmatched))
+    if found.assignments:
+        first = found.assignments[0]
+        return ServiceStatus(path, first.package, first.version, hosts, missing, providers)
+    marker = found.markers[0]
+    return ServiceStatus(path, marker.package or marker.application, marker.version, hosts, missing, providers)

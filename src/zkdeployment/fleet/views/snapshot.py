@@ -1,0 +1,112 @@
+"""The snapshot of the fleet on which all views are based, and the stops that are in force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.durations import ago
+from zkdeployment.base.text import listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zkdeployment.base.cluster import Cluster, Revision
+    from zkdeployment.base.host import Facts, Host, Identity
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.stop import GroupStop, Stop
+    from zkdeployment.fleet.daemon_failures import DaemonFailure
+    from zkdeployment.publishing.records import PublicationRequest, Refusal
+    from zkdeployment.strategies.state import RolloutState
+
+
+#: How many hosts a sentence names.
+_NAMED = 3
+
+
+def stops_in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
+    """Return the stops that explain the present cluster version, the oldest first."""
+    state = None if cluster is None else cluster.state
+    if state not in (ClusterState.STOPPED, ClusterState.HELD):
+        return ()
+    relevant = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
+    return tuple(sorted(relevant, key=lambda stop: stop.time))
+
+
+def describe_stops(stops: Iterable[Stop], now: float) -> list[str]:
+    """Return a sentence for each reason, in the order of the stops; ``now`` is in seconds since the epoch."""
+    alike: dict[tuple[object, ...], list[Stop]] = {}
+    for stop in stops:
+        alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)
+    sentences = [f"{_sentence(group)} ({ago(group[0].time, now)})" for group in alike.values()]
+    replaced = sum(stop.replaced for group in alike.values() for stop in group)
+    if replaced:
+        sentences.append(f"{replaced} more stops were recorded; only the first and the last ones are kept")
+    return sentences
+
+
+def describe_group_stops(stops: Iterable[GroupStop], now: float) -> list[str]:
+    """Return a sentence for each stopped group, with the act that ends its stop."""
+    return [
+        f"{stop} ({ago(stop.stop.time, now)}); publish a change of the group, or 'zkdeployment intent resume"
+        f" {stop.group} --reason TEXT'"
+        for stop in stops
+    ]
+
+
+def _sentence(group: Sequence[Stop]) -> str:
+    first = group[0]
+    if len(group) == 1:
+        return str(first)
+    hosts = listing([f"{stop.host_name} ({stop.host_id})" for stop in group], _NAMED)
+    return f"{hosts} failed at {first.step} of {short(first.revision)}: {first.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """The fleet as ZooKeeper had it at one moment.
+
+    ``cluster`` is ``None`` without the node ``/hosts``; ``changed`` is when that node was last written, in seconds
+    since the epoch. ``published`` is the last revision that was published completely. ``since`` is the sequence of
+    the last publication that changed anything for hosts; later ones changed only documents. ``hosts`` and
+    ``stops`` are sorted by host id. ``absent`` hosts are known but not registered. ``targets`` are the names of
+    the published targets. ``out_of_service`` maps the id of each host that released the lock of its role before it
+    finished to that role.
+
+    ``refusal`` is about the tip of the branch, if the syncer refuses to publish it. ``failures`` are the daemons
+    whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted by group.
+
+    If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
+    begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
+    the order of the strategy: the version was not set by hand.
+    """
+
+    cluster: Cluster | None = None
+    published: Revision | None = None
+    changed: float | None = None
+    hosts: tuple[Host, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    request: PublicationRequest | None = None
+    absent: tuple[KnownHost, ...] = ()
+    targets: frozenset[str] = frozenset()
+    out_of_service: Mapping[str, str] = field(default_factory=dict)
+    strategy: str | None = None
+    governed: bool = False
+    rollout: RolloutState | None = None
+    coordinator: str | None = None
+    since: int = 0
+    refusal: Refusal | None = None
+    failures: tuple[DaemonFailure, ...] = ()
+    group_stops: tuple[GroupStop, ...] = ()
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """The identities of all registered and absent hosts."""
+        return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
+
+    @property
+    def facts(self) -> Mapping[str, Facts]:
+        """The facts of all registered and absent hosts, by host id."""
+        known = {host.identity.id: host.facts for host in self.absent}
+        return known | {host.identity.id: host.facts for host in self.hosts}

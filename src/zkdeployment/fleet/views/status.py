@@ -1,0 +1,446 @@
+"""The status of the fleet and of its hosts: convergence, a summary, waits, and changes.
+
+The status of a single host is in ``host_status``; ``waiting`` decides whether a wait for a revision is over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import ClusterState, is_commit, short
+from zkdeployment.base.host import lease_text
+from zkdeployment.fleet.views.snapshot import stops_in_force
+from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
+from zkdeployment.strategies.groups import unmatched_selectors
+from zkdeployment.strategies.states import RolloutProgressState, describe_rollout, is_attempt_due, rollout_state
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from zkdeployment.base.cluster import Cluster, Revision
+    from zkdeployment.base.host import Host, Leased
+    from zkdeployment.base.stop import GroupStop, Stop
+    from zkdeployment.fleet.daemon_failures import DaemonFailure
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.publishing.records import PublicationRequest, Refusal
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.tree.values import Value
+
+
+class HostState(Enum):
+    """The state of a host."""
+
+    CONVERGED = "converged"
+    BEHIND = "behind"
+    DEPLOYING = "deploying"
+    FAILED = "failed"
+    ABSENT = "absent"  # known, but not registered
+    EXCLUDED = "excluded"  # in no group of the rollout strategy: the host keeps its version
+    UNKNOWN = "unknown"  # the host is not known, or no version is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """The status of one host; ``steps`` are (done, total).
+
+    ``former`` is the version that the host had before an unfinished deployment. ``since`` is when the state last
+    changed, in seconds since the epoch; for an absent host, when the host last reported its inventory.
+    ``expected`` hosts count in the fleet's convergence. An absent host is expected only if a published target
+    matches it, an excluded host only if the operator named it. A host that can be leased, which has an
+    ``idle_role``, is not expected while it has failed or changes its role. ``leased`` is the lease that it has
+    reached.
+    """
+
+    id: str
+    name: str
+    state: HostState
+    role: str | None = None
+    version: Revision | None = None
+    former: Revision | None = None
+    wanted: Revision | None = None
+    step: str | None = None
+    steps: tuple[int, int] | None = None
+    error: str | None = None
+    since: float | None = None
+    expected: bool = True
+    idle_role: str | None = None
+    leased: Leased | None = None
+
+    @property
+    def lease_text(self) -> str:
+        """The lease for people; empty for a host that cannot be leased, and for one that is absent."""
+        return "" if self.state is HostState.ABSENT else lease_text(self.role, self.idle_role, self.leased)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the host as ``-o json`` prints it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "role": self.role,
+            "state": self.state.value,
+            "version": self.version,
+            "former": self.former,
+            "wanted": self.wanted,
+            "step": self.step,
+            "steps": None if self.steps is None else [*self.steps],
+            "error": self.error,
+            "since": self.since,
+            "expected": self.expected,
+            "lease": self.idle_role,
+            "leased": None if self.leased is None else self.leased.properties(),
+        }
+
+
+def select_hosts(
+    hosts: Iterable[HostStatus], names: Collection[str], wanted: Revision | None
+) -> tuple[HostStatus, ...]:
+    """Return the hosts with these ids or ``names``, all of them expected; names that match no host are unknown."""
+    selected = [replace(host, expected=True) for host in hosts if host.id in names or host.name in names]
+    matched = {name for host in selected for name in (host.id, host.name)}
+    missing = sorted(set(names) - matched)
+    return (
+        *selected,
+        *(HostStatus(name, name, HostState.UNKNOWN, wanted=wanted, error="not registered") for name in missing),
+    )
+
+
+def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
+    """Return whether all expected hosts have a revision (``None``: the wanted one), and there is any such host.
+
+    Excluded hosts count as such hosts.
+    """
+    expected = [host for host in hosts if host.expected]
+    if revision is None:
+        reached = all(host.state is HostState.CONVERGED for host in expected)
+    else:
+        reached = all(
+            host.state is not HostState.FAILED and is_revision(host.version, revision) for host in expected
+        )
+    return reached and (bool(expected) or any(host.state is HostState.EXCLUDED for host in hosts))
+
+
+def is_revision(version: Revision | None, name: str) -> bool:
+    """Return whether a version is the revision ``name``; a commit id may be shortened to seven or more digits."""
+    text = "" if version is None else str(version)
+    is_prefix = re.fullmatch(r"[0-9a-f]{7,}", name) is not None and is_commit(text)
+    return text == name or (is_prefix and text.startswith(name))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """The status of the fleet, or of the hosts that the operator named.
+
+    ``stops`` are the stops in force, the oldest first; ``summary`` is one sentence without their reasons.
+    ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
+    ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
+    the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
+    ``refusal`` about the tip that the syncer refuses. ``failures`` are the daemons whose cycles fail unexpectedly,
+    ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
+    """
+
+    cluster: Cluster | None
+    wanted: Revision | None
+    hosts: tuple[HostStatus, ...]
+    converged: bool
+    stops: tuple[Stop, ...]
+    summary: str
+    rollout: str | None = None
+    missed: bool = False
+    completed: bool = True
+    warnings: tuple[str, ...] = ()
+    request: PublicationRequest | None = None
+    refusal: Refusal | None = None
+    failures: tuple[DaemonFailure, ...] = ()
+    group_stops: tuple[GroupStop, ...] = ()
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the fleet as ``-o json`` prints it; ``version`` is the present cluster version."""
+        return {
+            "version": None if self.cluster is None else self.cluster.version,
+            "cluster": None if self.cluster is None else self.cluster.state.value,
+            "wanted": self.wanted,
+            "converged": self.converged,
+            "summary": self.summary,
+            "rollout": self.rollout,
+            "warnings": [*self.warnings],
+            "stopped": [str(stop) for stop in self.stops],
+            "stops": [stop.properties() for stop in self.stops],
+            "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
+            "request": None if self.request is None else _request_json(self.request),
+            "refusal": None if self.refusal is None else self.refusal.to_json(),
+            "failures": [failure.to_json() for failure in self.failures],
+            "group_stops": [{"group": stop.group, **stop.properties()} for stop in self.group_stops],
+            "hosts": [host.to_json() for host in self.hosts],
+        }
+
+
+def _request_json(request: PublicationRequest) -> dict[str, Value]:
+    return {
+        "by": request.by,
+        "reason": request.reason,
+        "time": request.written,
+        "age_limit": request.age_limit,
+        "error": request.error,
+    }
+
+
+def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> FleetStatus:
+    """Return the status of the fleet, or only of the hosts with these ids or ``names``.
+
+    While the cluster version is null or false, hosts want the last revision that was published completely. Absent
+    hosts count if a published target matches them, or if they are named. A fleet without hosts is not converged.
+    Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout. Of the
+    hosts that can be leased, those that are absent, have failed or change their role do not count.
+    """
+    cluster = snapshot.cluster
+    wanted = wanted_revision(cluster, snapshot.published)
+    rollout = rollout_of_wanted(snapshot, wanted)
+    known = [
+        *(host_status(host, wanted, rollout) for host in snapshot.hosts),
+        *_absent(snapshot, wanted, rollout),
+    ]
+    known.sort(key=lambda host: (host.name, host.id))
+    hosts = select_hosts(known, names, wanted) if names else tuple(known)
+    is_running = cluster is not None and cluster.state is ClusterState.RUNNING
+    completed = not snapshot.governed or _is_completed(snapshot)
+    stops = stops_in_force(cluster, snapshot.stops)
+    return FleetStatus(
+        cluster=cluster,
+        wanted=wanted,
+        hosts=hosts,
+        converged=is_running and all_have(hosts) and (completed or bool(names)),
+        stops=stops,
+        summary=_cluster_summary(cluster, stops) + _hosts_summary(hosts, wanted),
+        rollout=_describe_rollout(snapshot),
+        missed=_is_missed(snapshot),
+        request=snapshot.request,
+        refusal=snapshot.refusal,
+        failures=snapshot.failures,
+        group_stops=snapshot.group_stops,
+        completed=completed,
+        warnings=_warnings(snapshot),
+    )
+
+
+def rollout_of_wanted(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:
+    """Return the rollout of the wanted revision, or of the one before it if only documents changed since then."""
+    state = snapshot.rollout
+    if state is None or str(state.revision) == str(wanted):
+        return state
+    is_repeated = state.sequence == snapshot.since and str(snapshot.published) == str(wanted)
+    return state if is_repeated else None
+
+
+def _is_completed(snapshot: FleetSnapshot) -> bool:
+    """Return whether the rollout is completed; no rollout is needed if every host has the revision."""
+    if snapshot.rollout is not None:
+        return is_completed(snapshot.rollout)
+    return snapshot.cluster is not None and not behind(snapshot.cluster, snapshot.hosts)
+
+
+def _describe_rollout(snapshot: FleetSnapshot) -> str | None:
+    state = snapshot.rollout
+    if not snapshot.governed:
+        return None
+    if state is not None and not is_attempt_due(state):
+        return f"rollout {state.id}: {describe_rollout(state, led=snapshot.coordinator is not None)}"
+    attempt = "the rollout" if state is None else f"another attempt of the rollout {state.id}"
+    leader = (
+        "no coordinator runs" if snapshot.coordinator is None else f"{snapshot.coordinator} is the coordinator"
+    )
+    return f"{attempt} by {snapshot.strategy} has not begun; {leader}"
+
+
+def _warnings(snapshot: FleetSnapshot) -> tuple[str, ...]:
+    """Return the mistakes in the strategy by which hosts deploy the cluster version at present."""
+    if snapshot.rollout is None or not snapshot.governed:
+        return ()
+    return unmatched_selectors(snapshot.rollout.rollout.strategy, snapshot.facts)
+
+
+def _is_missed(snapshot: FleetSnapshot) -> bool:
+    state = snapshot.rollout
+    return snapshot.governed and state is not None and rollout_state(state) is RolloutProgressState.PARTIAL
+
+
+def wanted_revision(cluster: Cluster | None, published: Revision | None) -> Revision | None:
+    """Return the revision that hosts want: while the version is null or false, the last one that was published."""
+    if cluster is None or cluster.version is None or cluster.version is False:
+        return published
+    return cluster.version if cluster.importing is None else cluster.importing
+
+
+def host_status(host: Host, wanted: Revision | None, rollout: RolloutState | None) -> HostStatus:
+    """Return the status of a registered host; ``rollout`` is the rollout of the ``wanted`` revision, if any."""
+    if host.error is not None:
+        state = HostState.FAILED
+    elif host.deploying is not None and not host.is_waiting:
+        state = HostState.DEPLOYING
+    elif wanted is None:
+        state = HostState.UNKNOWN
+    elif host.has(wanted):
+        state = HostState.CONVERGED
+    else:
+        excluded = is_excluded(rollout, host.identity.id, host.facts)
+        state = HostState.EXCLUDED if excluded else HostState.BEHIND
+    is_alone = host.is_leasable and (state is HostState.FAILED or host.leased is None)
+    return HostStatus(
+        id=host.identity.id,
+        name=host.identity.name,
+        state=state,
+        role=host.identity.role,
+        version=host.version,
+        former=host.former,
+        wanted=wanted,
+        step=host.step,
+        steps=host.steps,
+        error=host.error,
+        since=host.since,
+        expected=state is not HostState.EXCLUDED and not is_alone,
+        idle_role=host.idle_role,
+        leased=host.leased,
+    )
+
+
+def _absent(
+    snapshot: FleetSnapshot, wanted: Revision | None, rollout: RolloutState | None
+) -> Iterator[HostStatus]:
+    names = {host.identity.name for host in snapshot.hosts}
+    for known in snapshot.absent:
+        identity = known.identity
+        # A registered host of the same name has replaced the absent host: only the id still names the latter.
+        target_names = (identity.id,) if identity.name in names else identity.target_names
+        yield HostStatus(
+            id=identity.id,
+            name=identity.name,
+            state=HostState.ABSENT,
+            role=identity.role,
+            wanted=wanted,
+            since=known.time or None,
+            expected=not snapshot.targets.isdisjoint(target_names)
+            and known.idle_role is None
+            and not is_excluded(rollout, identity.id, known.facts),
+            idle_role=known.idle_role,
+        )
+
+
+def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop]) -> str:
+    if cluster is None:
+        return "nothing was published yet: there is no /hosts; "
+    match cluster.state:
+        case ClusterState.STOPPED:
+            return "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
+        case ClusterState.HELD:
+            return "held: hosts start nothing; "
+        case ClusterState.IMPORTING:
+            return f"{short(cluster.importing)} is being published; "
+    return ""
+
+
+def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
+    if not rows:
+        return "no hosts"
+    hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
+    at = "" if wanted is None else f" at {short(wanted)}"
+    counts = [(state, sum(1 for row in rows if row.state is state)) for state in HostState]
+    return f"{hosts}: {', '.join(f'{count} {state.value}' for state, count in counts if count)}{at}"
+
+
+class WaitVerdict(Enum):
+    """The state of a wait for a revision."""
+
+    REACHED = "reached"
+    STOPPED = "stopped"
+    WAITING = "waiting"
+
+
+def wait_verdict(
+    status: FleetStatus, revision: str | int | None = None, hosts: Collection[str] = ()
+) -> WaitVerdict:
+    """Return whether the fleet, or these ``hosts`` (ids or names), reached a revision (``None``: the wanted one).
+
+    Revisions are compared as text; a commit id may be shortened to seven or more digits. The fleet has reached the
+    wanted revision only when the rollout of that revision is completed. A named host that is excluded never gets a
+    revision: that counts as stopped.
+    """
+    awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
+    state = None if status.cluster is None else status.cluster.state
+    stopped = (
+        status.missed
+        or state is ClusterState.STOPPED
+        or any(host.expected and host.state is HostState.EXCLUDED for host in awaited)
+    )
+    if revision is None:
+        reached = state is ClusterState.RUNNING and all_have(awaited)
+    else:
+        reached = all_have(awaited, str(revision))
+    pending = (
+        not hosts and not status.completed and (revision is None or is_revision(status.wanted, str(revision)))
+    )
+    if reached and not pending:
+        return WaitVerdict.REACHED
+    return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
+
+
+#: States by importance, for displays without room for all hosts.
+_ORDER = (
+    HostState.FAILED,
+    HostState.DEPLOYING,
+    HostState.BEHIND,
+    HostState.ABSENT,
+    HostState.UNKNOWN,
+    HostState.CONVERGED,
+    HostState.EXCLUDED,
+)
+
+
+def most_important_hosts(status: FleetStatus, room: int) -> tuple[tuple[HostStatus, ...], str]:
+    """Return the first ``room`` hosts by importance, and a line with counts of the hosts left out by state.
+
+    Hosts are sorted by state, then by name. Absent hosts without deployments come last.
+    """
+    ranked = sorted(
+        status.hosts, key=lambda host: (not host.expected, _ORDER.index(host.state), host.name, host.id)
+    )
+    rest = Counter(host.state for host in ranked[room:])
+    counts = ", ".join(f"{rest[state]} {state.value}" for state in _ORDER if rest[state])
+    return tuple(ranked[:room]), f"and {counts}" if counts else ""
+
+
+def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
+    """Yield a line for each change between two statuses: stops, hosts by name, the rollout, the summary.
+
+    Without ``before``, everything but the converged hosts counts as changed.
+    """
+    stops = () if before is None else before.stops
+    yield from (str(stop) for stop in after.stops if stop not in stops)
+    former = {} if before is None else {host.id: _describe(host) for host in before.hosts}
+    for host in after.hosts:
+        description = _describe(host)
+        if before is None and host.state is HostState.CONVERGED:
+            continue  # the summary counts converged hosts
+        if former.get(host.id) != description:
+            yield f"{host.name}: {description}"
+    for host in () if before is None else before.hosts:
+        if host.id not in {present.id for present in after.hosts}:
+            yield f"{host.name}: gone"
+    if after.rollout is not None and (before is None or before.rollout != after.rollout):
+        yield after.rollout
+    if before is None or before.summary != after.summary:
+        yield after.summary
+
+
+def _describe(host: HostStatus) -> str:
+    match host.state:
+        case HostState.FAILED:
+            return f"failed: {host.error}"
+        case HostState.DEPLOYING:
+            done = "" if host.steps is None or host.steps == (0, 0) else f" {host.steps[0]}/{host.steps[1]}"
+            return f"deploying{done} {host.step or ''}".rstrip()
+        case HostState.CONVERGED | HostState.BEHIND:
+            return f"{host.state.value} at {short(host.version)}" if host.version is not None else host.state.value
+    return str(host.state.value)

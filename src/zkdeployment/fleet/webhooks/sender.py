@@ -1,0 +1,315 @@
+"""Sends the events of the feed to the receivers of webhooks, in order and each in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import LockLostError, UnreachableError, ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.webhooks.outbox import (
+    WebhookOutbox,
+    last_transaction,
+    reset_batch,
+    retry_delay,
+    unsent_batches,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.fleet.events.event import EventBatch
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender, ZooKeeperWebhookLead
+    from zkdeployment.fleet.webhooks.outbox import Webhook, WebhookEvent
+
+
+class WebhookOutcome(Enum):
+    """The outcome of a request to a receiver."""
+
+    ACCEPTED = "accepted"
+    FAILED = "failed"  # a later attempt may succeed
+    REFUSED = "refused"  # the receiver never accepts this event
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """The outcome of a request; ``reason`` has neither the URL nor the key."""
+
+    outcome: WebhookOutcome
+    reason: str = ""
+
+
+class WebhookReceiver:
+    """Sends the events of ``webhook`` with ``send`` while this service is elected.
+
+    ``progressed`` (which must not block) is called after each event that needs no further attempt.
+    """
+
+    def __init__(
+        self,
+        webhook: Webhook,
+        send: Callable[[Webhook, WebhookEvent], WebhookAnswer],
+        clock: Clock,
+        progressed: Callable[[], None],
+    ) -> None:
+        self.webhook = webhook
+        self._send = send
+        self._clock = clock
+        self._progressed = progressed
+        self._changed = threading.Condition()
+        self._outbox: WebhookOutbox | None = None
+        self._elected = False
+        self._closed = False
+        self._failures = 0
+        self._due = 0.0
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send what is added."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Begin no further request."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the request in progress, but not longer than ``timeout`` seconds."""
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def begin(self, transaction: int) -> None:
+        """Forget all events; those after ``transaction`` follow."""
+        with self._changed:
+            self._outbox, self._failures, self._due = WebhookOutbox(transaction), 0, 0.0
+
+    def set_elected(self, *, elected: bool) -> None:
+        """Send only while ``elected``."""
+        with self._changed:
+            self._elected = elected
+            self._changed.notify()
+
+    def add(self, batches: Iterable[EventBatch], confirmed: int) -> None:
+        """Add batches of events; every change up to transaction ``confirmed`` was added then."""
+        with self._changed:
+            if self._outbox is None:
+                return
+            former = self._outbox.dropped
+            outbox = self._outbox.added(batches, self.webhook, self._clock.monotonic())
+            self._outbox = replace(outbox, read=max(outbox.read, confirmed))
+            if former == 0 < self._outbox.dropped:
+                get_logger().warning("webhook-events-dropped", receiver=self.webhook.origin)
+            self._changed.notify()
+
+    @property
+    def acknowledged(self) -> int:
+        """The last transaction whose changes the receiver got."""
+        with self._changed:
+            return 0 if self._outbox is None else self._outbox.acknowledged
+
+    def _run(self) -> None:
+        while (item := self._next()) is not None:
+            answer = self._send(self.webhook, item)
+            with self._changed:
+                self._settle(item, answer)
+
+    def _next(self) -> WebhookEvent | None:
+        """Wait for the next event to send; ``None`` at the end."""
+        with self._changed:
+            while not self._closed:
+                pause: float | None = None
+                if self._elected and self._outbox is not None and self._outbox.waiting:
+                    pause = self._due - self._clock.monotonic()
+                    if pause <= 0:
+                        self._outbox = self._outbox.expired(self._clock.monotonic())
+                        return self._outbox.waiting[0]
+                self._changed.wait(pause)
+        return None
+
+    def _settle(self, item: WebhookEvent, answer: WebhookAnswer) -> None:
+        """Remove an event that needs no further attempt; let the next attempt wait after a failure."""
+        log = get_logger().bind(receiver=self.webhook.origin)
+        if answer.outcome is WebhookOutcome.FAILED:
+            self._failures += 1
+            self._due = self._clock.monotonic() + retry_delay(self._failures)
+            if self._failures == 1:
+                log.warning("webhook-failed", reason=answer.reason)
+            return
+        if answer.outcome is WebhookOutcome.REFUSED:
+            log.warning("webhook-event-refused", event_kind=item.event.kind.value, reason=answer.reason)
+        elif self._failures:
+            log.info("webhook-recovered", dropped=0 if self._outbox is None else self._outbox.dropped)
+        self._failures, self._due = 0, 0.0
+        if self._outbox is not None:
+            self._outbox = replace(self._outbox.without(item), dropped=0)
+        self._progressed()
+
+
+#: Seconds between two checks of the election. What receivers got is recorded at most that often.
+_INTERVAL = 2.0
+
+#: Seconds between two records without events.
+_IDLE_INTERVAL = 60.0
+
+#: Seconds between attempts to be elected while ZooKeeper is away.
+_AGAIN = 1.0
+
+#: Seconds for each wait in the queue of the election, and for the requests in progress at the end.
+_QUEUED = 1.0
+_CLOSING = 2.0
+
+
+class WebhookDispatcher:
+    """Sends the events of ``feed`` to ``webhooks`` while this service is elected, in threads of its own.
+
+    ``encode`` returns the body and the headers of the request for an event.
+    """
+
+    def __init__(
+        self,
+        webhooks: Iterable[Webhook],
+        *,
+        feed: ZooKeeperFeed,
+        lead: ZooKeeperWebhookLead,
+        sender: HttpWebhookSender,
+        clock: Clock,
+        encode: Callable[[WebhookEvent], tuple[bytes, Mapping[str, str]]],
+    ) -> None:
+        self._feed, self._lead, self._sender, self._clock = feed, lead, sender, clock
+        self._encode = encode
+        self._receivers = [WebhookReceiver(webhook, self._send, clock, self._note) for webhook in webhooks]
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+        self._number = 0
+        self._progress = False
+        self._recorded: dict[str, int] = {}
+        self._recorded_at = 0.0
+        self._logged = ""
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to contend for the election."""
+        self._feed.subscribe(self._wake.set)
+        for receiver in self._receivers:
+            receiver.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send nothing more, and let another service be elected."""
+        for receiver in self._receivers:
+            receiver.close()
+        deadline = time.monotonic() + _CLOSING
+        for receiver in self._receivers:
+            receiver.join(max(0.0, deadline - time.monotonic()))
+        self._closed.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING)
+
+    def _send(self, webhook: Webhook, item: WebhookEvent) -> WebhookAnswer:
+        body, headers = self._encode(item)
+        return self._sender.send(webhook.url, body, headers)
+
+    def _note(self) -> None:
+        self._progress = True
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                if self._is_elected():
+                    self._begin()
+                    self._dispatch()
+            except LockLostError as error:
+                get_logger().warning("webhooks-lead-lost", reason=str(error))
+            except ZkdeploymentError as error:
+                self._report(str(error))
+                self._closed.wait(_AGAIN)
+            except Exception:  # noqa: BLE001  the other parts of the service go on, and this thread tries again
+                get_logger().exception("webhooks-failed")
+                self._closed.wait(_AGAIN)
+            finally:
+                self._set_elected(elected=False)
+        self._lead.release()
+
+    def _is_elected(self) -> bool:
+        """Contend for a moment, with a fleet that was read."""
+        if not self._feed.recent_events().base:
+            self._wake.wait(_QUEUED)
+            self._wake.clear()
+            return False
+        return self._lead.acquire(_QUEUED)
+
+    def _begin(self) -> None:
+        """Continue where the service that was elected before this one ended."""
+        former, log = self._lead.acknowledged(), self._feed.recent_events()
+        last, now = last_transaction(log), self._clock.now()
+        for receiver in self._receivers:
+            transaction = former.get(receiver.webhook.digest)
+            receiver.begin(last if transaction is None else min(last, transaction))
+            receiver.add(unsent_batches(log, transaction, now), 0)
+        self._number = log.last
+        self._record()
+        get_logger().info("webhooks-lead-acquired")
+
+    def _dispatch(self) -> None:
+        """Pass on events until the end, or until ``LockLostError``; pause while ZooKeeper is away."""
+        checked = self._clock.monotonic()
+        self._set_elected(elected=True)
+        while not self._closed.is_set():
+            self._wake.clear()
+            self._pass_on()
+            if self._clock.monotonic() - checked >= _INTERVAL:
+                try:
+                    self._confirm()
+                except UnreachableError as error:
+                    self._set_elected(elected=False)
+                    self._report(str(error))
+                    self._closed.wait(_AGAIN)
+                    continue
+                self._report("")
+                self._set_elected(elected=True)
+                checked = self._clock.monotonic()
+            self._wake.wait(_INTERVAL)
+        self._record()
+
+    def _pass_on(self) -> None:
+        """Give the receivers the batches that are new."""
+        confirmed = self._feed.snapshot().zxid  # before the log, which then has every earlier change
+        log = self._feed.recent_events()
+        batches = log.after(self._number)
+        if batches is None:
+            batches = (reset_batch(last_transaction(log), self._clock.now()),)
+        for receiver in self._receivers:
+            receiver.add(batches, confirmed)
+        self._number = log.last
+
+    def _confirm(self) -> None:
+        """Record what receivers got, or at least check that this service is still elected."""
+        outdated = self._clock.monotonic() - self._recorded_at >= _IDLE_INTERVAL
+        if self._progress or outdated:
+            self._record()
+        else:
+            self._lead.check()
+
+    def _record(self) -> None:
+        self._progress = False
+        acknowledged = {receiver.webhook.digest: receiver.acknowledged for receiver in self._receivers}
+        if acknowledged != self._recorded:
+            self._lead.acknowledge(acknowledged)
+        self._recorded, self._recorded_at = acknowledged, self._clock.monotonic()
+
+    def _set_elected(self, *, elected: bool) -> None:
+        for receiver in self._receivers:
+            receiver.set_elected(elected=elected)
+
+    def _report(self, problem: str) -> None:
+        """Log a problem once."""
+        if problem and not self._logged:
+            get_logger().warning("webhooks-paused", reason=problem)
+        self._logged = problem

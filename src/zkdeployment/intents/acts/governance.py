@@ -1,0 +1,187 @@
+"""The release of services that left the governance of their intents, as a commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.text import listing
+from zkdeployment.documents.edits import document_file_name, render_document, without_document
+from zkdeployment.intents.acts.intents import require_seen
+from zkdeployment.intents.documents.release import RELEASE, ServiceRelease, release_document
+from zkdeployment.intents.documents.values import RELEASED, Approval
+from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.publishing.acts.checking import ChangeBasis, check_change
+from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
+from zkdeployment.publishing.rules.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.intents.ports import ApprovalSigner
+    from zkdeployment.intents.rules.content import IntentContent
+    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome, TreeCommits
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.rules.review import Review
+
+#: The most services that a message names.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOrder:
+    """The request to release left services at these ``paths``: by whom, and why.
+
+    ``left`` are all services that left governance. ``permit`` raises an error if the author may not act on a path.
+    ``contents`` are the digests of the contents that the author has seen, if the author named any.
+    ``audit`` records the act.
+    """
+
+    paths: Sequence[str]
+    left: Sequence[LeftService]
+    author: Author
+    reason: str
+    permit: Callable[[str], None] = lambda _path: None
+    contents: Collection[str] = ()
+    audit: ActAudit | None = None
+
+
+def release_services(
+    commits: TreeCommits,
+    order: ReleaseOrder,
+    *,
+    sign: ApprovalSigner | None = None,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Write the releases of left services, with their contents at the tip, into documents of their own.
+
+    Releases that have taken effect are removed. ``sign`` signs the approval of a release. Where several people
+    have to approve, the release is pending and collects their signatures. Raises ``NotFoundError`` for a path that
+    is not among the left services, ``RefusedError`` if a release would not count, and what ``TreeCommits.commit``
+    raises.
+    """
+    for path in order.paths:
+        order.permit(path)
+    released = tuple(_named(order))
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        reviewed = review(branch.files)
+        files = _without_settled(branch.files, reviewed, order.left)
+        for one in released:
+            release = _release(commits, branch, reviewed, one, order, sign)
+            former = reviewed.documents.of(RELEASE).get(_subject(one))
+            if former is None or not _is_same(former, release):
+                name = document_file_name(RELEASE.name, _subject(one))
+                files[name] = render_document(release_document(release)).encode()
+        return FileChanges(files, f"Release {listing([str(one) for one in released], _NAMED)}: {order.reason}")
+
+    check = partial(check_change, basis=ChangeBasis(left=order.left))
+    outcome = commits.commit(CommitOrder(author=order.author, compute=compute, check=check), dry_run=dry_run)
+    if order.audit is not None:
+        order.audit.record(f"intent release {listing(list(order.paths), _NAMED)}", outcome)
+    return outcome
+
+
+def _subject(left: LeftService) -> tuple[str, ...]:
+    return (left.path,) if left.target is None else (left.path, left.target)
+
+
+def _is_same(former: ServiceRelease, release: ServiceRelease) -> bool:
+    """Whether a release equals a former one, apart from its author and its reason."""
+    is_same_content = former.approval.content == release.approval.content
+    is_as_signed = (former.approval.signature is None) is (release.approval.signature is None)
+    is_as_signed &= len(former.approval.also) == len(release.approval.also)
+    return is_same_content and is_as_signed and replace(former, approval=release.approval) == release
+
+
+def _named(order: ReleaseOrder) -> Iterator[LeftService]:
+    """Yield the left services at the paths of an order; raises ``NotFoundError`` for another path."""
+    for path in dict.fromkeys(order.paths):
+        found = [one for one in order.left if one.path == path]
+        if not found:
+            known = listing(sorted({one.path for one in order.left}), _NAMED) if order.left else "found none"
+            raise NotFoundError(
+                f"{path} is not among the services that left the governance of an intent: expected one of them"
+                f" ({known})"
+            )
+        yield from found
+
+
+def _release(
+    commits: TreeCommits,
+    branch: BranchSnapshot,
+    reviewed: Review,
+    left: LeftService,
+    order: ReleaseOrder,
+    sign: ApprovalSigner | None,
+) -> ServiceRelease:
+    """Return the release of a left service, with the former signatures if these only lack others."""
+    if left.path not in reviewed.linted.tree:
+        raise RefusedError(f"{left.path} is not in the tree at the tip of the branch; nothing is to be released")
+    content = service_content(left.path, left.target, reviewed.linted.tree)
+    require_seen(left.path, content.digest, *order.contents)
+    approval = Approval(content.digest, order.author.email, order.reason, state=RELEASED if sign else "")
+    release = ServiceRelease(left.path, left.target, left.former, left.revision, approval)
+    verifier = commits.approvals
+    if verifier is None:
+        return release if sign is None else replace(release, approval=sign(release.subject, approval))
+    former = reviewed.documents.of(RELEASE).get(_subject(left))
+    if former is not None and former.names(left) and former.approval.content == content.digest:
+        snapshot = ReleaseSnapshot(former, content)
+        objection = verifier.objection(snapshot, branch.tip)
+        if objection is None:
+            return replace(former, is_pending=False)
+        if sign is not None and objection == verifier.missing(snapshot):
+            signed = sign(release.subject, replace(former.approval, by=approval.by, reason=order.reason, also=()))
+            approved = cosigned(former.approval, signed)
+            if approved is None:
+                raise RefusedError(f"this person has approved the release of {left.path} already: {objection}")
+            return _counted(verifier, branch, replace(former, approval=approved), content)
+    if sign is not None:
+        release = replace(release, approval=sign(release.subject, approval))
+    return _counted(verifier, branch, release, content)
+
+
+def _counted(
+    verifier: GitApprovals, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
+) -> ServiceRelease:
+    """Return a release, pending if it only lacks approvals of other people.
+
+    Raises ``RefusedError`` if its signatures do not count.
+    """
+    snapshot = ReleaseSnapshot(release, content)
+    objection = verifier.objection(snapshot, branch.tip)
+    if objection is not None and (release.approval.signature is None or objection != verifier.missing(snapshot)):
+        raise RefusedError(
+            f"the release of {release.path} does not count: {objection}; this fleet needs signed releases: use"
+            f" 'zkdeployment intent release {release.path} --key FILE' at a terminal"
+        )
+    return replace(release, is_pending=objection is not None)
+
+
+def pending_releases(commits: TreeCommits, outcome: CommitOutcome, paths: Collection[str]) -> Iterator[str]:
+    """Yield whose approvals the releases of these paths lack after an act."""
+    if commits.approvals is None:
+        return
+    reviewed = review(outcome.files)
+    for release in reviewed.documents.of(RELEASE).values():
+        if release.is_pending and release.path in paths:
+            content = service_content(release.path, release.target, reviewed.linted.tree)
+            missing = commits.approvals.missing(ReleaseSnapshot(release, content))
+            yield f"{release.path} is not released yet: {missing}"
+
+
+def _without_settled(
+    files: Sequence[SourceFile], reviewed: Review, left: Sequence[LeftService]
+) -> dict[str, bytes | None]:
+    """Return the files that change when releases are removed that release no left service any more."""
+    changed: dict[str, bytes | None] = {}
+    for (kind, _), entry in reviewed.documents.entries.items():
+        if kind == RELEASE.name and not any(entry.value.names(one) for one in left) and entry.file not in changed:
+            changed |= without_document(files, entry)
+    return changed

@@ -1,0 +1,323 @@
+"""Documents of intents, acts on them, and their status, as requests and responses.
+
+The documents are those of the branch; the names of their keys have hyphens.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.service.models.acts import ActRequest, ReasonedRequest
+
+Paths = Annotated[list[str], Field(min_length=1)]
+Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class FurtherApprovalBody(_Strict):
+    """The approval of the same content by another person."""
+
+    by: str
+    signature: str
+    reason: str | None = None
+
+
+class ApprovalBody(_Strict):
+    """The approval of one content; ``signature`` covers the subject, content, ``state`` and ``instance``."""
+
+    content: Digest
+    by: str
+    reason: str | None = None
+    signature: str | None = None
+    state: Literal["Approved", "Instantiated", "Released"] | None = None
+    instance: int | None = None
+    also: list[FurtherApprovalBody] | None = None
+
+
+class GroupMetadata(_Strict):
+    """The names of a group; names that are left out are those of the address."""
+
+    project: str | None = None
+    composite_app: Annotated[str | None, Field(alias="composite-app")] = None
+    version: str | None = None
+    name: str | None = None
+
+
+class GroupData(_Strict):
+    """The services that a group deploys; its state and its approval are changed by acts only."""
+
+    composite_profile: Annotated[str, Field(alias="composite-profile")]
+    apps: dict[str, Paths]
+    state: Literal["Created", "Approved", "Instantiated", "Terminated"] | None = None
+    update: Literal["terminate", "approve"] | None = None
+    fleet_stop: Annotated[Literal["group", "fleet"] | None, Field(alias="fleet-stop")] = None
+    approval: ApprovalBody | None = None
+
+
+class ApprovalCountBody(_Strict):
+    """The approvals of the present content for one rule.
+
+    ``approvers`` are those who approved, ``awaited`` the others who may; empty: all approvers may. ``expires`` is
+    when the approvals stop counting, in seconds since the epoch; ``null``: never.
+    """
+
+    path: str
+    needed: int
+    approvers: list[str]
+    missing: int
+    awaited: list[str]
+    expires: float | None
+
+
+class GroupDocument(_Strict):
+    """A deployment intent group.
+
+    Responses have ``approvals`` where rules of approvals are configured; in requests they are ignored.
+    """
+
+    schema_: Annotated[Literal["zkdeployment/DeploymentIntentGroup/v1"], Field(alias="schema")] = (
+        "zkdeployment/DeploymentIntentGroup/v1"
+    )
+    metadata: GroupMetadata = GroupMetadata()
+    data: GroupData
+    approvals: list[ApprovalCountBody] | None = None
+
+
+class ClusterMetadata(_Strict):
+    """The names of a cluster; names that are left out are those of the address."""
+
+    provider: str | None = None
+    name: str | None = None
+
+
+class ClusterData(_Strict):
+    """The network intents of a cluster; its state is changed by acts only."""
+
+    network_intents: Annotated[dict[str, Paths], Field(alias="network-intents")]
+    state: Literal["Created", "Applied", "Terminated"] | None = None
+
+
+class ClusterDocument(_Strict):
+    """A cluster with its network intents."""
+
+    schema_: Annotated[Literal["zkdeployment/Cluster/v1"], Field(alias="schema")] = "zkdeployment/Cluster/v1"
+    metadata: ClusterMetadata = ClusterMetadata()
+    data: ClusterData
+
+
+class ApproveRequest(ReasonedRequest):
+    """An approval; with ``content``, only the content with this digest is approved."""
+
+    content: Digest | None = None
+
+
+class ChangedKey(BaseModel):
+    """A key of a document with both of its values."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: Any
+    after: Any
+
+
+class IntentDifferenceBody(BaseModel):
+    """The changes since the approval of ``approved``: keys of the document, and nodes with resolved links.
+
+    ``content`` is the digest of the content, which a request for an approval may name. ``update`` maps nodes to
+    all of their new properties.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str
+    approved: str | None
+    content: str
+    is_approved: bool
+    document: dict[str, ChangedKey]
+    create: dict[str, dict[str, Any]]
+    update: dict[str, dict[str, Any]]
+    delete: list[str]
+
+
+class IntentSummary(BaseModel):
+    """An intent in the last publication: its subject, its state, and its document.
+
+    ``content`` is the digest of the published content, ``instance`` the id of the newest instance, ``address``
+    the path of the intent below ``/v2``. ``approvals`` is empty where no rules of approvals are configured.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str
+    state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
+    content: str
+    is_approved: bool
+    approval: ApprovalBody | None
+    approvals: list[ApprovalCountBody]
+    instance: int | None
+    address: str
+    document: GroupDocument | ClusterDocument
+
+
+class _Body(BaseModel):
+    """A JSON object with these keys; a later version may add keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class InstanceEventBody(_Body):
+    """The effect of a publication on an instance.
+
+    ``by`` is the author of the commit and ``reason`` the first line of its message. ``approved_by`` approved the
+    content; with ``is_verified``, that is the owner of the key whose signature the syncer verified.
+    """
+
+    event: Literal["instantiated", "updated", "terminated"]
+    sequence: int
+    time: float
+    by: str
+    revision: str
+    reason: str
+    content: str
+    approved_by: str | None
+    approval_reason: str
+    is_verified: bool
+
+
+class InstanceHistoryBody(_Body):
+    """An instance with its events, oldest first."""
+
+    id: int
+    instantiated: float
+    terminated: float | None
+    by: str
+    events: list[InstanceEventBody]
+
+
+class IntentHistoryBody(_Body):
+    """The instances of an intent, newest first, also those of documents that were removed."""
+
+    subject: str
+    instances: list[InstanceHistoryBody]
+
+
+class IntentRollbackRequest(ActRequest):
+    """A rollback to the content that an instance had."""
+
+    instance: Annotated[int, Field(ge=1, le=2**53)]
+
+
+class CommitReference(BaseModel):
+    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
+
+    The id is that of the branch's tip if there was nothing to change.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: str
+
+
+class GvkBody(_Body):
+    """The kind of a resource; ``Kind`` is ``Deployment`` or ``Provider``."""
+
+    Group: str
+    Version: str
+    Kind: str
+
+
+class ResourceBody(_Body):
+    """A resource; ``metadata`` and ``spec`` are in the outputs detail and rsync, ``status`` is in detail."""
+
+    GVK: GvkBody
+    Name: str
+    metadata: Annotated[dict[str, Any], Field(default=None)]
+    spec: Annotated[dict[str, Any], Field(default=None)]
+    status: Annotated[dict[str, Any], Field(default=None)]
+    rsync_status: Annotated[
+        Literal["Pending", "Applied", "Failed", "Retrying", "Terminated"],
+        Field(default=None, alias="rsync-status"),
+    ]
+    cluster_status: Annotated[
+        Literal["Unknown", "NotPresent", "Present"], Field(default=None, alias="cluster-status")
+    ]
+
+
+class ClusterResources(_Body):
+    """The resources of an app on a cluster."""
+
+    name: str
+    resources: list[ResourceBody]
+
+
+class AppResources(_Body):
+    """The resources of an app by cluster."""
+
+    app_name: Annotated[str, Field(alias="app-name")]
+    clusters: list[ClusterResources]
+
+
+class IntentStatusBody(_Body):
+    """The status of an intent; clusters have no project, app and profile."""
+
+    name: str
+    project: Annotated[str, Field(default=None)]
+    composite_app_name: Annotated[str, Field(default=None, alias="composite-app-name")]
+    composite_app_version: Annotated[str, Field(default=None, alias="composite-app-version")]
+    composite_profile_name: Annotated[str, Field(default=None, alias="composite-profile-name")]
+    state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
+    rsync_status: Annotated[dict[str, int], Field(default=None, alias="rsync-status")]
+    cluster_status: Annotated[dict[str, int], Field(default=None, alias="cluster-status")]
+    resources: Annotated[list[AppResources], Field(default=None)]
+
+
+class InstanceBody(_Body):
+    """An instance: its id, when it began and ended (seconds since the epoch), and by whom."""
+
+    id: int
+    instantiated: float
+    terminated: float | None
+    by: str
+
+
+class InstancesBody(_Body):
+    """The instances of an intent, newest first."""
+
+    instances: list[InstanceBody]
+
+
+class LeftServiceBody(_Body):
+    """A service that left the governance of the intent ``former``, and stays as published.
+
+    ``target`` is the only target for which the service left governance; ``null``: all targets. ``revision`` is the
+    one with which it left.
+    """
+
+    path: str
+    target: str | None
+    former: str
+    revision: str
+    deployed: bool
+
+    @classmethod
+    def of(cls, left: LeftService) -> Self:
+        """Return the body of a left service."""
+        former = subject_text(left.former)
+        return cls(
+            path=left.path,
+            target=left.target,
+            former=former,
+            revision=left.revision,
+            deployed=not left.is_withheld,
+        )
+
+
+class ServiceReleaseRequest(ActRequest):
+    """The release of the services at these paths."""
+
+    paths: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=1000)]

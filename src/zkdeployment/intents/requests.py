@@ -1,0 +1,282 @@
+"""Acts of users on intents, and the resources of instances, for the API and the pages.
+
+Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
+intent, and ``RefusedError`` if the state of the intent forbids it or the service has no repository.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.act import sanitize
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
+from zkdeployment.intents.acts.intents import (
+    adopt_intent,
+    approve_intent,
+    change_state,
+    create_intent,
+    intent_order,
+    remove_intent,
+    replace_intent,
+    roll_back_intent,
+)
+from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.rules.resources import instance_resources, is_terminating
+from zkdeployment.intents.views.acts import intent_paths
+from zkdeployment.intents.views.matrix import StatusCounts, status_counts
+from zkdeployment.publishing.acts.commits import ActAudit
+from zkdeployment.service.acts import check_right, new_act, require_commits
+from zkdeployment.service.users.user import ActKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from fastapi import Request
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.intents.acts.intents import IntentOrder
+    from zkdeployment.intents.documents.values import Intent, IntentSubject
+    from zkdeployment.intents.rules.approval_rules import ApprovalCount
+    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.intents.rules.resources import ResourceRow
+    from zkdeployment.publishing.acts.commits import CommitOutcome
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import User
+
+
+def approvals_are_signed(adapters: ServerAdapters) -> bool:
+    """Return whether approvals need a signature, which an approver makes at a terminal."""
+    return adapters.commits is not None and adapters.commits.approvals is not None
+
+
+def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[ApprovalCount, ...]:
+    """Return how many approvals the published content of an intent has; empty without rules.
+
+    Raises ``ConfigurationError`` if the file of the rules cannot be read.
+    """
+    verifier = None if adapters.commits is None else adapters.commits.approvals
+    return () if verifier is None else verifier.counted(record.snapshot)
+
+
+def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
+    """Return the whole record of a published intent; raises ``NotFoundError`` if it does not exist."""
+    record = adapters.feed.intent(subject)
+    if record is None:
+        raise NotFoundError(f"there is no published intent {subject_text(subject)}")
+    return record
+
+
+def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:
+    """Return what hosts, and the providers of the services of these instances, report."""
+    paths = {service.assignment.path for instance in instances for service in instance.services}
+    return adapters.feed.reports(paths)
+
+
+def act_on_intent(
+    adapters: ServerAdapters,
+    user: User,
+    subject: IntentSubject,
+    act: IntentAct,
+    reason: str,
+    *,
+    content: str | None = None,
+) -> CommitOutcome:
+    """Approve, instantiate, apply or terminate an intent.
+
+    ``content`` is the digest of the content that the user has seen and approves.
+    """
+    commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
+    if act is IntentAct.APPROVE:
+        return approve_intent(commits, order, content=content)
+    return change_state(commits, order, act)
+
+
+def resume_group(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> Act:
+    """End the stop of a group; return the act."""
+    record = find_record(adapters, subject)
+    check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(record.intent))
+    group = subject_text(subject)
+    act = new_act(adapters, user, f"intent resume {group}", reason)
+    adapters.operator.cluster.resume_group(group, act)
+    return act
+
+
+def preview_act(adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct) -> CommitOutcome:
+    """Return what an act of ``act_on_intent`` would commit; nothing is pushed."""
+    commits, order = require_commits(adapters), _order(adapters, user, subject, "")
+    if act is IntentAct.APPROVE:
+        return approve_intent(commits, order, dry_run=True)
+    return change_state(commits, order, act, dry_run=True)
+
+
+def roll_back(
+    adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int, reason: str
+) -> CommitOutcome:
+    """Restore and approve the content that an instance of a group had."""
+    return roll_back_intent(require_commits(adapters), _order(adapters, user, subject, reason), instance)
+
+
+def preview_rollback(adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int) -> CommitOutcome:
+    """Return what a rollback would commit; nothing is pushed."""
+    order = _order(adapters, user, subject, "")
+    return roll_back_intent(require_commits(adapters), order, instance, dry_run=True)
+
+
+def adopt(
+    adapters: ServerAdapters,
+    user: User,
+    subject: IntentSubject,
+    reason: str,
+    *,
+    intent: Intent | None = None,
+    content: str | None = None,
+) -> CommitOutcome:
+    """Put deployed services under an intent, unchanged; ``intent`` is the new one if there is no document.
+
+    ``content`` is the digest of the content that the user has seen.
+    """
+    order = _order(adapters, user, subject, reason)
+    return adopt_intent(require_commits(adapters), order, new=intent, content=content)
+
+
+def preview_adoption(
+    adapters: ServerAdapters, user: User, subject: IntentSubject, intent: Intent | None
+) -> CommitOutcome:
+    """Return what an adoption would commit; nothing is pushed."""
+    order = _order(adapters, user, subject, "")
+    return adopt_intent(require_commits(adapters), order, new=intent, dry_run=True)
+
+
+def release(
+    adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str, *, contents: Collection[str] = ()
+) -> CommitOutcome:
+    """Deploy services that left the governance of their intent as the tree has them.
+
+    ``contents`` are the digests of the contents that the user has seen; without any, all contents are released.
+    """
+    order = replace(_release_order(adapters, user, paths, reason), contents=contents)
+    return release_services(require_commits(adapters), order)
+
+
+def preview_release(adapters: ServerAdapters, user: User, paths: Sequence[str]) -> CommitOutcome:
+    """Return what a release would commit; nothing is pushed."""
+    order = _release_order(adapters, user, paths, "")
+    return release_services(require_commits(adapters), order, dry_run=True)
+
+
+def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
+    """Add the document of a new intent."""
+    return create_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
+
+
+def replace_document(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
+    """Change the description of an intent; its state and its approval stay unchanged."""
+    return replace_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
+
+
+def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> CommitOutcome:
+    """Remove the document of an intent; refused while hosts still undeploy its last instance."""
+    commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
+    record = adapters.feed.intent(subject)
+    last = record.instances[-1] if record is not None and record.instances else None
+    is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
+    return remove_intent(commits, order, is_terminating=is_busy)
+
+
+def _release_order(adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str) -> ReleaseOrder:
+    return ReleaseOrder(
+        paths=paths,
+        left=adapters.operator.intents.left(),
+        author=require_commits(adapters).author(user.name),
+        reason=sanitize(reason),
+        permit=lambda path: check_right(user, ActKind.ACT_ON_INTENT, path),
+        audit=ActAudit(adapters.operator.acts, user.name, reason),
+    )
+
+
+def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> IntentOrder:
+    def permit(intent: Intent) -> None:
+        check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(intent))
+
+    operator, author = adapters.operator, require_commits(adapters).author(user.name)
+    deployed = operator.fleet.targets()
+    reason = sanitize(reason)
+    order = intent_order(operator, subject, author, reason, by=user.name, permit=permit)
+    return replace(order, deployed=deployed)
+
+
+#: How many instances' counts are kept, and of how many the resources, too.
+_KEPT = 2000
+_KEPT_WHOLE = 8
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The outcome for an instance; ``rows`` are dropped before the counts are."""
+
+    instance: IntentInstance
+    reports: FleetReports
+    counts: StatusCounts
+    rows: tuple[ResourceRow, ...] | None
+
+
+class IntentResources:
+    """The resources of the instances that clients asked for last. Any thread may call the methods."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[IntentSubject, int], _Kept] = OrderedDict()
+
+    def rows(
+        self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports
+    ) -> tuple[ResourceRow, ...]:
+        """Return the resources of an instance of a subject."""
+        with self._lock:
+            kept = self._current(subject, instance, reports)
+            if kept is None or kept.rows is None:
+                kept = self._keep(subject, instance, reports)
+            return kept.rows or ()
+
+    def counts(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> StatusCounts:
+        """Return how many resources of an instance have each status."""
+        with self._lock:
+            kept = self._current(subject, instance, reports) or self._keep(subject, instance, reports)
+            return kept.counts
+
+    def final_counts(self, record: IntentRecord, reports: FleetReports) -> dict[int, StatusCounts]:
+        """Return the counts of all instances of a record whose final status is recorded, by the instance's id."""
+        return {
+            instance.id: self.counts(record.intent.subject, instance, reports)
+            for instance in record.instances
+            if instance.final is not None
+        }
+
+    def _current(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> _Kept | None:
+        kept = self._kept.get((subject, instance.id))
+        if kept is None or (kept.instance is not instance and kept.instance != instance):
+            return None
+        # A final status does not depend on the fleet.
+        return kept if kept.reports is reports or instance.final is not None else None
+
+    def _keep(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> _Kept:
+        rows = instance_resources(instance, reports)
+        kept = _Kept(instance, reports, status_counts(rows), rows)
+        self._kept.pop((subject, instance.id), None)
+        self._kept[subject, instance.id] = kept
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        if len(self._kept) > _KEPT_WHOLE:
+            list(self._kept.values())[-_KEPT_WHOLE - 1].rows = None
+        return kept
+
+
+def intent_resources(request: Request) -> IntentResources:
+    """Return the resources that the application of a request keeps."""
+    found: IntentResources = request.app.state.intent_resources
+    return found

@@ -1,0 +1,358 @@
+"""Approvals: what is signed, which signatures count, and what a syncer accepted.
+
+ZooKeeper holds both as well, but whoever can write to ZooKeeper can change them there. The syncer records them on
+its own machine, and a signed publication has the digest of the left services for the other syncers.
+
+A signature covers the subject, the digest of the content, the state and the number of the instance. A signature
+counts if one of the approvers made it who is not the signer of the content: two people review what is deployed.
+The signature counts for one instance: a revert does not make an earlier approval valid again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.intents.documents.release import ServiceRelease
+from zkdeployment.intents.documents.values import DeploymentIntentGroup, FurtherApproval, IntentState, subject_text
+from zkdeployment.intents.rules.approval_rules import count_approvals, rules_for
+from zkdeployment.intents.rules.content import intent_content, service_content
+from zkdeployment.intents.rules.governance import read_intents
+from zkdeployment.intents.rules.life_cycle import uncounted_approval
+from zkdeployment.publishing.signing.statement import left_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.publication import Published
+    from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
+    from zkdeployment.intents.rules.approval_rules import ApprovalCount, ApprovalRule
+    from zkdeployment.intents.rules.content import IntentContent
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.signing.standing import SigningRecord
+
+
+#: What a syncer accepted: the fingerprint of each group that was approved or deployed, by the text of its subject.
+AcceptedApprovals: TypeAlias = "Mapping[str, str]"
+
+NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedInstance:
+    """The last instance of a group: its number in the signed approval, 0 without one, and whether it runs."""
+
+    number: int
+    is_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The approvals and left services that a syncer accepted with the publication ``sequence`` of ``revision``.
+
+    ``instances`` are the last instances of groups, also of groups that are gone, by the text of the subject.
+    ``left`` are the services that had left the governance of their intents; ``None`` if the record is
+    damaged.
+    """
+
+    approvals: AcceptedApprovals = field(default_factory=lambda: NOTHING_ACCEPTED)
+    left: tuple[LeftService, ...] | None = None
+    revision: Revision | None = None
+    sequence: int = 0
+    instances: Mapping[str, AcceptedInstance] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceRecord:
+    """The record of what a syncer accepted: with its ``last`` publication (``None`` before the first one).
+
+    ``coming`` belongs to a publication that may not be written yet; ``None`` if that is known.
+    """
+
+    last: Acceptance | None
+    coming: Acceptance | None = None
+
+    def settled(self, published: Published) -> Acceptance | None:
+        """Return what was accepted with the last publication, judged by the records of publications in ZooKeeper.
+
+        An approval of a publication that was never written has to be valid when the next publication is written.
+        """
+        coming, ordered = self.coming, published.revision or published.ordered
+        is_written = coming is not None and ordered == coming.revision and published.sequence >= coming.sequence
+        return coming if is_written else self.last
+
+
+@dataclass(frozen=True, slots=True)
+class StandingGovernance:
+    """The present governance: the intents of ``revision``, and the services that left intents."""
+
+    revision: Revision | None = None
+    left: tuple[LeftService, ...] = ()
+
+
+def recorded_governance(
+    own: Acceptance | None, published: Published, signed: SigningRecord | None
+) -> StandingGovernance | None:
+    """Return what governs by a syncer's ``own`` record; ``None`` if another syncer has published since.
+
+    ``signed`` is the signed publication that stands, with sequence 0 if it is not known; ``None`` if publications
+    are not signed. Then only ZooKeeper shows whether another syncer has published.
+    """
+    if own is None or own.left is None:
+        return None
+    stands = published.sequence if signed is None else signed.sequence
+    if own.sequence >= stands:
+        return StandingGovernance(own.revision, own.left)
+    revision, digest = standing_list(published, signed)
+    return StandingGovernance(revision, own.left) if left_digest(own.left) == digest else None
+
+
+def standing_list(published: Published, signed: SigningRecord | None) -> tuple[Revision | None, str | None]:
+    """Return the revision of the publication that stands, and the digest of its left services if it is known."""
+    if signed is not None and signed.sequence:
+        return signed.revision, signed.left
+    return published.revision or published.ordered, published.left
+
+
+#: The namespace of signatures of approvals, as ``ssh-keygen -Y sign -n`` takes it.
+APPROVAL_NAMESPACE = "zkdeployment-approval"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOwner:
+    """The owner of a key that signed: the name in the file of allowed keys, and the fingerprint of the key."""
+
+    name: str
+    fingerprint: str
+
+    def is_same(self, other: KeyOwner) -> bool:
+        """Whether both are one person: the same name or the same key."""
+        return self.name == other.name or self.fingerprint == other.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSnapshot:
+    """A release and the content of its service in one revision."""
+
+    intent: ServiceRelease
+    content: IntentContent
+
+
+def content_digest(approved: Intent | ServiceRelease, reviewed: Review) -> str | None:
+    """Return the digest of the content of an intent or a release in a revision; ``None`` if it is not there."""
+    tree = reviewed.linted.tree
+    if isinstance(approved, ServiceRelease):
+        is_there = approved.path in tree
+        return service_content(approved.path, approved.target, tree).digest if is_there else None
+    same = (intent for intent in read_intents(reviewed.documents) if intent.subject == approved.subject)
+    return next((intent_content(intent, tree).digest for intent in same), None)
+
+
+def approval_statement(subject: IntentSubject, approval: Approval) -> str:
+    """Return the text that an approver signs."""
+    return (
+        f"zkdeployment approval v2\n{subject_text(subject)}\n{approval.content}\n{approval.state}\n"
+        f"{approval.instance}\n"
+    )
+
+
+def each_approval(approval: Approval) -> tuple[Approval, ...]:
+    """Return the approvals of all people who approved the same content and instance, each person once."""
+    further = [
+        replace(approval, by=one.by, reason=one.reason, signature=one.signature, also=()) for one in approval.also
+    ]
+    return tuple({one.by: one for one in (replace(approval, also=()), *further)}.values())
+
+
+def cosigned(former: Approval, signed: Approval) -> Approval | None:
+    """Return an approval with the signed one of another person; ``None`` if this person approved it before."""
+    if signed.by in {one.by for one in each_approval(former)}:
+        return None
+    return replace(former, also=(*former.also, FurtherApproval(signed.by, str(signed.signature), signed.reason)))
+
+
+def approved_paths(approved: Intent | ServiceRelease) -> tuple[str, ...]:
+    """Return the paths at and below which an approval has services deployed."""
+    if isinstance(approved, ServiceRelease):
+        return (approved.path,)
+    return tuple(path for paths in approved.apps.values() for path in paths)
+
+
+def counted_approvals(snapshot: IntentSnapshot, rules: Sequence[ApprovalRule] | None) -> tuple[ApprovalCount, ...]:
+    """Return how many approvals the content of a group has by its document; signatures are not verified.
+
+    Empty without rules (``None``), and for clusters, which need no approval. Approvals of another content or of
+    a terminated instance do not count. Approvals of the running instance do not expire.
+    """
+    intent = snapshot.intent
+    if rules is None or not isinstance(intent, DeploymentIntentGroup):
+        return ()
+    signed: tuple[Approval, ...] = ()
+    approval = intent.approval
+    is_present = approval is not None and approval.content == snapshot.content.digest
+    if approval is not None and is_present and intent.state is not IntentState.TERMINATED:
+        signed = tuple(one for one in each_approval(approval) if one.signature is not None)
+    approved = signed[0].instance if signed and intent.state is IntentState.APPROVED else None
+    return count_approvals(rules_for(approved_paths(intent), rules), [one.by for one in signed], approved)
+
+
+def name_objection(approval: Approval, approver: KeyOwner) -> str | None:
+    """Return why an approval does not count that names another person than its signer; ``None`` if it counts."""
+    if approval.by == approver.name:
+        return None
+    return f"it names {approval.by} as its approver, but {approver.name} signed it"
+
+
+def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> str | None:
+    """Return why a signed approval does not count for another instance than its own; ``None`` if it counts.
+
+    ``instance`` is the last instance of the group; ``None`` if the group had none, or if it is not known.
+    """
+    number = 0 if instance is None else instance.number
+    if instance is not None and instance.is_running and approval.instance == number:
+        return None
+    if not approval.instance:
+        return "it does not name its instance; approve the group again"
+    if approval.instance <= number:
+        return "it was given for an instance that has ended, or for an earlier content; approve the group again"
+    if instance is not None and instance.is_running and approval.state != IntentState.INSTANTIATED.value:
+        return "it approves a new instance, but the present one runs; terminate it first, or approve its change"
+    return None
+
+
+def documented_instance(snapshot: IntentSnapshot | None) -> AcceptedInstance | None:
+    """Return the last instance by the document of a group; ``None`` if the document does not name one."""
+    intent = None if snapshot is None else snapshot.intent
+    if intent is None or intent.approval is None:
+        return None
+    if not intent.state.is_active and intent.state is not IntentState.TERMINATED:
+        return None
+    return AcceptedInstance(intent.approval.instance, is_running=intent.state.is_active)
+
+
+def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | None:
+    """Return why an approval does not count whose approver also signed the content; ``None`` if it counts."""
+    if signer is None or not approver.is_same(signer):
+        return None
+    return f"{approver.name} signed the approval and also the commit that brought the content; another person must"
+
+
+def with_objections(
+    snapshots: Mapping[IntentSubject, IntentSnapshot],
+    objection: Callable[[IntentSnapshot], str | None],
+    is_accepted: Callable[[IntentSnapshot], bool] = lambda _: False,
+    instances: Mapping[IntentSubject, AcceptedInstance] = MappingProxyType({}),
+    expiry: Callable[[IntentSnapshot], str | None] = lambda _: None,
+) -> dict[IntentSubject, IntentSnapshot]:
+    """Return the intents with the objections to their approvals.
+
+    ``objection`` is called only for approvals of the present content that were not accepted before. ``instances``
+    are the last known instances. ``expiry`` is asked about approvals of other instances than
+    the running one.
+    """
+    found = {}
+    for subject, snapshot in snapshots.items():
+        approval, reason = snapshot.intent.approval, None
+        if approval is not None and snapshot.is_approved:
+            if not is_accepted(snapshot):
+                reason = objection(snapshot)
+            last = instances.get(subject)
+            reason = reason or reuse_objection(approval, last)
+            if reason is None and last != AcceptedInstance(approval.instance, is_running=True):
+                reason = expiry(snapshot)
+        found[subject] = snapshot if reason is None else replace(snapshot, objection=reason)
+    return found
+
+
+def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable[[IntentSnapshot], bool]:
+    """Return whether the records of publications show that an approval was accepted.
+
+    Every client that can write to ZooKeeper can write these records, so deployments must not depend on them.
+    """
+
+    def is_accepted(snapshot: IntentSnapshot) -> bool:
+        record = known.get(snapshot.intent.subject)
+        return (
+            record is not None
+            and record.intent.approval == snapshot.intent.approval
+            and record.approved is not None
+            and record.approved.digest == snapshot.content.digest
+        )
+
+    return is_accepted
+
+
+def accepted_by_syncer(accepted: AcceptedApprovals) -> Callable[[IntentSnapshot], bool]:
+    """Return whether a syncer accepted a group with exactly this content and this approval."""
+
+    def is_accepted(snapshot: IntentSnapshot) -> bool:
+        return accepted.get(subject_text(snapshot.intent.subject)) == _fingerprint(snapshot)
+
+    return is_accepted
+
+
+def newly_accepted(snapshots: Mapping[IntentSubject, IntentSnapshot]) -> dict[str, str]:
+    """Return what a syncer accepts with a publication of these intents: approved groups, and deployed ones."""
+    return {
+        subject_text(subject): _fingerprint(snapshot)
+        for subject, snapshot in snapshots.items()
+        if isinstance(snapshot.intent, DeploymentIntentGroup)
+        and (snapshot.is_approved or snapshot.state.is_active)
+    }
+
+
+def known_instances(
+    snapshots: Mapping[IntentSubject, IntentSnapshot],
+    accepted: Mapping[str, AcceptedInstance],
+    records: Mapping[IntentSubject, IntentRecord],
+) -> dict[IntentSubject, AcceptedInstance]:
+    """Return the last instances of groups: those that a syncer accepted, else those that publications recorded."""
+    found = {}
+    for subject in snapshots:
+        record = records.get(subject)
+        instance = accepted.get(subject_text(subject))
+        if instance is None and record is not None:
+            instance = documented_instance(record.snapshot)
+        if instance is not None:
+            found[subject] = instance
+    return found
+
+
+def accepted_instances(
+    last: Mapping[str, AcceptedInstance], snapshots: Mapping[IntentSubject, IntentSnapshot]
+) -> dict[str, AcceptedInstance]:
+    """Return the last instances of groups after a publication of these intents, also of groups that are gone."""
+    instances = {subject: replace(instance, is_running=False) for subject, instance in last.items()}
+    for subject, snapshot in snapshots.items():
+        approval = snapshot.intent.approval
+        if isinstance(snapshot.intent, DeploymentIntentGroup) and snapshot.state.is_active:
+            number = 0 if approval is None else approval.instance
+            instances[subject_text(subject)] = AcceptedInstance(number, is_running=True)
+    return instances
+
+
+def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[IntentSnapshot], bool]) -> str | None:
+    """Return why a group that stays deployed must not be, where approvals need a signature; ``None`` if it may.
+
+    Only ZooKeeper shows that the group was deployed before, unless the syncer accepted it.
+    """
+    intent = snapshot.intent
+    is_governed = isinstance(intent, DeploymentIntentGroup) and snapshot.state.is_active
+    if not is_governed or snapshot.is_approved or (snapshot.objection is None and is_accepted(snapshot)):
+        return None
+    missing = "its content has no approval" if intent.approval is None else "it approves another content"
+    return uncounted_approval(intent.subject, snapshot.objection or missing)
+
+
+def _fingerprint(snapshot: IntentSnapshot) -> str:
+    """Return the digest of a group's subject, content and approval; the signature counts byte for byte."""
+    approval = snapshot.intent.approval
+    value = [snapshot.intent.subject, snapshot.content.digest, None if approval is None else asdict(approval)]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

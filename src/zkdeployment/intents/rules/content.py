@@ -1,0 +1,150 @@
+"""Content: what an approval covers, as values by node and as a digest.
+
+The content of an intent is its description and its subtrees, with all links resolved and all targets included. A
+property that a link leads to counts with its value, wherever it stands. A symbolic link counts with the whole
+subtree that it leads to, because scripts read through it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.errors import LinkError
+from zkdeployment.tree.links import property_source, resolve
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.intents.documents.values import Intent
+    from zkdeployment.tree.values import Properties, Tree, Value
+
+
+@dataclass(frozen=True, slots=True)
+class IntentContent:
+    """The content of an intent.
+
+    ``nodes`` maps each path of its subtrees, also of those that symbolic links lead to, to the resolved
+    properties. ``sources`` are the properties elsewhere that property links lead to, by node and name.
+    """
+
+    description: Mapping[str, object]
+    nodes: Mapping[str, Properties] = field(default_factory=dict)
+    sources: Mapping[tuple[str, str], Value] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the content, ``sha256:…``; the places where property links find values do not count."""
+        value = {**self.description, "nodes": self.nodes}
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def intent_content(intent: Intent, tree: Tree) -> IntentContent:
+    """Return the content of an intent in a tree; the tree is the one of all files, with layers."""
+    reader = _ContentReader(tree, intent.target)
+    for paths in intent.apps.values():
+        for path in paths:
+            reader.add(path)
+    return IntentContent(intent.description, reader.nodes, reader.sources)
+
+
+def service_content(path: str, target: str | None, tree: Tree) -> IntentContent:
+    """Return the content of one service, for a target or for all targets, which no document describes."""
+    reader = _ContentReader(tree, target)
+    reader.add(path)
+    return IntentContent({}, reader.nodes, reader.sources)
+
+
+def changed_paths(old: IntentContent, new: IntentContent) -> tuple[str, ...]:
+    """Return the paths of all nodes that differ, sorted: also those elsewhere that links lead to."""
+    sources = old.sources.keys() | new.sources.keys()
+    elsewhere = {
+        path
+        for path, name in sources
+        if (path, name) in old.sources
+        and (path, name) in new.sources
+        and old.sources[path, name] != new.sources[path, name]
+    }
+    nodes = {path for path in old.nodes.keys() | new.nodes.keys() if old.nodes.get(path) != new.nodes.get(path)}
+    return tuple(sorted(nodes | elsewhere))
+
+
+def changed_keys(old: IntentContent, new: IntentContent) -> tuple[str, ...]:
+    """Return the keys of the document whose values differ, sorted."""
+    keys = old.description.keys() | new.description.keys()
+    return tuple(sorted(key for key in keys if old.description.get(key) != new.description.get(key)))
+
+
+def content_to_json(content: IntentContent) -> dict[str, Any]:
+    """Return a content in the form that publications write."""
+    return {
+        "description": dict(content.description),
+        "nodes": {path: dict(properties) for path, properties in content.nodes.items()},
+        "sources": [[path, name, value] for (path, name), value in sorted(content.sources.items())],
+    }
+
+
+def content_from_json(value: Mapping[str, Any]) -> IntentContent:
+    """Return the content that ``content_to_json`` encoded."""
+    sources = {(path, name): found for path, name, found in value["sources"]}
+    return IntentContent(value["description"], value["nodes"], sources)
+
+
+class _ContentReader:
+    """Reads subtrees; a subtree that several links lead to is read once."""
+
+    def __init__(self, tree: Tree, target: str | None) -> None:
+        self._tree = tree
+        self._target = target
+        self.nodes: dict[str, Properties] = {}
+        self.sources: dict[tuple[str, str], Value] = {}
+
+    def add(self, top: str) -> None:
+        """Add a subtree, and those that its symbolic links lead to."""
+        waiting = [top]
+        while waiting:
+            path = waiting.pop()
+            if path in self.nodes or path not in self._tree:
+                continue
+            self.nodes[path] = dict(self._resolved(path))
+            waiting += (f"{path}/{name}" for name in self._children(path))
+            waiting += self._linked(path)
+
+    def _children(self, path: str) -> Iterator[str]:
+        """Yield the names below a node; below ``deploy`` only the target of the intent, if it has one."""
+        is_deploy = self._target is not None and path.endswith("/deploy")
+        for name in self._tree.children(path):
+            if not is_deploy or name == self._target:
+                yield name
+
+    def _resolved(self, path: str) -> Iterator[tuple[str, Value]]:
+        """Yield the properties of a node with the values that its links lead to.
+
+        A broken link counts in its written form.
+        """
+        lookup = self._tree.properties
+        for key, value in self._tree.nodes[path].items():
+            name = key.removesuffix(PROPERTY_LINK)
+            try:
+                if key.endswith(SYMBOLIC_LINK):
+                    yield key, resolve(lookup, f"{path}/{key.removesuffix(SYMBOLIC_LINK)}")
+                elif name == key:
+                    yield key, value
+                elif name not in self._tree.nodes[path]:
+                    node, source, found = property_source(lookup, path, name)
+                    self.sources[node, source] = found
+                    yield name, found
+            except LinkError:
+                yield key, value
+
+    def _linked(self, path: str) -> Iterator[str]:
+        """Yield the paths that the symbolic links of a node lead to."""
+        for key in self._tree.nodes[path]:
+            if key.endswith(SYMBOLIC_LINK):
+                target = self.nodes[path][key]
+                if isinstance(target, str):
+                    yield target

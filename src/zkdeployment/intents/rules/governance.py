@@ -1,0 +1,392 @@
+"""Governance: which intent governs which service, what is wrong with that, and paths that govern no service."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import LinkError
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.base.text import listing
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
+from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, subject_text
+from zkdeployment.tree.links import resolve
+from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.documents.collection import DocumentEntry, Documents, PublishedDocuments
+    from zkdeployment.intents.documents.values import Intent, IntentSubject
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.tree.values import Properties, Tree
+
+
+#: The key of the paths, by the kind of document.
+INTENT_PATHS = {GROUP.name: "apps", CLUSTER.name: "network-intents"}
+
+#: The kinds of documents that are intents.
+INTENT_KINDS = frozenset(INTENT_PATHS)
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedService:
+    """A service of an app of an intent, as one target is to run it."""
+
+    app: str
+    target: str
+    assignment: Assignment
+
+    @property
+    def key(self) -> ServiceTarget:
+        """The path of the service node and the name of the target."""
+        return self.assignment.path, self.target
+
+
+@dataclass(frozen=True, slots=True)
+class GovernanceFault:
+    """A fault of an intent: the subject, its app and the position of the path in the app's list."""
+
+    subject: IntentSubject
+    app: str
+    position: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """The intents of a revision, and the services that left the governance of earlier ones."""
+
+    intents: tuple[Intent, ...] = ()
+    left: tuple[LeftService, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.intents or self.left)
+
+    def withheld(self, whole: Targets) -> frozenset[ServiceTarget]:
+        """Return the services of the ``whole`` tree's targets that are not deployed."""
+        withheld = withheld_services(self.intents, governed_services(self.intents, whole)) if self.intents else ()
+        return frozenset((*withheld, *self._left_withheld(whole)))
+
+    def with_groups(self, targets: Targets) -> Targets:
+        """Return the targets with the groups that failures stop instead of the fleet."""
+        groups = [intent for intent in self.intents if intent.fleet_stop is FleetStop.GROUP]
+        if not groups:
+            return targets
+        owners = _Owners(groups)
+        grouped: dict[int, Assignment] = {}  # targets of one service share its assignment
+
+        def group(assignment: Assignment, target: str) -> Assignment:
+            found = None if target.startswith("/") else owners.of(assignment.path, target)
+            if not found:
+                return assignment
+            subject = subject_text(found[0].intent.subject)
+            return grouped.setdefault(id(assignment), replace(assignment, group=subject))
+
+        return {name: tuple(group(one, name) for one in assignments) for name, assignments in targets.items()}
+
+    def _left_withheld(self, whole: Targets) -> Iterator[ServiceTarget]:
+        """Yield the services that stay withheld after they left governance, and that no intent has now."""
+        left: dict[str, list[LeftService]] = defaultdict(list)
+        for one in self.left:
+            if one.is_withheld:
+                left[one.path].append(one)
+        owners = _Owners(self.intents)
+        for target, assignments in whole.items() if left else ():
+            for assignment in assignments:
+                path = assignment.path
+                if any(one.covers(path, target) for one in left.get(path, ())) and not owners.of(path, target):
+                    yield path, target
+
+
+NO_GOVERNANCE = Governance()
+
+
+def read_intents(documents: Documents) -> tuple[Intent, ...]:
+    """Return the groups and the clusters of a revision."""
+    return (*documents.of(GROUP).values(), *documents.of(CLUSTER).values())
+
+
+def published_governance(documents: PublishedDocuments, left: Iterable[LeftService]) -> Governance:
+    """Return the groups and the clusters that were published, with the services that left governance."""
+    return Governance((*documents.of(GROUP).values(), *documents.of(CLUSTER).values()), tuple(left))
+
+
+def governed_services(
+    intents: Iterable[Intent], targets: Targets
+) -> dict[IntentSubject, tuple[GovernedService, ...]]:
+    """Return the services that each intent governs, by app, path and target.
+
+    ``targets`` are those of the whole tree, with nothing withheld. A service that is governed twice belongs to the
+    first intent; ``governance_faults`` reports it.
+    """
+    intents = tuple(intents)
+    owners = _Owners(intents)
+    governed: dict[IntentSubject, list[GovernedService]] = {intent.subject: [] for intent in intents}
+    for target, assignments in targets.items():
+        for assignment in assignments if not target.startswith("/") else ():
+            for owner in owners.of(assignment.path, target):
+                governed[owner.intent.subject].append(GovernedService(owner.app, target, assignment))
+                break
+    return {subject: tuple(sorted(services, key=_order)) for subject, services in governed.items()}
+
+
+def governing_intents(intents: Iterable[Intent], services: Iterable[ServiceTarget]) -> dict[ServiceTarget, Intent]:
+    """Return the intent that governs each of some services for a target; services without one are left out."""
+    owners = _Owners(intents)
+    return {(path, target): found[0].intent for path, target in services if (found := owners.of(path, target))}
+
+
+def is_governed(intents: Iterable[Intent], path: str, target: str | None) -> bool:
+    """Whether an intent governs a service for a target; ``None``: for all targets."""
+    return bool(_Owners(intents).of(path, target))
+
+
+def withheld_services(
+    intents: Iterable[Intent], governed: Mapping[IntentSubject, Iterable[GovernedService]]
+) -> frozenset[ServiceTarget]:
+    """Return the services that are not deployed, because their intents are neither Instantiated nor Applied."""
+    inactive = (intent.subject for intent in intents if not intent.state.is_active)
+    return frozenset(service.key for subject in inactive for service in governed.get(subject, ()))
+
+
+def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -> Iterator[GovernanceFault]:
+    """Yield a fault for each path that is no node, and for each intent that governs a service of another one."""
+    intents = tuple(intents)
+    for intent in intents:
+        for app, paths in intent.apps.items():
+            for position, path in enumerate(paths):
+                if path not in tree:
+                    message = f"there is no node {path}; expected the path of a node of the tree"
+                    yield GovernanceFault(intent.subject, app, position, message)
+    owners = _Owners(intents)
+    reported = set()
+    for target, assignments in targets.items() if intents else ():  # most trees have none, and many targets
+        for assignment in assignments if not target.startswith("/") else ():
+            found = owners.of(assignment.path, target)
+            for other in found[1:]:
+                fault = (other.intent.subject, other.app, other.position)
+                if fault not in reported:
+                    reported.add(fault)
+                    message = (
+                        f"{assignment.path} for {target} is governed by {subject_text(found[0].intent.subject)},"
+                        " too; expected one intent for each service and target"
+                    )
+                    yield GovernanceFault(*fault, message)
+
+
+def intent_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
+    """Yield the problems of intents with the tree: paths that are no nodes, services under two intents.
+
+    ``targets`` are those of the whole tree, with nothing withheld.
+    """
+    entries = {entry.subject: entry for (kind, _), entry in documents.entries.items() if kind in INTENT_PATHS}
+    for fault in governance_faults(read_intents(documents), tree, targets):
+        entry = entries[fault.subject]
+        yield entry.problem(("data", INTENT_PATHS[entry.kind.name], fault.app, fault.position), fault.message)
+
+
+def ungoverned_problems(paths: Collection[str], intents: Iterable[Intent], targets: Targets) -> Iterator[Problem]:
+    """Yield an error for each service at or below one of the ``paths`` that no intent governs for some target.
+
+    ``targets`` are those of the whole tree, with nothing withheld.
+    """
+    owners = _Owners(intents)
+    reported: set[str] = set()
+    for target, assignments in sorted(targets.items()) if paths else ():
+        for assignment in assignments if not target.startswith("/") else ():
+            path = assignment.path
+            above = next((each for each in paths if f"{path}/".startswith(f"{each.rstrip('/')}/")), None)
+            if above is not None and path not in reported and not owners.of(path, target):
+                reported.add(path)
+                yield Problem(
+                    f"{path} has no intent for {target}: expected one for every service at and below {above}"
+                    " (governed-paths); name the path in an app of a deployment intent group, or in the network"
+                    " intents of a cluster",
+                    path=path,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """The place where an intent names a path."""
+
+    intent: Intent
+    app: str
+    position: int
+
+
+class _Owners:
+    """The intents by the paths that they name."""
+
+    def __init__(self, intents: Iterable[Intent]) -> None:
+        self._by_path: dict[str, list[_Owner]] = {}
+        for intent in intents:
+            for app, paths in intent.apps.items():
+                for position, path in enumerate(paths):
+                    self._by_path.setdefault(path, []).append(_Owner(intent, app, position))
+
+    def of(self, path: str, target: str | None) -> list[_Owner]:
+        """Return what governs a service for a target, each intent once, the widest path first.
+
+        ``None`` stands for all targets.
+        """
+        found: dict[IntentSubject, _Owner] = {}
+        for above in _paths_to(path):
+            for owner in self._by_path.get(above, ()):
+                if owner.intent.target in {None, target}:
+                    found.setdefault(owner.intent.subject, owner)
+        return list(found.values())
+
+
+def _paths_to(path: str) -> Iterator[str]:
+    """Yield the paths of the nodes above a node, the highest first, and its own."""
+    end = path.find("/", 1)
+    while end > 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
+    yield path
+
+
+def _order(service: GovernedService) -> tuple[str, str, str]:
+    return service.app, service.assignment.path, service.target
+
+
+#: The child of a service node that lists its targets.
+_DEPLOY = "deploy"
+
+#: The most targets that a message names.
+_NAMED = 5
+
+
+def coverage_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
+    """Yield a warning for each path of an intent that governs no service, and for services behind links.
+
+    ``targets`` are those of the whole tree, with nothing withheld. Paths that are no nodes are errors elsewhere.
+    """
+    entries = [entry for (kind, _), entry in documents.entries.items() if kind in INTENT_PATHS]
+    if not entries:
+        return
+    intents = tuple(entry.value for entry in entries)
+    coverage = _Coverage(intents, tree, targets)
+    for entry in entries:
+        yield from _entry_problems(entry, coverage)
+
+
+def idle_paths(intent: Intent, nodes: Mapping[str, Properties]) -> tuple[str, ...]:
+    """Return the paths of an intent at or below which these nodes have no service for it, sorted."""
+    link = f"{_DEPLOY}{SYMBOLIC_LINK}"
+    services = {
+        path
+        for path, targets in _services(nodes).items()
+        if intent.target is None or intent.target in targets or link in nodes.get(path, ())
+    }
+    covered = {above for service in services for above in _upwards(service)}
+    paths = {path for paths in intent.apps.values() for path in paths}
+    return tuple(sorted(paths - covered))
+
+
+class _Coverage:
+    """The services of a tree, by their paths and by the nodes above them."""
+
+    def __init__(self, intents: tuple[Intent, ...], tree: Tree, targets: Targets) -> None:
+        self.intents = intents
+        self.tree = tree
+        self.services: dict[str, set[str]] = {path: set(names) for path, names in _services(tree.nodes).items()}
+        for target, assignments in targets.items():
+            for assignment in assignments if not target.startswith("/") else ():
+                self.services.setdefault(assignment.path, set()).add(target)
+        self._below: dict[str, list[str]] = {}
+        for service in self.services:
+            for above in _upwards(service):
+                self._below.setdefault(above, []).append(service)
+
+    def below(self, path: str) -> list[str]:
+        """Return the services at or below a node."""
+        return self._below.get(path, [])
+
+    def service_above(self, path: str) -> str | None:
+        """Return the nearest service above a node."""
+        return next((above for above in _upwards(parent_path(path)) if above in self.services), None)
+
+    def linked(self, top: str, target: str | None) -> Iterator[tuple[str, str]]:
+        """Yield each link outside services, below a node, to a service that no intent governs, with the service.
+
+        Links of services themselves lead to what the services read.
+        """
+        waiting = [top]
+        while waiting:
+            path = waiting.pop()
+            if path in self.services:
+                continue
+            waiting += (f"{path}/{name}" for name in self.tree.children(path))
+            for key in self.tree.properties(path) or ():
+                if key.endswith(SYMBOLIC_LINK):
+                    link = f"{path}/{key.removesuffix(SYMBOLIC_LINK)}"
+                    yield from ((link, service) for service in self._behind(link, target))
+
+    def _behind(self, link: str, target: str | None) -> Iterator[str]:
+        try:
+            services = self.below(resolve(self.tree.properties, link))
+        except LinkError:
+            return
+        for service in services:
+            is_concerned = target is None or target in self.services[service]
+            if is_concerned and not is_governed(self.intents, service, target):
+                yield service
+
+
+def _entry_problems(entry: DocumentEntry, coverage: _Coverage) -> Iterator[Problem]:
+    intent: Intent = entry.value
+    for app, paths in intent.apps.items():
+        for position, path in enumerate(paths):
+            if path in coverage.tree:
+                way = ("data", INTENT_PATHS[entry.kind.name], app, position)
+                for message in _path_messages(intent, path, coverage):
+                    yield replace(entry.problem(way, message), severity=Severity.WARNING)
+
+
+def _path_messages(intent: Intent, path: str, coverage: _Coverage) -> Iterator[str]:
+    linked = sorted(set(coverage.linked(path, intent.target)))
+    for link, service in linked:
+        yield (
+            f"the service {service} is reached only through the link {link}: it is not governed; name {service}"
+            " among the paths"
+        )
+    services = coverage.below(path)
+    if isinstance(intent, ClusterIntents) and services:
+        known = sorted({target for service in services for target in coverage.services[service]})
+        if intent.target not in known:
+            expected = f"expected one of: {listing(known, _NAMED)}" if known else "nothing is deployed there"
+            yield f"no service at or below {path} has the target {intent.target}: nothing is governed; {expected}"
+    elif not services and not linked:
+        above = coverage.service_above(path)
+        expected = (
+            "a path at or above a service" if above is None else f"the path of the service above it, {above}"
+        )
+        yield f"there is no service at or below {path}: nothing is governed; expected {expected}"
+
+
+def _services(nodes: Mapping[str, Properties]) -> dict[str, set[str]]:
+    """Return the targets that each service node lists; without those that links add."""
+    services: dict[str, set[str]] = {}
+    for path, properties in nodes.items():
+        parent, _, name = path.rpartition("/")
+        if name == _DEPLOY:
+            services.setdefault(parent, set())
+        elif parent.endswith(f"/{_DEPLOY}"):
+            services.setdefault(parent_path(parent), set()).add(name)
+        if f"{_DEPLOY}{SYMBOLIC_LINK}" in properties:
+            services.setdefault(path, set())
+    return services
+
+
+def _upwards(path: str) -> Iterable[str]:
+    """Yield a path and the paths of the nodes above it."""
+    while path:
+        yield path
+        path = parent_path(path)

@@ -1,0 +1,404 @@
+"""Instances: what each instantiation of an intent has deployed, its events, and the history of an intent.
+
+They answer who approved what ran. Texts and numbers of events are bounded, because publications write them.
+
+The history of an intent changes with the effects of each publication. Its JSON form is what publications write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.act import sanitize
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.rules.content import IntentContent
+from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
+from zkdeployment.publishing.targets.assignments import assignment_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject
+    from zkdeployment.intents.rules.governance import GovernedService
+    from zkdeployment.tree.values import Properties
+
+
+#: The most events of one instance: the first, and the last ones.
+KEPT_EVENTS = 30
+
+#: The most characters of a text of an event.
+_LONGEST = 300
+
+
+class InstanceEventKind(Enum):
+    """The kind of an event of an instance."""
+
+    INSTANTIATED = "instantiated"
+    UPDATED = "updated"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEvent:
+    """The effect of a publication on an instance.
+
+    ``sequence``, ``time`` and ``revision`` are those of the publication, ``by`` is the author and ``reason`` the
+    first line of the message of its commit. ``content`` is the digest of the content. ``approved_by`` approved
+    that content, with ``approval_reason``; ``is_verified`` is whether the syncer verified the signature, so that
+    ``approved_by`` is the owner of the key.
+    """
+
+    kind: InstanceEventKind
+    sequence: int
+    time: float
+    by: str
+    revision: str = ""
+    reason: str = ""
+    content: str = ""
+    approved_by: str | None = None
+    approval_reason: str = ""
+    is_verified: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as publications write it, and as the API and the verb print it."""
+        value = asdict(self)
+        return {"event": value.pop("kind").value, **value}
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceChange:
+    """A publication: its sequence, its time in seconds since the epoch, and the author of the revision.
+
+    ``reason`` is the first line of the commit message. ``content`` and ``approval`` are those of the intent in
+    this revision; ``is_verified`` is whether the syncer verified the signature of the approval.
+    """
+
+    sequence: int
+    time: float
+    by: str
+    revision: str = ""
+    reason: str = ""
+    content: str = ""
+    approval: Approval | None = None
+    is_verified: bool = False
+
+    def event(self, kind: InstanceEventKind) -> InstanceEvent:
+        """Return the event of this publication."""
+        approval = self.approval if self.approval is not None and self.approval.content == self.content else None
+        return InstanceEvent(
+            kind,
+            self.sequence,
+            self.time,
+            _bounded(self.by),
+            _bounded(self.revision),
+            _bounded(self.reason),
+            self.content,
+            None if approval is None else _bounded(approval.by),
+            "" if approval is None else _bounded(approval.reason),
+            approval is not None and approval.signature is not None and self.is_verified,
+        )
+
+
+def approved_event(instance: int, events: Iterable[InstanceEvent]) -> InstanceEvent:
+    """Return the event with the last approved content of an instance; raises ``RefusedError`` without one."""
+    begun = [event for event in events if event.kind is not InstanceEventKind.TERMINATED]
+    if not begun:
+        raise RefusedError(
+            f"nothing is known of the content of instance {instance}: none of its events is recorded; restore the"
+            " content by hand, then approve it"
+        )
+    if begun[-1].approved_by is None:
+        raise RefusedError(f"the content of instance {instance} was never approved; restore it by hand")
+    return begun[-1]
+
+
+def with_event(events: tuple[InstanceEvent, ...], event: InstanceEvent) -> tuple[InstanceEvent, ...]:
+    """Return the events of an instance with another one; of very many, the first and the last are kept."""
+    after = (*events, event)
+    return after if len(after) <= KEPT_EVENTS else (after[0], *after[-KEPT_EVENTS + 1 :])
+
+
+def events_from_json(value: Any) -> tuple[InstanceEvent, ...]:
+    """Return the events that ``to_json`` encoded, without those that are damaged."""
+    entries: Iterable[Any] = value[-KEPT_EVENTS:] if isinstance(value, list) else ()
+    return tuple(filter(None, map(_event, entries)))
+
+
+def _event(entry: Any) -> InstanceEvent | None:
+    try:
+        approver = entry.get("approved_by")
+        texts = {key: _bounded(entry[key]) for key in ("revision", "reason", "content", "approval_reason")}
+        return InstanceEvent(
+            InstanceEventKind(entry["event"]),
+            int(entry["sequence"]),
+            float(entry["time"]),
+            _bounded(entry["by"]),
+            approved_by=None if approver is None else _bounded(approver),
+            is_verified=entry["is_verified"] is True,
+            **texts,
+        )
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _bounded(text: str) -> str:
+    return sanitize(text)[:_LONGEST]
+
+
+EMPTY_CONTENT = IntentContent({})
+
+#: The number of instances that the history keeps.
+KEPT_INSTANCES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceService:
+    """A service that an instance has on a target.
+
+    The assignment is the last one that was wanted, with the most instances that the target ever had to run.
+    ``wanted`` is the number of them that it has to run now. ``properties`` are those of the service node, with
+    links resolved.
+    """
+
+    app: str
+    target: str
+    assignment: Assignment
+    wanted: int
+    properties: Properties = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IntentInstance:
+    """One instantiation of an intent.
+
+    ``id`` is the sequence of the publication that began it, ``changed`` of the one that changed it last.
+    ``instantiated`` and ``terminated`` are seconds since the epoch, ``by`` is the author. ``target`` is the only
+    target of a cluster's instance. ``final`` is the status of its resources after its end, once it is recorded.
+    ``events`` tell who began, changed and ended it, and who approved that.
+    """
+
+    id: int
+    instantiated: float
+    by: str
+    changed: int
+    apps: Mapping[str, tuple[str, ...]]
+    services: tuple[InstanceService, ...]
+    terminated: float | None = None
+    target: str | None = None
+    final: tuple[Mapping[str, Any], ...] | None = None
+    events: tuple[InstanceEvent, ...] = ()
+
+    @property
+    def awaits_final_status(self) -> bool:
+        """Whether the instance is terminated, and its final status is not recorded yet."""
+        return self.terminated is not None and self.final is None
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRecord:
+    """The records of publications about an intent: its document, its state, and its instances, oldest first.
+
+    ``content`` is the published content. ``approved`` is the content that the approval in the document covers, if
+    it was ever published. ``stamp`` is the version of the record, which changes with each write; ``None``
+    if it is not known.
+    """
+
+    intent: Intent
+    state: IntentState
+    instances: tuple[IntentInstance, ...] = ()
+    content: IntentContent = EMPTY_CONTENT
+    approved: IntentContent | None = None
+    stamp: int | None = field(default=None, compare=False)
+
+    @property
+    def snapshot(self) -> IntentSnapshot:
+        """The intent with its published content."""
+        return IntentSnapshot(self.intent, self.content)
+
+    @property
+    def awaits_final_status(self) -> bool:
+        """Whether the last instance is terminated, and its final status is not recorded yet."""
+        return bool(self.instances) and self.instances[-1].awaits_final_status
+
+
+def advance_instances(
+    instances: tuple[IntentInstance, ...],
+    effects: Collection[IntentEffect],
+    publication: InstanceChange,
+    intent: Intent,
+    services: Iterable[GovernedService],
+    properties: Mapping[str, Properties],
+) -> tuple[IntentInstance, ...]:
+    """Return the instances of an intent after a publication, oldest first.
+
+    ``services`` are those that the intent governs now, ``properties`` the resolved ones by path.
+    """
+    if IntentEffect.BEGIN_INSTANCE in effects:
+        begun = IntentInstance(
+            publication.sequence,
+            publication.time,
+            publication.by,
+            publication.sequence,
+            intent.apps,
+            _services((), services, properties),
+            target=intent.target,
+            events=(publication.event(InstanceEventKind.INSTANTIATED),),
+        )
+        return (*instances, begun)[-KEPT_INSTANCES:]
+    if not instances:
+        return instances
+    *former, last = instances
+    if IntentEffect.UPDATE_INSTANCE in effects:
+        updated = _services(last.services, services, properties)
+        events = with_event(last.events, publication.event(InstanceEventKind.UPDATED))
+        changed = replace(last, changed=publication.sequence, apps=intent.apps, services=updated, events=events)
+        return (*former, changed)
+    if IntentEffect.END_INSTANCE in effects:
+        ended = _services(last.services, (), {})
+        return (
+            *former,
+            replace(
+                last,
+                changed=publication.sequence,
+                terminated=publication.time,
+                services=ended,
+                events=with_event(last.events, publication.event(InstanceEventKind.TERMINATED)),
+            ),
+        )
+    return instances
+
+
+def _services(
+    last: Iterable[InstanceService], services: Iterable[GovernedService], properties: Mapping[str, Properties]
+) -> tuple[InstanceService, ...]:
+    """Return the services of an instance: those that are wanted now, and those that were wanted before."""
+    before = {(service.app, service.target, service.assignment.path): service for service in last}
+    merged = {key: replace(service, wanted=0) for key, service in before.items()}
+    for service in services:
+        path = service.assignment.path
+        key = (service.app, service.target, path)
+        most = max(service.assignment.n, before[key].assignment.n if key in before else 0)
+        merged[key] = InstanceService(
+            service.app,
+            service.target,
+            replace(service.assignment, n=most),
+            service.assignment.n,
+            properties.get(path, {}),
+        )
+    return tuple(merged[key] for key in sorted(merged))
+
+
+def instances_body(instances: Iterable[IntentInstance]) -> dict[str, Any]:
+    """Return the list of instances as the API and the verb print it, newest first."""
+    return {
+        "instances": [
+            {
+                "id": instance.id,
+                "instantiated": instance.instantiated,
+                "terminated": instance.terminated,
+                "by": instance.by,
+            }
+            for instance in sorted(instances, key=lambda instance: -instance.id)
+        ]
+    }
+
+
+def services_to_json(services: Iterable[InstanceService]) -> list[dict[str, Any]]:
+    """Return the services of an instance in the form that publications write."""
+    return [
+        {
+            "app": service.app,
+            "target": service.target,
+            "assignment": service.assignment.to_json(),
+            "wanted": service.wanted,
+            "properties": dict(service.properties),
+        }
+        for service in services
+    ]
+
+
+def services_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[InstanceService, ...]:
+    """Return the services that ``services_to_json`` encoded; raises ``TreeError`` for an invalid assignment."""
+    return tuple(
+        InstanceService(
+            service["app"],
+            service["target"],
+            assignment_from_json(service["assignment"]),
+            service["wanted"],
+            service["properties"],
+        )
+        for service in value
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceHistory:
+    """An instance in the history; the times are seconds since the epoch."""
+
+    id: int
+    instantiated: float
+    terminated: float | None
+    by: str
+    events: tuple[InstanceEvent, ...]
+
+    @classmethod
+    def of(cls, instance: IntentInstance) -> InstanceHistory:
+        """Return what the history keeps of an instance."""
+        return cls(instance.id, instance.instantiated, instance.terminated, instance.by, instance.events)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the instance as publications write it, and as the API and the verb print it."""
+        return {
+            "id": self.id,
+            "instantiated": self.instantiated,
+            "terminated": self.terminated,
+            "by": self.by,
+            "events": [event.to_json() for event in self.events],
+        }
+
+
+def merged_history(*parts: Iterable[InstanceHistory]) -> tuple[InstanceHistory, ...]:
+    """Return the last instances of several records of one intent, oldest first; later records count."""
+    by_id = {instance.id: instance for part in parts for instance in part}
+    return tuple(by_id[number] for number in sorted(by_id))[-KEPT_INSTANCES:]
+
+
+def history_from_json(value: Any) -> tuple[InstanceHistory, ...]:
+    """Return the instances that ``to_json`` encoded, without those that are damaged."""
+    entries = value[-KEPT_INSTANCES:] if isinstance(value, list) else ()
+    return tuple(filter(None, map(_instance, entries)))
+
+
+def intent_history(
+    subject: IntentSubject, record: IntentRecord | None, archived: Iterable[InstanceHistory]
+) -> tuple[InstanceHistory, ...]:
+    """Return the instances of an intent, newest first; raises ``NotFoundError`` for a subject without a record.
+
+    ``archived`` are those of earlier documents of the subject, which were removed.
+    """
+    former = tuple(archived)
+    if record is None and not former:
+        raise NotFoundError(
+            f"no publication has an intent {subject_text(subject)}, and none had one with instances: expected one"
+            " of those that 'zkdeployment intent list' shows, or one that was removed"
+        )
+    present = () if record is None else record.instances
+    return merged_history(former, map(InstanceHistory.of, present))[::-1]
+
+
+def _instance(entry: Any) -> InstanceHistory | None:
+    try:
+        ended = entry["terminated"]
+        return InstanceHistory(
+            int(entry["id"]),
+            float(entry["instantiated"]),
+            None if ended is None else float(ended),
+            str(entry["by"]),
+            events_from_json(entry["events"]),
+        )
+    except (KeyError, OverflowError, TypeError, ValueError):
+        return None

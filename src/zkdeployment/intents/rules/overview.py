@@ -1,0 +1,218 @@
+"""Overviews: each intent as published and at the tip of the branch, and its content beside the approved one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.intents.documents.kinds import approval_value, intent_document
+from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState, subject_text
+from zkdeployment.intents.rules.approvals import counted_approvals
+from zkdeployment.intents.rules.content import changed_keys
+from zkdeployment.intents.rules.instances import EMPTY_CONTENT
+from zkdeployment.tree.diff import describe_change, diff
+from zkdeployment.tree.values import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
+    from zkdeployment.intents.rules.approval_rules import ApprovalCount, ApprovalRule
+    from zkdeployment.intents.rules.content import IntentContent
+    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IntentOverview:
+    """One intent: what the last publication recorded, and what the tip of the branch has.
+
+    ``record`` is ``None`` for an intent that was never published, ``tip`` for one that is not at the tip, or if
+    the tip was not read. One of them is there. ``rules`` are those of approvals; ``None`` if they are not known.
+    """
+
+    record: IntentRecord | None
+    tip: IntentSnapshot | None
+    rules: Sequence[ApprovalRule] | None = None
+
+    @property
+    def snapshot(self) -> IntentSnapshot:
+        """The intent at the tip, else the published one."""
+        if self.tip is not None:
+            return self.tip
+        if self.record is None:
+            raise ValueError("expected an intent that was published or is at the tip")
+        return self.record.snapshot
+
+    @property
+    def intent(self) -> Intent:
+        """The intent as its document describes it."""
+        return self.snapshot.intent
+
+    @property
+    def approval(self) -> Approval | None:
+        """The last approval, of whatever content."""
+        return self.intent.approval
+
+    @property
+    def approvals(self) -> tuple[ApprovalCount, ...]:
+        """How many approvals the present content has for each rule; empty without rules."""
+        return counted_approvals(self.snapshot, self.rules)
+
+    @property
+    def approved_content(self) -> IntentContent | None:
+        """The content that was approved last; ``None`` without an approval, or if it was never published."""
+        approved = None if self.record is None else self.record.approved
+        is_last = approved is not None and self.approval is not None and approved.digest == self.approval.content
+        return approved if is_last else None
+
+    @property
+    def published_state(self) -> IntentState | None:
+        """The state in the last publication."""
+        return None if self.record is None else self.record.state
+
+    @property
+    def tip_state(self) -> IntentState | None:
+        """The state at the tip of the branch."""
+        return None if self.tip is None else self.tip.state
+
+    @property
+    def instance(self) -> IntentInstance | None:
+        """The newest instance."""
+        return self.record.instances[-1] if self.record is not None and self.record.instances else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the intent as ``-o json`` prints it."""
+        published, tip, approval = self.published_state, self.tip_state, self.approval
+        return {
+            "subject": subject_text(self.intent.subject),
+            "state": None if published is None else published.value,
+            "tip_state": None if tip is None else tip.value,
+            "content": self.snapshot.content.digest,
+            "is_approved": self.snapshot.is_approved,
+            "approval": None if approval is None else approval_value(approval),
+            "approvals": [count.to_json() for count in self.approvals],
+            "instance": None if self.instance is None else self.instance.id,
+            "document": intent_document(self.intent),
+        }
+
+
+def intent_overviews(
+    records: Iterable[IntentRecord],
+    tip: Mapping[IntentSubject, IntentSnapshot],
+    rules: Sequence[ApprovalRule] | None = None,
+) -> tuple[IntentOverview, ...]:
+    """Return all intents that were published or are at the tip, sorted: groups by project, then clusters."""
+    published = {record.intent.subject: record for record in records}
+    subjects = sorted({*published, *tip}, key=lambda subject: (-len(subject), subject))
+    return tuple(IntentOverview(published.get(subject), tip.get(subject), rules) for subject in subjects)
+
+
+def find_overview(overviews: Iterable[IntentOverview], subject: IntentSubject) -> IntentOverview:
+    """Return the intent of a subject; raises ``NotFoundError`` if it does not exist."""
+    for overview in overviews:
+        if overview.intent.subject == subject:
+            return overview
+    raise NotFoundError(
+        f"there is no intent {subject_text(subject)}: expected one of those that 'zkdeployment intent list' shows"
+    )
+
+
+def content_difference(old: IntentContent, new: IntentContent) -> Iterator[str]:
+    """Yield one line for each changed key of the document, then for each change of the nodes.
+
+    The nodes have the values that their links lead to.
+    """
+    for key in changed_keys(old, new):
+        was, becomes = (json.dumps(content.description.get(key)) for content in (old, new))
+        yield f"change {key} from {was} to {becomes}"
+    before = Tree(old.nodes)
+    yield from describe_change(diff(before, Tree(new.nodes)), before)
+
+
+def difference_to_json(old: IntentContent, new: IntentContent) -> dict[str, Any]:
+    """Return the changed keys of the document with both values, and the created, updated and deleted nodes."""
+    change = diff(Tree(old.nodes), Tree(new.nodes))
+    return {
+        "document": {
+            key: {"before": old.description.get(key), "after": new.description.get(key)}
+            for key in changed_keys(old, new)
+        },
+        "create": change.create,
+        "update": change.update,
+        "delete": sorted(change.delete),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ContentComparison:
+    """A content, and the one ``before`` with which people compare it.
+
+    ``approval`` is the last approval. ``remark`` is why the whole content counts as new, or empty.
+    """
+
+    subject: IntentSubject
+    content: IntentContent
+    before: IntentContent
+    approval: Approval | None
+    is_approved: bool
+    remark: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line for each difference."""
+        yield from content_difference(self.before, self.content)
+
+    def content_lines(self) -> Iterator[str]:
+        """Yield the whole content, one line for each key of the document, each node and each property."""
+        yield from content_difference(EMPTY_CONTENT, self.content)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as ``intent diff -o json`` and the API print it."""
+        return {
+            "subject": subject_text(self.subject),
+            "approved": None if self.approval is None else self.approval.content,
+            "content": self.content.digest,
+            "is_approved": self.is_approved,
+            **difference_to_json(self.before, self.content),
+        }
+
+
+def compare_content(overview: IntentOverview) -> ContentComparison:
+    """Compare the content of a group with the one that was approved last; raises ``RefusedError`` for a cluster.
+
+    A content without a published approval is compared with nothing.
+    """
+    intent, content = overview.intent, overview.snapshot.content
+    if isinstance(intent, ClusterIntents):
+        raise RefusedError(
+            f"{subject_text(intent.subject)} is a cluster: clusters are applied without an approval; expected a"
+            " group, PROJECT/APP/VERSION/NAME"
+        )
+    approved, remark = overview.approved_content, ""
+    if overview.snapshot.is_approved:
+        approved = content
+    elif overview.approval is None:
+        remark = f"{subject_text(intent.subject)} was never approved: the whole content is new"
+    elif approved is None:
+        remark = "the approved content was never published, so that the whole content is shown"
+    return ContentComparison(
+        intent.subject,
+        content,
+        approved or EMPTY_CONTENT,
+        overview.approval,
+        overview.snapshot.is_approved,
+        remark,
+    )
+
+
+def compare_before_approval(record: IntentRecord | None, snapshot: IntentSnapshot) -> ContentComparison:
+    """Compare a content that is to be approved with the one that the published approval covers.
+
+    The document of the snapshot may have the new approval already.
+    """
+    intent, published = snapshot.intent, None if record is None else record.intent.approval
+    if isinstance(intent, DeploymentIntentGroup):
+        snapshot = replace(snapshot, intent=replace(intent, approval=published))
+    return compare_content(IntentOverview(record, snapshot))

@@ -1,0 +1,400 @@
+"""Resources: the deployments of an instance on each host, with their statuses, and the progress of an act."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.host import Identity, is_host_name
+from zkdeployment.base.text import listing
+from zkdeployment.intents.rules.reality import (
+    ClusterStatus,
+    ReportedHost,
+    ResourceFacts,
+    RsyncStatus,
+    cluster_status,
+    rsync_status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.deployment import Assignment, DeploymentFailure
+    from zkdeployment.intents.rules.instances import InstanceService, IntentInstance
+    from zkdeployment.intents.rules.reality import FleetReports, RecordedDeployment, ServiceProvider
+
+
+#: The kinds of resources, as ``GVK`` names them.
+DEPLOYMENT_KIND = "Deployment"
+PROVIDER_KIND = "Provider"
+
+#: The cluster of providers whose host is not known.
+NO_CLUSTER = "-"
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class ResourceDetails(NamedTuple):
+    """The parts of a resource that only detailed outputs have; ``labels`` are those of the wanted resource."""
+
+    labels: Mapping[str, Any] = _NOTHING
+    facts: Mapping[str, Any] = _NOTHING
+    spec: Mapping[str, Any] = _NOTHING
+    status: Mapping[str, Any] = _NOTHING
+
+
+class ResourceRow(NamedTuple):
+    """One resource.
+
+    ``rsync`` is ``None`` for a resource that is not wanted and that exists only in reality. ``was_host_seen`` is
+    ``False`` if no known host has the name that the tree names.
+    """
+
+    app: str
+    cluster: str
+    kind: str
+    name: str
+    rsync: RsyncStatus | None
+    exists: ClusterStatus
+    details: ResourceDetails | None = None
+    was_host_seen: bool = True
+
+
+def instance_resources(
+    instance: IntentInstance, reports: FleetReports, *, with_details: bool = False, with_reality: bool = True
+) -> tuple[ResourceRow, ...]:
+    """Return the resources of an instance, each once, sorted by app, cluster and name.
+
+    Without ``with_reality`` the details have nothing of what hosts report, and resources that exist only in
+    reality are left out.
+    """
+    if instance.final is not None:
+        return tuple(row_from_json(value) for value in instance.final)
+    rows = _ResourceReader(instance, reports, with_details=with_details, with_reality=with_reality).read()
+    return tuple(sorted(rows, key=_order))
+
+
+def is_terminating(rows: Iterable[ResourceRow]) -> bool:
+    """Whether a host still has a deployment that is to be undeployed."""
+    return any(row.rsync is not None and row.exists is ClusterStatus.PRESENT for row in rows)
+
+
+class _ResourceReader:
+    """One reading of the resources of an instance."""
+
+    def __init__(
+        self, instance: IntentInstance, reports: FleetReports, *, with_details: bool, with_reality: bool
+    ) -> None:
+        self._instance = instance
+        self._hosts = reports.hosts
+        self._with_details = with_details
+        self._with_reality = with_reality
+        self._seen: set[tuple[str, Deployment]] = set()
+        self._services: dict[str, dict[str, InstanceService]] = {}
+        for service in instance.services:
+            self._services.setdefault(service.assignment.path, {})[service.target] = service
+        self._providers, self._strays = self._match(reports.providers if with_reality else ())
+
+    def read(self) -> Iterator[ResourceRow]:
+        """Yield the wanted resources, those that are not wanted any more, then what exists besides them."""
+        for is_wanted in (True, False):
+            for service in self._instance.services:
+                wanted = self._wanted_details(service) if self._with_details else None
+                deployments = [
+                    deployment
+                    for deployment in service.assignment.deployments
+                    if (deployment.number < service.wanted) is is_wanted
+                ]
+                for host in self._selected(service.target) if deployments else ():
+                    for deployment in deployments:
+                        key = (host.identity.id, deployment)
+                        if key not in self._seen:
+                            self._seen.add(key)
+                            yield self._resource(service, host, deployment, wanted)
+        if self._with_reality:
+            yield from self._unwanted_markers()
+            yield from self._unmatched_providers()
+
+    def _selected(self, target: str) -> Sequence[ReportedHost]:
+        """Return the hosts of a target; a host name that no host has stands for a host that was never seen."""
+        hosts = self._hosts.of(target)
+        if not hosts and is_host_name(target):
+            return (ReportedHost(Identity(target, target), is_present=False, was_seen=False),)
+        return hosts
+
+    def _resource(
+        self, service: InstanceService, host: ReportedHost, deployment: Deployment, wanted: ResourceDetails | None
+    ) -> ResourceRow:
+        changed = self._instance.changed
+        marker = None if host.deployments is None else host.deployments.get(deployment)
+        failure = host.failure
+        facts = ResourceFacts(
+            is_wanted=deployment.number < service.wanted,
+            has_failed=failure is not None
+            and failure.sequence >= changed
+            and failure.concerns(deployment, service.assignment),
+            is_recorded=(
+                host.completed is not None and host.completed >= changed and deployment.path not in host.lacking
+            )
+            or (marker is not None and marker.sequence is not None and marker.sequence >= changed),
+            has_marker=None if host.deployments is None else marker is not None,
+            is_host_present=host.is_present,
+            was_host_seen=host.was_seen,
+        )
+        return ResourceRow(
+            service.app,
+            service.target,
+            DEPLOYMENT_KIND,
+            resource_name(host, deployment),
+            rsync_status(facts),
+            cluster_status(facts),
+            None if wanted is None else self._details(wanted, host, service.assignment, deployment, marker),
+            host.was_seen,
+        )
+
+    def _wanted_details(self, service: InstanceService) -> ResourceDetails:
+        """Return what the resources of a service have in common."""
+        assignment = service.assignment
+        spec: dict[str, Any] = {
+            "package": assignment.package,
+            "version": assignment.version,
+            "subtype": assignment.subtype,
+            "properties": dict(service.properties),
+        }
+        if assignment.patches:
+            spec["patches"] = dict(assignment.patches)
+        labels = {"zkdeployment/instance": self._instance.id, "zkdeployment/app": service.app}
+        return ResourceDetails(labels=labels, spec=spec)
+
+    def _details(
+        self,
+        wanted: ResourceDetails,
+        host: ReportedHost,
+        assignment: Assignment,
+        deployment: Deployment,
+        marker: RecordedDeployment | None,
+    ) -> ResourceDetails:
+        if not self._with_reality:
+            return wanted
+        providers = self._providers.get((host.identity.id, deployment), ())
+        status = _reported(host, deployment, assignment, marker)
+        status["providers"] = [{"path": provider.path, **provider.properties} for provider in providers]
+        return ResourceDetails(wanted.labels, host.facts, wanted.spec, status)
+
+    def _unwanted_markers(self) -> Iterator[ResourceRow]:
+        """Yield the deployments below the paths of the apps that are recorded on hosts, but are no resources."""
+        apps: dict[str, str | None] = {}
+        for host in self._hosts.by_id.values():
+            for deployment, marker in (host.deployments or {}).items():
+                if deployment.path not in apps:
+                    apps[deployment.path] = self._app_of(deployment.path)
+                app = apps[deployment.path]
+                key = (host.identity.id, deployment)
+                if app is not None and key not in self._seen and self._is_ours(host):
+                    self._seen.add(key)
+                    yield ResourceRow(
+                        app,
+                        self._cluster_of(deployment.path, host),
+                        DEPLOYMENT_KIND,
+                        resource_name(host, deployment),
+                        None,
+                        ClusterStatus.PRESENT,
+                        ResourceDetails(facts=host.facts, status=_reported(host, deployment, None, marker))
+                        if self._with_details
+                        else None,
+                    )
+
+    def _unmatched_providers(self) -> Iterator[ResourceRow]:
+        """Yield the providers that belong to no resource."""
+        for provider in self._strays:
+            host = self._hosts.host_of(provider)
+            app = self._app_of(provider.service)
+            if app is not None and (host is None or self._is_ours(host)):
+                yield ResourceRow(
+                    app,
+                    NO_CLUSTER if host is None else self._cluster_of(provider.service, host),
+                    PROVIDER_KIND,
+                    provider.path,
+                    None,
+                    ClusterStatus.PRESENT,
+                    ResourceDetails(
+                        facts={} if host is None else host.facts, status={"properties": dict(provider.properties)}
+                    )
+                    if self._with_details
+                    else None,
+                )
+
+    def _match(
+        self, providers: Sequence[ServiceProvider]
+    ) -> tuple[dict[tuple[str, Deployment], list[ServiceProvider]], list[ServiceProvider]]:
+        """Return the providers of each wanted resource, and those that belong to none."""
+        matched: dict[tuple[str, Deployment], list[ServiceProvider]] = {}
+        strays = []
+        for provider in {provider.path: provider for provider in providers}.values():
+            host = self._hosts.host_of(provider)
+            deployment = provider.deployment or Deployment(provider.service, 0)
+            if host is not None and self._is_wanted_on(host, deployment):
+                matched.setdefault((host.identity.id, deployment), []).append(provider)
+            else:
+                strays.append(provider)
+        return matched, strays
+
+    def _is_wanted_on(self, host: ReportedHost, deployment: Deployment) -> bool:
+        services = self._services.get(deployment.path, {})
+        for target in host.targets:
+            service = services.get(target)
+            if service is not None and deployment.number < service.wanted:
+                return True
+        return False
+
+    def _app_of(self, path: str) -> str | None:
+        """Return the app whose subtree has a service, or ``None``."""
+        while path:
+            for app, paths in self._instance.apps.items():
+                if path in paths:
+                    return app
+            path = path.rpartition("/")[0]
+        return None
+
+    def _is_ours(self, host: ReportedHost) -> bool:
+        """Whether this instance may govern services on a host: a cluster governs only those of its own target."""
+        target = self._instance.target
+        return target is None or target in host.targets
+
+    def _cluster_of(self, path: str, host: ReportedHost) -> str:
+        """Return the target of a service that selects a host; without one the host's role or id."""
+        targets = self._services.get(path, {}).keys() & host.targets
+        return min(targets, default=host.identity.role or host.identity.id)
+
+
+def resource_name(host: ReportedHost, deployment: Deployment) -> str:
+    """Return the name of the resource of a deployment: ``HOST:PATH.N``."""
+    return f"{host.identity.id}:{deployment.path}.{deployment.number}"
+
+
+def _reported(
+    host: ReportedHost, deployment: Deployment, assignment: Assignment | None, marker: RecordedDeployment | None
+) -> dict[str, Any]:
+    """Return what a host reports about a deployment: its marker, and the step and the error of the host.
+
+    A step and an error that concern another deployment are left out.
+    """
+    recorded = (
+        None
+        if marker is None
+        else {"package": marker.package, "version": marker.version, "sequence": marker.sequence}
+    )
+    if _concerns_another(host.failure, deployment, assignment):
+        return {"marker": recorded, "step": None, "error": None}
+    return {"marker": recorded, "step": host.step, "error": host.error}
+
+
+def _concerns_another(
+    failure: DeploymentFailure | None, deployment: Deployment, assignment: Assignment | None
+) -> bool:
+    """Whether a failure is that of other deployments; ``assignment`` is ``None`` for one that is not wanted."""
+    if failure is None or (failure.path is None and not failure.packages):
+        return False
+    if assignment is None:
+        return failure.path != deployment.path or failure.number not in {None, deployment.number}
+    return not failure.concerns(deployment, assignment)
+
+
+def row_to_json(row: ResourceRow) -> dict[str, Any]:
+    """Return a row with its details in the form that the final status of an instance is recorded in."""
+    details = row.details or ResourceDetails()
+    return {
+        "app": row.app,
+        "cluster": row.cluster,
+        "kind": row.kind,
+        "name": row.name,
+        "rsync": None if row.rsync is None else row.rsync.value,
+        "exists": row.exists.value,
+        "labels": dict(details.labels),
+        "facts": dict(details.facts),
+        "spec": dict(details.spec),
+        "status": dict(details.status),
+    }
+
+
+def row_from_json(value: Mapping[str, Any]) -> ResourceRow:
+    """Return the row that ``row_to_json`` encoded."""
+    return ResourceRow(
+        value["app"],
+        value["cluster"],
+        value["kind"],
+        value["name"],
+        None if value["rsync"] is None else RsyncStatus(value["rsync"]),
+        ClusterStatus(value["exists"]),
+        ResourceDetails(value["labels"], value["facts"], value["spec"], value["status"]),
+    )
+
+
+def _order(row: ResourceRow) -> tuple[str, str, str, str]:
+    return row.app, row.cluster, row.kind, row.name
+
+
+#: The resources that a message names.
+_NAMED = 10
+
+#: What each status means for a wait.
+_REASONS = {
+    RsyncStatus.PENDING: "pending",
+    RsyncStatus.RETRYING: "its host is absent",
+    RsyncStatus.APPLIED: "still deployed",
+    RsyncStatus.TERMINATED: "not deployed",
+    RsyncStatus.FAILED: "failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceProgress:
+    """The resources of an instance after an act: how many are done, and which have failed or are waited for.
+
+    ``unseen`` are not done because their hosts were never seen; nothing waits for these.
+    """
+
+    done: int
+    failed: tuple[ResourceRow, ...]
+    waiting: tuple[ResourceRow, ...]
+    unseen: tuple[ResourceRow, ...] = ()
+
+    @property
+    def awaited(self) -> str:
+        """The resources that are waited for, with the reasons, in one line."""
+        return _named(self.waiting)
+
+    @property
+    def never_seen(self) -> str:
+        """The resources whose hosts were never seen, in one line."""
+        return listing([row.name for row in self.unseen], _NAMED)
+
+    @property
+    def failures(self) -> str:
+        """The resources that failed, in one line."""
+        return _named(self.failed)
+
+
+def instance_progress(rows: Iterable[ResourceRow], *, is_active: bool) -> InstanceProgress:
+    """Return the progress of an instance that is to be deployed (``is_active``) or undeployed.
+
+    Resources of absent hosts are waited for, those of hosts that were never seen are not. Resources that exist
+    only in reality do not count.
+    """
+    wanted = RsyncStatus.APPLIED if is_active else RsyncStatus.TERMINATED
+    # An update in place also undeploys what is not wanted any more.
+    done = {wanted, RsyncStatus.TERMINATED}
+    counted = [row for row in rows if row.rsync is not None]
+    unfinished = [row for row in counted if row.rsync not in done and row.rsync is not RsyncStatus.FAILED]
+    return InstanceProgress(
+        sum(row.rsync in done for row in counted),
+        tuple(row for row in counted if row.rsync is RsyncStatus.FAILED),
+        tuple(row for row in unfinished if row.was_host_seen),
+        tuple(row for row in unfinished if not row.was_host_seen),
+    )
+
+
+def _named(rows: Sequence[ResourceRow]) -> str:
+    return listing([f"{row.name} ({_REASONS[row.rsync]})" for row in rows if row.rsync is not None], _NAMED)

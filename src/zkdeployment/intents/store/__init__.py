@@ -1,0 +1,1 @@
+"""The adapters of ZooKeeper. No other package imports kazoo."""

@@ -1,0 +1,410 @@
+"""The records of intents: an index for each intent, and parts that never change.
+
+``/zkdeployment/intents/SUBJECT`` is the index: the document, the state, the digest of the content and the list of
+instances. The nodes below it are parts: contents, the services of instances, and final statuses. A part is named
+by its kind and a hash of its data, and is created before the index that names it: a process that dies in between
+leaves the former record whole. Parts that no index names are removed with the next index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.errors import ConflictError, TreeError
+from zkdeployment.base.log import get_logger
+from zkdeployment.intents.documents.kinds import intent_document, intent_of_document
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.content import content_from_json, content_to_json
+from zkdeployment.intents.rules.governance import Governance
+from zkdeployment.intents.rules.instances import (
+    IntentInstance,
+    IntentRecord,
+    events_from_json,
+    services_from_json,
+    services_to_json,
+)
+from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.withheld import left_operations, read_left, withheld_operations
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode_content, pack, unpack
+from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.intents.documents.values import Intent, IntentSubject
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+#: Bytes of one part: two of them, with what else a transaction has, fit into one.
+_PART = 256 * 1024
+
+#: Rows of a final status that are packed together.
+_ROWS = 20_000
+
+#: What an index has at least.
+_KEYS = frozenset({"document", "state", "content", "approved", "instances"})
+
+#: Further readings, if parts of an index were replaced in the meantime.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class IntentNodes:
+    """The nodes that a change of records may concern: indexes by name, and the names of the parts of each.
+
+    ``exists`` is whether the node above the indexes exists. ``withheld`` is the node of the withheld services,
+    ``left`` of those that left governance.
+    """
+
+    exists: bool
+    withheld: Node | None
+    left: Node | None
+    indexes: Mapping[str, Node]
+    parts: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class IntentOperations:
+    """Operations that write records: the parts, and then the indexes that name them, in one transaction."""
+
+    parts: Sequence[Operation] = ()
+    indexes: Sequence[Operation] = ()
+
+
+# Reading
+
+
+def read_records(session: Session) -> tuple[IntentRecord, ...]:
+    """Return the records of all intents, sorted by subject; of former instances only what lists of them show.
+
+    A damaged record is left out and logged. The number of requests grows with the number of intents only.
+    """
+    return _read(session, None)
+
+
+def read_record(session: Session, subject: IntentSubject) -> IntentRecord | None:
+    """Return the whole record of an intent, with all instances; ``None`` if it does not exist."""
+    return next(iter(_read(session, subject)), None)
+
+
+def summary_of(name: str, node: Node) -> IntentRecord | None:
+    """Return what an index alone holds of an intent: its document, its state, and the list of its instances.
+
+    ``None`` for an index that is not written yet, or damaged.
+    """
+    index = _index(name, node)
+    if index is None:
+        return None
+    try:
+        return IntentRecord(
+            intent_of_document(index["document"]),
+            IntentState(index["state"]),
+            tuple(
+                _instance_of(
+                    entry, apps={}, services=(), target=None, final=None if entry["final"] is None else ()
+                )
+                for entry in index["instances"]
+            ),
+            stamp=node.version,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
+        return None
+
+
+def read_governance(session: Session) -> Governance:
+    """Return the intents that were published last, and the services that left governance before.
+
+    The last transaction of a publication wrote both. Raises ``TreeError`` if an index is damaged: without it, the
+    services of its intent would be deployed.
+    """
+    names = session.children(paths.INTENTS) or []
+    nodes = zip(names, session.get_many(map(_path, names)), strict=True)
+    return Governance(
+        tuple(_governing(name, node) for name, node in nodes if node is not None and node.data), read_left(session)
+    )
+
+
+def _governing(name: str, node: Node) -> Intent:
+    try:
+        return intent_of_document((_index(name, node) or {})["document"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise TreeError(
+            f"{_path(name)} is damaged, so what its intent governs is not known; restore the node, or remove it to"
+            " have its services deployed"
+        ) from error
+
+
+def read_awaiting_records(session: Session) -> tuple[IntentRecord, ...]:
+    """Return the records whose last instance is terminated and has no final status yet.
+
+    The other records are not read beyond their indexes.
+    """
+    names = session.children(paths.INTENTS) or []
+    nodes = zip(names, session.get_many(map(_path, names)), strict=True)
+    indexes = [index for name, node in nodes if node is not None and (index := _index(name, node)) is not None]
+    awaiting = [index for index in indexes if _awaits_final_status(index)]
+    records = (read_record(session, intent_of_document(index["document"]).subject) for index in awaiting)
+    return tuple(record for record in records if record is not None and record.awaits_final_status)
+
+
+def _awaits_final_status(index: Mapping[str, Any]) -> bool:
+    return any(entry["terminated"] is not None and entry["final"] is None for entry in index["instances"][-1:])
+
+
+def _read(session: Session, subject: IntentSubject | None) -> tuple[IntentRecord, ...]:
+    whole = subject is not None
+    indexes, parts = _read_nodes(session, subject)
+    for _ in range(_ATTEMPTS):
+        if None not in parts.values():
+            break
+        indexes, parts = _read_nodes(session, subject)
+    found = (_record(name, node, index, parts, whole=whole) for name, (node, index) in indexes.items())
+    return tuple(record for record in found if record is not None)
+
+
+def _read_nodes(
+    session: Session, subject: IntentSubject | None
+) -> tuple[dict[str, tuple[Node, dict[str, Any]]], dict[str, Node | None]]:
+    """Return indexes by name, and the parts that they name by path (``None``: removed in the meantime)."""
+    names = session.children(paths.INTENTS) or [] if subject is None else [subject_name(subject)]
+    indexes = {
+        name: (node, index)
+        for name, node in zip(names, session.get_many(map(_path, names)), strict=True)
+        if node is not None and (index := _index(name, node)) is not None
+    }
+    wanted = [
+        f"{_path(name)}/{part}"
+        for name, (_, index) in indexes.items()
+        for part in _named_parts(index, whole=subject is not None)
+    ]
+    return indexes, dict(zip(wanted, session.get_many(wanted), strict=True))
+
+
+def _index(name: str, node: Node) -> dict[str, Any] | None:
+    """Return the value of an index; ``None`` if the index is not written yet, or damaged."""
+    if not node.data:
+        return None
+    try:
+        value = unpack(node.data)
+    except ValueError as error:
+        get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
+        return None
+    if isinstance(value, dict) and value.keys() >= _KEYS:
+        return value
+    get_logger().warning("intent-damaged", path=_path(name), reason="keys are missing")
+    return None
+
+
+def _named_parts(index: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
+    """Yield the names of the parts that a record needs; ``whole``: also those of former instances."""
+    yield from index["content"]
+    yield from index["approved"] or ()
+    for entry in index["instances"] if whole else index["instances"][-1:]:
+        yield from entry["services"]
+        for packed in entry["final"] or ():
+            yield from packed
+
+
+def _record(
+    name: str, node: Node, index: Mapping[str, Any], parts: Mapping[str, Node | None], *, whole: bool
+) -> IntentRecord | None:
+    def value_of(names: Iterable[str]) -> Any:
+        data = (part.data for part_name in names if (part := parts[f"{_path(name)}/{part_name}"]) is not None)
+        return unpack(b"".join(data))
+
+    try:
+        intent = intent_of_document(index["document"])
+        *former, last = index["instances"] or (None,)
+        instances = [
+            _instance(entry, value_of) if whole or entry is last else _former_instance(entry)
+            for entry in (*former, last)
+            if entry is not None
+        ]
+        return IntentRecord(
+            intent,
+            IntentState(index["state"]),
+            tuple(instances),
+            content_from_json(value_of(index["content"])),
+            None if index["approved"] is None else content_from_json(value_of(index["approved"])),
+            node.version,
+        )
+    except (KeyError, TypeError, ValueError, TreeError) as error:
+        get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
+        return None
+
+
+def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
+    """Return the instance of an entry of an index."""
+    value = value_of(entry["services"])
+    final = None
+    if entry["final"] is not None:
+        final = tuple(row for packed in entry["final"] for row in value_of(packed))
+    return _instance_of(
+        entry,
+        apps={app: tuple(listed) for app, listed in value["apps"].items()},
+        services=services_from_json(value["services"]),
+        target=value["target"],
+        final=final,
+        events=events_from_json(value["events"]),
+    )
+
+
+def _former_instance(entry: Mapping[str, Any]) -> IntentInstance:
+    """Return what lists show of an instance before the last one; its services are not read."""
+    return _instance_of(entry, apps={}, services=(), target=None, final=())
+
+
+def _instance_of(entry: Mapping[str, Any], **values: Any) -> IntentInstance:
+    return IntentInstance(
+        id=entry["id"],
+        instantiated=entry["instantiated"],
+        terminated=entry["terminated"],
+        by=entry["by"],
+        changed=entry["changed"],
+        **values,
+    )
+
+
+# Writing
+
+
+def read_intent_nodes(
+    session: Session, changed: Collection[IntentSubject], kept: Collection[IntentSubject]
+) -> IntentNodes:
+    """Return the nodes that a change concerns: of the ``changed`` intents, and of all that are not ``kept``."""
+    (withheld, left), (listed,) = session.look([paths.WITHHELD, paths.LEFT], [paths.INTENTS])
+    names = {subject_name(subject) for subject in changed}
+    names |= set(listed or ()) - {subject_name(subject) for subject in kept}
+    found = [_path(name) for name in sorted(names)]
+    nodes, children = session.look(found, found) if found else ([], [])
+    existing = {name: node for name, node in zip(sorted(names), nodes, strict=True) if node is not None}
+    parts = {name: frozenset(below or ()) for name, below in zip(sorted(names), children, strict=True)}
+    return IntentNodes(listed is not None, withheld, left, existing, parts)
+
+
+def intent_operations(
+    records: Mapping[IntentSubject, IntentRecord],
+    nodes: IntentNodes,
+    withheld: Collection[ServiceTarget] | None,
+    left: Collection[LeftService] = (),
+) -> IntentOperations:
+    """Return the operations that write these records, and remove the intents of all other nodes.
+
+    ``withheld`` are the services that are not deployed, and ``left`` those that left governance; ``withheld`` is
+    ``None`` if both stay. Raises ``ConflictError``
+    if a record changed since it was read.
+    """
+    parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
+    indexes: list[Operation] = []
+    if withheld is not None:
+        indexes += (*withheld_operations(withheld, nodes.withheld), *left_operations(left, nodes.left))
+    wanted = {subject_name(subject): record for subject, record in records.items()}
+    for name, record in sorted(wanted.items()):
+        path, node = _path(name), nodes.indexes.get(name)
+        version = 0 if node is None else node.version
+        if record.stamp not in {None, version}:
+            raise ConflictError(f"{path} changed since it was read")
+        former = None if node is None else _index(name, node)
+        encoder = _RecordEncoder(record, former)
+        if node is None:
+            parts.append(Create(path))
+        existing = nodes.parts.get(name, frozenset())
+        parts += (Create(f"{path}/{part}", data) for part, data in encoder.parts.items() if part not in existing)
+        indexes.append(Set(path, encode_content(encoder.index), version))
+        used = set(_named_parts(encoder.index, whole=True))
+        indexes += (Delete(f"{path}/{part}") for part in sorted(existing - used))
+    for name in sorted(nodes.indexes.keys() - wanted.keys()):
+        path = _path(name)
+        indexes += (Delete(f"{path}/{part}") for part in sorted(nodes.parts[name]))
+        indexes.append(Delete(path, nodes.indexes[name].version))
+    return IntentOperations(parts, indexes)
+
+
+def record_operations(session: Session, record: IntentRecord) -> IntentOperations:
+    """Return the operations that write one record, which must exist; raises ``ConflictError`` if it does not."""
+    subject = record.intent.subject
+    path = _path(subject_name(subject))
+    (node,), (parts,) = session.look([path], [path])
+    if node is None:
+        raise ConflictError(f"{path} was removed")
+    name = subject_name(subject)
+    nodes = IntentNodes(True, None, None, {name: node}, {name: frozenset(parts or ())})
+    return intent_operations({subject: record}, nodes, None)
+
+
+@dataclass(slots=True)
+class _RecordEncoder:
+    """The index of a record and the data of its parts by name.
+
+    ``former`` is the present index; the parts that it names are not encoded again, and so may be missing from the
+    record.
+    """
+
+    record: IntentRecord
+    former: Mapping[str, Any] | None
+    parts: dict[str, bytes] = field(default_factory=dict)
+    index: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        record, approved = self.record, self.record.approved
+        entries = {entry["id"]: entry for entry in (self.former or {}).get("instances", ())}
+        self.index = {
+            "document": intent_document(record.intent),
+            "state": record.state.value,
+            "digest": record.content.digest,
+            "content": self._pack("content", content_to_json(record.content)),
+            "approved": None if approved is None else self._pack("content", content_to_json(approved)),
+            "instances": [self._entry(instance, entries.get(instance.id)) for instance in record.instances],
+        }
+
+    def _entry(self, instance: IntentInstance, former: Mapping[str, Any] | None) -> dict[str, Any]:
+        is_same = former is not None and former["changed"] == instance.changed
+        has_final = former is not None and former["final"] is not None
+        return {
+            "id": instance.id,
+            "instantiated": instance.instantiated,
+            "terminated": instance.terminated,
+            "by": instance.by,
+            "changed": instance.changed,
+            "services": former["services"] if former is not None and is_same else self._services(instance),
+            "final": former["final"] if former is not None and is_same and has_final else self._final(instance),
+        }
+
+    def _services(self, instance: IntentInstance) -> list[str]:
+        value = {
+            "apps": {app: list(listed) for app, listed in instance.apps.items()},
+            "services": services_to_json(instance.services),
+            "target": instance.target,
+            "events": [event.to_json() for event in instance.events],
+        }
+        return self._pack(f"instance-{instance.id}", value)
+
+    def _final(self, instance: IntentInstance) -> list[list[str]] | None:
+        if instance.final is None:
+            return None
+        starts = range(0, len(instance.final), _ROWS)
+        return [
+            self._pack(f"final-{instance.id}", [dict(row) for row in instance.final[start : start + _ROWS]])
+            for start in starts
+        ]
+
+    def _pack(self, kind: str, value: object) -> list[str]:
+        """Add a value as parts and return their names."""
+        data = pack(value)
+        names = []
+        for start in range(0, len(data), _PART):
+            piece = data[start : start + _PART]
+            name = f"{kind}-{hashlib.sha256(piece).hexdigest()[:32]}"
+            self.parts[name] = piece
+            names.append(name)
+        return names
+
+
+def _path(name: str) -> str:
+    return f"{paths.INTENTS}/{name}"

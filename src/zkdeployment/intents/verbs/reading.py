@@ -1,0 +1,194 @@
+"""Shared by the verbs about intents: the intents that they read, and the option ``--wait`` of acts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from zkdeployment.base.cluster import ClusterState
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    NotFoundError,
+    RefusedError,
+    SourceError,
+    ZkdeploymentError,
+)
+from zkdeployment.cli.options import configured_revision
+from zkdeployment.cli.publication_wait import PublicationWait, wait_options
+from zkdeployment.cli.terminal import echo
+from zkdeployment.config.load import SYSTEM_CONFIGURATION, find_servers, load
+from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.views.requests import publication_obstacles
+from zkdeployment.intents.documents.kinds import CLUSTER
+from zkdeployment.intents.documents.values import parse_subject, subject_text
+from zkdeployment.intents.rules.overview import find_overview, intent_overviews
+from zkdeployment.intents.rules.resources import instance_progress, instance_resources
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.verification import approval_rules
+from zkdeployment.publishing.rules.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from zkdeployment.cli.publication_wait import WaitOptions
+    from zkdeployment.config.sync import SyncSettings
+    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.intents.rules.approval_rules import ApprovalRule
+    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.rules.overview import IntentOverview
+    from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.intents.rules.resources import InstanceProgress
+    from zkdeployment.publishing.acts.commits import TreeCommits
+
+
+def subject_argument(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the argument SUBJECT; the verb receives ``subject``, its names."""
+
+    def read(_context: click.Context, _parameter: click.Parameter, text: str) -> IntentSubject:
+        return parse_subject(text)
+
+    argument = click.argument("subject", metavar="SUBJECT", callback=read, shell_complete=_complete_subject)
+    return argument(function)
+
+
+def _complete_subject(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the published intents, as completions."""
+    try:
+        with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
+            subjects = [subject_text(record.intent.subject) for record in operator.intents.records()]
+    except ZkdeploymentError:
+        return []
+    return [CompletionItem(subject) for subject in subjects if subject.startswith(incomplete)]
+
+
+def read_overviews(operator: OperatorAdapters) -> Sequence[IntentOverview]:
+    """Return all intents, with the tip of the branch if the configuration names a repository.
+
+    A repository that cannot be read is reported on standard error.
+    """
+    records = operator.intents.records()
+    config = click.get_current_context().params["config"]
+    return intent_overviews(records, _tip_snapshots(config), _approval_rules(config))
+
+
+def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentOverview:
+    """Return an intent as ``read_overviews`` does, with all instances; raises ``NotFoundError``."""
+    record = operator.intents.record(subject)
+    config = click.get_current_context().params["config"]
+    records = () if record is None else (record,)
+    return find_overview(intent_overviews(records, _tip_snapshots(config), _approval_rules(config)), subject)
+
+
+def require_record(operator: OperatorAdapters, subject: IntentSubject) -> IntentRecord:
+    """Return what publications recorded about an intent; raises ``NotFoundError`` if it was never published."""
+    record = operator.intents.record(subject)
+    if record is None:
+        raise NotFoundError(
+            f"no publication has an intent {subject_text(subject)}: expected one of those that"
+            " 'zkdeployment intent list' shows; a document that was pushed just now is there after the next"
+            " publication"
+        )
+    return record
+
+
+def read_reports(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:
+    """Return what hosts and providers report about the services of an instance."""
+    services = {service.assignment.path for service in instance.services}
+    clusters = operator.fleet.documents().of(CLUSTER)
+    return replace(operator.fleet.reports(services), clusters=frozenset(clusters))
+
+
+def _sync_settings(config: Path | None) -> SyncSettings | None:
+    if config is None and not SYSTEM_CONFIGURATION.exists():
+        return None
+    return load(config or SYSTEM_CONFIGURATION, host=False).sync
+
+
+def _approval_rules(config: Path | None) -> tuple[ApprovalRule, ...] | None:
+    """Return the rules of approvals, if the configuration has some that can be read."""
+    sync = _sync_settings(config)
+    try:
+        return None if sync is None else approval_rules(sync)
+    except ConfigurationError as error:
+        echo(f"cannot read the rules of approvals, so approvals are not counted: {error}", err=True)
+        return None
+
+
+def _tip_snapshots(config: Path | None) -> Mapping[IntentSubject, IntentSnapshot]:
+    if _sync_settings(config) is None:
+        return {}
+    try:
+        _, files = configured_revision(config)
+    except (SourceError, ConfigurationError) as error:
+        echo(f"cannot read the tip of the branch, so only the last publication is shown: {error}", err=True)
+        return {}
+    reviewed = review(files)
+    return intent_snapshots(reviewed.documents, reviewed.linted.tree)
+
+
+#: How many readings in a row have to find the fleet stopped.
+_STOPPED_READINGS = 4
+
+#: The options ``--wait`` and ``--timeout`` of acts on intents; the verb receives ``waits``.
+intent_wait_options = wait_options("the commit is published and all affected hosts are done")
+
+
+def report(
+    commit: str,
+    subject: IntentSubject,
+    operator: OperatorAdapters,
+    commits: TreeCommits,
+    waits: WaitOptions,
+    *,
+    is_active: bool | None,
+) -> None:
+    """Print the commit of an act; then wait for its effects, or print what delays its publication.
+
+    ``is_active`` is whether the act deploys or undeploys services; ``None`` if it concerns no host.
+    """
+    echo(commit)
+    if not waits.waits:
+        for obstacle in publication_obstacles(operator.fleet.snapshot(), commit):
+            echo(f"not published yet: {obstacle}", err=True)
+        return
+    advice = f"'zkdeployment intent status {subject_text(subject)}'"
+    wait = PublicationWait(operator, commits, waits.timeout, advice=advice)
+    sequence = wait.until_published(commit)
+    echo(f"published as {sequence}", err=True)
+    if is_active is not None:
+        progress = _wait_until_done(wait, operator, subject, is_active=is_active)
+        echo(f"done: {progress.done} deployments", err=True)
+        if progress.unseen:
+            echo(f"not waited for, because these hosts were never seen: {progress.never_seen}", err=True)
+
+
+def _wait_until_done(
+    wait: PublicationWait, operator: OperatorAdapters, subject: IntentSubject, *, is_active: bool
+) -> InstanceProgress:
+    """Return the progress when all known hosts have deployed or undeployed the newest instance."""
+    stopped = 0
+    while True:
+        record = require_record(operator, subject)
+        if record.state.is_active is not is_active:
+            raise RefusedError(f"{subject_text(subject)} is {record.state.value} now: another act ended the wait")
+        rows = instance_resources(record.instances[-1], read_reports(operator, record.instances[-1]))
+        progress = instance_progress(rows, is_active=is_active)
+        if progress.failed:
+            raise ZkdeploymentError(f"{progress.failures}; 'zkdeployment status' shows the errors")
+        if not progress.waiting:
+            return progress
+        fleet = operator.fleet.snapshot()
+        is_stopped = fleet.cluster is not None and fleet.cluster.state is ClusterState.STOPPED
+        stopped = stopped + 1 if is_stopped else 0
+        if stopped >= _STOPPED_READINGS:  # the hosts that failed have reported that by now
+            reasons = "; ".join(map(str, fleet.stops))
+            raise RefusedError(f"the fleet is stopped ({reasons}); not done yet: {progress.awaited}")
+        wait.pause(progress.awaited)

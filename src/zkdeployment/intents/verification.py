@@ -1,0 +1,211 @@
+"""Verifies and makes the signatures of approvals, and reads the rules of approvals.
+
+The content of an intent was brought by the first commit of the branch that has it, after which it never changed.
+If that commit has no valid signature, the next commit that has one vouches for it. The branch is followed through
+the first parents of its commits.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import RefusedError, SourceError
+from zkdeployment.base.publication import next_sequence
+from zkdeployment.intents.rules.approval_rules import expiry, missing_approvals, parse_rules, rules_for
+from zkdeployment.intents.rules.approvals import (
+    APPROVAL_NAMESPACE,
+    KeyOwner,
+    approval_statement,
+    approved_paths,
+    content_digest,
+    counted_approvals,
+    each_approval,
+    name_objection,
+    own_content_objection,
+)
+from zkdeployment.publishing.keys.ssh_signatures import read_keys, verify_text
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_usable_files
+from zkdeployment.publishing.sources.git.signatures import check_signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.config.sync import SyncSettings
+    from zkdeployment.intents.documents.values import Approval, IntentSubject
+    from zkdeployment.intents.ports import ApprovalSigner
+    from zkdeployment.intents.rules.approval_rules import ApprovalCount, ApprovalRule
+    from zkdeployment.intents.rules.approvals import ReleaseSnapshot
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.sources.git.command import Git
+    from zkdeployment.publishing.sources.git.source import GitSource
+
+
+def read_rules(file: Path | None) -> tuple[ApprovalRule, ...] | None:
+    """Return the rules in a file, ``None`` without a file; raises ``ConfigurationError``."""
+    return None if file is None else parse_rules(read_keys(file).decode("utf-8", "replace"), str(file))
+
+
+#: The most commits that are searched for the one that brought a content.
+_SEARCHED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GitApprovals:
+    """The verifier of the signatures of approvals, and of the commits that ``git`` reaches.
+
+    ``approvers`` is the file of the keys that may approve. ``allowed_signers`` is that of the keys that sign
+    commits; without it, no commit has a verified signer. ``rules`` is the file of the rules of approvals; without
+    it, one approval of any approver is enough.
+    """
+
+    git: Callable[[], Git]
+    approvers: Path
+    allowed_signers: Path | None
+    now: Callable[[], float]
+    rules: Path | None = None
+
+    def objection(self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: Revision) -> str | None:
+        """Return why the approval of an intent or a release in a revision does not count; ``None`` if it counts.
+
+        Raises ``ConfigurationError`` if the file of approvers cannot be read, ``SourceError`` if the repository
+        cannot.
+        """
+        approval = snapshot.intent.approval
+        if approval is None or approval.signature is None:
+            return "it has no signature by one of the approvers"
+        keys: dict[str, str] = {}
+        for one in each_approval(approval):
+            reason = self._objection(snapshot, one, str(revision), keys)
+            if reason is not None:
+                return reason
+        return self.missing(snapshot)
+
+    def missing(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> str | None:
+        """Return whose approvals are missing besides those that the document names; ``None`` if none are."""
+        approval = snapshot.intent.approval
+        approvers = () if approval is None else [one.by for one in each_approval(approval)]
+        return missing_approvals(self._rules(snapshot), approvers)
+
+    def counted(self, snapshot: IntentSnapshot) -> tuple[ApprovalCount, ...]:
+        """Return how many approvals the content of an intent has by its document; empty without rules.
+
+        Raises ``ConfigurationError`` if the file of the rules cannot be read.
+        """
+        return counted_approvals(snapshot, read_rules(self.rules))
+
+    def expiry(self, snapshot: IntentSnapshot) -> str | None:
+        """Return why an approval begins nothing any more, because of its age; ``None`` if it does."""
+        approval = snapshot.intent.approval
+        return None if approval is None else expiry(self._rules(snapshot), approval.instance, self.now())
+
+    def _rules(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> tuple[ApprovalRule, ...]:
+        """Return the rules for the paths of an intent; raises ``ConfigurationError``."""
+        return rules_for(approved_paths(snapshot.intent), read_rules(self.rules) or ())
+
+    def _objection(
+        self, snapshot: IntentSnapshot | ReleaseSnapshot, approval: Approval, revision: str, keys: dict[str, str]
+    ) -> str | None:
+        """Return why the approval of one person does not count; ``None`` if it counts.
+
+        ``keys`` are the names of those who approved by their keys; the approver is added.
+        """
+        rules = self._rules(snapshot)
+        if approval.instance and not any(rule.may_approve(approval.by) for rule in rules):
+            return f"{approval.by} may not approve {', '.join(rule.path for rule in rules)}"
+        statement = approval_statement(snapshot.intent.subject, approval)
+        try:
+            approver = verify_text(
+                self.approvers, APPROVAL_NAMESPACE, statement, str(approval.signature), name=approval.by
+            )
+        except RefusedError as error:
+            return str(error)
+        if keys.setdefault(approver.fingerprint, approver.name) != approver.name:
+            return f"{keys[approver.fingerprint]} and {approver.name} approved with the same key"
+        objection = name_objection(approval, approver)
+        if objection is not None or self.allowed_signers is None:
+            return objection
+        return own_content_objection(approver, self._signer(snapshot, revision, self.allowed_signers))
+
+    def _signer(
+        self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str, allowed_signers: Path
+    ) -> KeyOwner | None:
+        """Return who signed the content of an intent: the commit that brought it, or the next signed one."""
+        git = self.git()
+        commits = [revision, *self._with_same_content(git, snapshot, revision)]
+        for commit in reversed(commits):
+            try:
+                signer = check_signature(git, commit, allowed_signers, now=self.now())
+            except SourceError:
+                continue
+            name, _, fingerprint = signer.rpartition(" ")
+            return KeyOwner(name, fingerprint)
+        return None
+
+    def _with_same_content(
+        self, git: Git, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str
+    ) -> Iterator[str]:
+        """Yield the commits before a revision, newest first, as long as the intent has the same content."""
+        last: Review | None = None
+        for _ in range(_SEARCHED):
+            parents = read(ask(git, revision)).parents
+            if not parents:
+                return
+            revision = parents[0]
+            last = review(read_usable_files(GitObjects(git), f"{revision}^{{tree}}")[0], last)
+            if content_digest(snapshot.intent, last) != snapshot.content.digest:
+                return
+            yield revision
+
+
+def local_approvals(approvers: Path, allowed_signers: Path | None, rules: Path | None) -> GitApprovals:
+    """Return the verifier of approvals in the repository around this directory, also for commits being pushed."""
+    from zkdeployment.publishing.sources.git.command import Git  # noqa: PLC0415
+
+    git = Git(directory=Path.cwd(), inherit=True)
+    return GitApprovals(
+        lambda: git,
+        approvers.absolute(),
+        allowed_signers and allowed_signers.absolute(),
+        time.time,
+        rules and rules.absolute(),
+    )
+
+
+def mirror_approvals(sync: SyncSettings, source: GitSource) -> GitApprovals | None:
+    """Return the verifier of approvals in the mirror of a repository; ``None`` if approvals need no signature."""
+    if sync.approvers is None:
+        return None
+    return GitApprovals(
+        lambda: source.reader, sync.approvers, sync.allowed_signers, time.time, sync.approval_rules
+    )
+
+
+def approval_rules(sync: SyncSettings) -> tuple[ApprovalRule, ...] | None:
+    """Return the rules of approvals, ``None`` if none are configured; raises ``ConfigurationError``."""
+    return read_rules(sync.approval_rules)
+
+
+def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:
+    """Return the function that signs an approval of a subject with a key.
+
+    The signed approval names the owner of the key, as the ``approvers`` list it. The function raises
+    ``RefusedError`` if the key is not one of them. Numbers of instances follow the time, as sequences do.
+    """
+    from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text  # noqa: PLC0415  it runs ssh-keygen
+
+    def sign(subject: IntentSubject, approval: Approval) -> Approval:
+        if approval.signature is None:
+            approval = replace(approval, instance=next_sequence(approval.instance, time.time()))
+        statement = approval_statement(subject, approval)
+        signature, by = sign_text(key, APPROVAL_NAMESPACE, statement), approval.by
+        if approvers is not None:
+            by = verify_text(approvers, APPROVAL_NAMESPACE, statement, signature, name=by).name
+        return replace(approval, by=by, signature=signature)
+
+    return sign

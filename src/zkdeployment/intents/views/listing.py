@@ -1,0 +1,215 @@
+"""The list of intents: groups by project, clusters by provider, selected and ordered by the page's address."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from zkdeployment.intents.documents.values import ClusterIntents, IntentState, subject_text
+from zkdeployment.intents.views.matrix import STATE_TONES
+from zkdeployment.service.views.frame import ListQuery, intent_page, moment
+from zkdeployment.service.views.hosts import SortLink, count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.intents.views.matrix import StatusCounts
+    from zkdeployment.service.views.frame import Moment
+
+
+class IntentSort(Enum):
+    """The orders of the intents of a project or of a provider."""
+
+    SUBJECT = "subject"
+    STATE = "state"
+    SINCE = "since"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentListQuery(ListQuery[IntentState, IntentSort]):
+    """A view of the list of intents."""
+
+    PATH = "/intents"
+
+    sort: IntentSort = IntentSort.SUBJECT
+
+    @staticmethod
+    def _all_states() -> Sequence[IntentState]:
+        return tuple(IntentState)
+
+    @staticmethod
+    def _all_sorts() -> Sequence[IntentSort]:
+        return tuple(IntentSort)
+
+    def select(self, records: Iterable[IntentRecord]) -> list[IntentRecord]:
+        """Return all intents of the view: the groups by project, then the clusters by provider."""
+        text = self.text.casefold()
+        selected = [
+            record
+            for record in records
+            if (not self.states or record.state in self.states)
+            and text in subject_text(record.intent.subject).casefold()
+        ]
+        selected.sort(key=lambda record: record.intent.subject)
+        if self.sort is not IntentSort.SUBJECT or self.descending:
+            selected.sort(key=self._key, reverse=self.descending)
+        selected.sort(key=lambda record: (isinstance(record.intent, ClusterIntents), record.intent.subject[0]))
+        return selected
+
+    def _key(self, record: IntentRecord) -> tuple[float, tuple[str, ...]]:
+        match self.sort:
+            case IntentSort.STATE:
+                return float(list(IntentState).index(record.state)), ()
+            case IntentSort.SINCE:
+                return -(changed_at(record) or 0.0), ()
+        return 0.0, record.intent.subject
+
+
+def changed_at(record: IntentRecord) -> float | None:
+    """Return when the newest instance began or ended, in seconds since the epoch; ``None`` without an instance."""
+    if not record.instances:
+        return None
+    last = record.instances[-1]
+    return last.instantiated if last.terminated is None else last.terminated
+
+
+#: The number of intents on one page of the list.
+PAGE_SIZE = 50
+
+_COLUMN_TITLES = {IntentSort.SUBJECT: "Intent", IntentSort.STATE: "State", IntentSort.SINCE: "Since"}
+
+
+@dataclass(frozen=True, slots=True)
+class IntentPage:
+    """The intents on one page: those of ``query``, ``first`` is the place of the first one among ``total``."""
+
+    query: IntentListQuery
+    records: tuple[IntentRecord, ...]
+    first: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRow:
+    """An intent in the list; ``by`` approved a group."""
+
+    name: str
+    href: str
+    state: str
+    tone: str
+    apps: str
+    counts: StatusCounts | None
+    since: Moment | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntentSection:
+    """The groups of a project, or the clusters of a provider."""
+
+    title: str
+    rows: tuple[IntentRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntentStateFilter:
+    """The number of intents in a state, and the view that shows only these intents, too, or no longer."""
+
+    name: str
+    tone: str
+    count: int
+    selected: bool
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntentsView:
+    """A page of the list of intents."""
+
+    query: IntentListQuery
+    sections: tuple[IntentSection, ...]
+    filters: tuple[IntentStateFilter, ...]
+    columns: tuple[SortLink, ...]
+    range: str
+    previous: str | None
+    next: str | None
+
+
+def intent_page_of(records: Collection[IntentRecord], query: IntentListQuery) -> IntentPage:
+    """Return the intents on the page that ``query`` asks for, or on the last page if there are fewer."""
+    selected = query.select(records)
+    query = replace(query, page=min(query.page, max(1, -(-len(selected) // PAGE_SIZE))))
+    first = (query.page - 1) * PAGE_SIZE
+    return IntentPage(query, tuple(selected[first : first + PAGE_SIZE]), first, len(selected))
+
+
+def intents_view(
+    records: Collection[IntentRecord],
+    page: IntentPage,
+    counts: Mapping[IntentSubject, StatusCounts],
+    now: float,
+) -> IntentsView:
+    """Return a page of the list; ``counts`` are those of the newest instances of its intents."""
+    query = page.query
+    states = Counter(record.state for record in records)
+    return IntentsView(
+        query=query,
+        sections=tuple(
+            IntentSection(title, tuple(_row(record, counts, now) for record in of_title))
+            for title, of_title in groupby(page.records, key=_section_title)
+        ),
+        filters=tuple(
+            IntentStateFilter(
+                state.value,
+                STATE_TONES[state],
+                states[state],
+                state in query.states,
+                query.with_state(state).address,
+            )
+            for state in IntentState
+            if states[state] or state in query.states
+        ),
+        columns=tuple(_column(query, sort) for sort in _COLUMN_TITLES),
+        range=_range(page),
+        previous=replace(query, page=query.page - 1).address if query.page > 1 else None,
+        next=replace(query, page=query.page + 1).address if page.first + len(page.records) < page.total else None,
+    )
+
+
+def _section_title(record: IntentRecord) -> str:
+    is_cluster = isinstance(record.intent, ClusterIntents)
+    return f"{'Clusters of provider' if is_cluster else 'Project'} {record.intent.subject[0]}"
+
+
+def _row(record: IntentRecord, counts: Mapping[IntentSubject, StatusCounts], now: float) -> IntentRow:
+    intent = record.intent
+    noun = "network intent" if isinstance(intent, ClusterIntents) else "app"
+    return IntentRow(
+        name="/".join(intent.subject[1:]),
+        href=intent_page(intent.subject),
+        state=record.state.value,
+        tone=STATE_TONES[record.state],
+        apps=count_text(len(intent.apps), noun),
+        counts=counts.get(intent.subject),
+        since=moment(changed_at(record), now),
+        by="" if intent.approval is None else intent.approval.by,
+    )
+
+
+def _column(query: IntentListQuery, sort: IntentSort) -> SortLink:
+    order = "none"
+    if sort is query.sort:
+        order = "descending" if query.descending else "ascending"
+    return SortLink(_COLUMN_TITLES[sort], query.sorted_by(sort).address, order)
+
+
+def _range(page: IntentPage) -> str:
+    shown = len(page.records)
+    if shown == page.total:
+        return count_text(page.total, "intent")
+    return f"{page.first + 1:,} to {page.first + shown:,} of {count_text(page.total, 'intent')}"

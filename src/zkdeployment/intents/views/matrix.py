@@ -1,0 +1,423 @@
+"""The matrix of an instance: the statuses of the resources of each app on each cluster, and one cell of it.
+
+The view is in the page's address: which instance, which statuses and names, which part of the matrix, and of which
+cell the resources are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from zkdeployment.fleet.views.status import HostState
+from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
+from zkdeployment.intents.rules.resources import DEPLOYMENT_KIND, instance_resources
+from zkdeployment.service.views.frame import host_page, intent_page, last_value, page_number, search_text
+from zkdeployment.service.views.hosts import SIGNS, count_text
+from zkdeployment.tree.diff import format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.intents.rules.instances import IntentInstance
+    from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.intents.rules.resources import ResourceDetails, ResourceRow
+    from zkdeployment.service.views.frame import Parameters
+    from zkdeployment.service.views.hosts import StateSign
+
+
+#: A status of a resource, of either kind.
+ResourceStatus = RsyncStatus | ClusterStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSign:
+    """The sign of a status: its word, and the sign of hosts that has its shape and colour."""
+
+    word: str
+    meaning: str
+    sign: StateSign
+
+
+#: The signs of what was done with resources, the most urgent first.
+RSYNC_SIGNS: Mapping[RsyncStatus, StatusSign] = {
+    RsyncStatus.FAILED: StatusSign("Failed", "its host failed at it", SIGNS[HostState.FAILED]),
+    RsyncStatus.RETRYING: StatusSign("Retrying", "its host is absent", SIGNS[HostState.ABSENT]),
+    RsyncStatus.PENDING: StatusSign("Pending", "not done yet", SIGNS[HostState.DEPLOYING]),
+    RsyncStatus.APPLIED: StatusSign("Applied", "done", SIGNS[HostState.CONVERGED]),
+    RsyncStatus.TERMINATED: StatusSign("Terminated", "undeployed", SIGNS[HostState.EXCLUDED]),
+}
+
+#: The signs of what exists, the most urgent first.
+CLUSTER_SIGNS: Mapping[ClusterStatus, StatusSign] = {
+    ClusterStatus.NOT_PRESENT: StatusSign("NotPresent", "its host does not have it", SIGNS[HostState.BEHIND]),
+    ClusterStatus.UNKNOWN: StatusSign("Unknown", "its host never reported", SIGNS[HostState.UNKNOWN]),
+    ClusterStatus.PRESENT: StatusSign("Present", "its host has it", SIGNS[HostState.CONVERGED]),
+}
+
+#: The colours and icons of the states of intents: the tones of the style sheet.
+STATE_TONES: Mapping[IntentState, str] = {
+    IntentState.CREATED: "planned",
+    IntentState.APPROVED: "busy",
+    IntentState.INSTANTIATED: "good",
+    IntentState.APPLIED: "good",
+    IntentState.TERMINATED: "ended",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCounts:
+    """How many resources have each status, the most urgent first, without zeros."""
+
+    rsync: tuple[tuple[StatusSign, int], ...] = ()
+    exists: tuple[tuple[StatusSign, int], ...] = ()
+
+    @property
+    def unfinished(self) -> int:
+        """How many resources are neither applied nor undeployed yet."""
+        done = {RSYNC_SIGNS[RsyncStatus.APPLIED], RSYNC_SIGNS[RsyncStatus.TERMINATED]}
+        return sum(count for sign, count in self.rsync if sign not in done)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether a resource failed."""
+        return any(sign is RSYNC_SIGNS[RsyncStatus.FAILED] for sign, _ in self.rsync)
+
+
+def status_counts(rows: Iterable[ResourceRow]) -> StatusCounts:
+    """Return how many of some resources have each status."""
+    rsync: dict[RsyncStatus | None, int] = {}
+    exists: dict[ClusterStatus, int] = {}
+    for row in rows:
+        rsync[row.rsync] = rsync.get(row.rsync, 0) + 1
+        exists[row.exists] = exists.get(row.exists, 0) + 1
+    return StatusCounts(
+        tuple((sign, rsync[status]) for status, sign in RSYNC_SIGNS.items() if status in rsync),
+        tuple((sign, exists[status]) for status, sign in CLUSTER_SIGNS.items() if status in exists),
+    )
+
+
+#: The number of apps and of clusters that one part of the matrix shows, and of resources on a page of a cell.
+APPS_SHOWN = 25
+CLUSTERS_SHOWN = 6
+RESOURCES_SHOWN = 50
+
+#: The words of all statuses, the most urgent first. A status of either kind selects resources.
+_WORDS = tuple(sign.word for signs in (RSYNC_SIGNS, CLUSTER_SIGNS) for sign in signs.values())
+
+#: The most digits of the id of an instance.
+_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixQuery:
+    """A view of a matrix.
+
+    Resources count if one of their statuses is in ``statuses`` (empty: all) and if their app or their cluster
+    contains ``text``. ``page`` and ``columns`` are the numbers of the shown parts of apps and clusters. ``cell``
+    is the app and the cluster whose resources are shown, on page ``resources``. ``instance`` is the id of an
+    instance, ``None`` for the newest one.
+    """
+
+    subject: IntentSubject
+    statuses: frozenset[str] = frozenset()
+    text: str = ""
+    page: int = 1
+    columns: int = 1
+    cell: tuple[str, str] | None = None
+    resources: int = 1
+    instance: int | None = None
+
+    @classmethod
+    def of_parameters(cls, subject: IntentSubject, values: Parameters) -> MatrixQuery:
+        """Return the view that the parameters of an address describe; a malformed value counts as absent."""
+        app, cluster, instance = (last_value(values, name) for name in ("app", "cluster", "instance"))
+        is_id = instance.isascii() and instance.isdigit() and len(instance) <= _DIGITS
+        return cls(
+            subject,
+            statuses=frozenset(_WORDS).intersection(values.get("status", ())),
+            text=search_text(values),
+            page=page_number(values),
+            columns=page_number(values, "columns"),
+            cell=(app, cluster) if app and cluster else None,
+            resources=page_number(values, "resources"),
+            instance=int(instance) if is_id else None,
+        )
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The parameters of the address, besides the text."""
+        values = [("status", word) for word in _WORDS if word in self.statuses]
+        numbers = {"page": self.page, "columns": self.columns}
+        values += [(name, str(number)) for name, number in numbers.items() if number > 1]
+        values += [] if self.cell is None else [("app", self.cell[0]), ("cluster", self.cell[1])]
+        values += [("resources", str(self.resources))] if self.resources > 1 else []
+        return (*values, *([] if self.instance is None else [("instance", str(self.instance))]))
+
+    @property
+    def address(self) -> str:
+        """The address of the page with this view."""
+        values = [*self.fields, *([("text", self.text)] if self.text else [])]
+        query = urlencode(values)
+        return f"{intent_page(self.subject)}?{query}" if query else intent_page(self.subject)
+
+    def with_status(self, word: str) -> MatrixQuery:
+        """Return the view that also counts resources with a status, or no longer does."""
+        return replace(self, statuses=self.statuses ^ {word}, page=1, columns=1, cell=None, resources=1)
+
+    def with_cell(self, cell: tuple[str, str] | None) -> MatrixQuery:
+        """Return the view that shows the resources of a cell; the same cell is closed."""
+        return replace(self, cell=None if cell == self.cell else cell, resources=1)
+
+    def select(self, rows: Iterable[ResourceRow]) -> list[ResourceRow]:
+        """Return the resources that count."""
+        text = self.text.casefold()
+        return [
+            row
+            for row in rows
+            if (not text or text in row.app.casefold() or text in row.cluster.casefold())
+            and (
+                not self.statuses
+                or row.exists.value in self.statuses
+                or (row.rsync is not None and row.rsync.value in self.statuses)
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """The resources of an app on a cluster; ``href`` shows them one by one."""
+
+    counts: StatusCounts
+    href: str
+    selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """An app with its cells, one for each shown cluster; ``None`` where it has no resource."""
+
+    app: str
+    cells: tuple[MatrixCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFilter:
+    """The number of resources with a status, and the view that shows only these, too, or no longer."""
+
+    sign: StatusSign
+    count: int
+    selected: bool
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixParts:
+    """Which part of the apps or clusters is shown, with links to the parts before and after it."""
+
+    noun: str
+    range: str
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IntentMatrix:
+    """A part of the matrix of an instance, the apps with failed resources first."""
+
+    query: MatrixQuery
+    clusters: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    rsync_filters: tuple[StatusFilter, ...]
+    cluster_filters: tuple[StatusFilter, ...]
+    apps_part: MatrixParts
+    clusters_part: MatrixParts
+    everything: str
+
+
+def intent_matrix(rows: Sequence[ResourceRow], query: MatrixQuery) -> IntentMatrix:
+    """Return the part of the matrix that ``query`` asks for; ``rows`` are all resources of the instance."""
+    cells: dict[tuple[str, str], list[ResourceRow]] = {}
+    for row in query.select(rows):
+        cells.setdefault((row.app, row.cluster), []).append(row)
+    counts = {place: status_counts(found) for place, found in cells.items()}
+    failing = {app for (app, _), of_cell in counts.items() if of_cell.is_failing}
+    apps = sorted({app for app, _ in cells}, key=lambda app: (app not in failing, app))
+    clusters = sorted({cluster for _, cluster in cells})
+    query = replace(
+        query,
+        page=min(query.page, _parts(len(apps), APPS_SHOWN)),
+        columns=min(query.columns, _parts(len(clusters), CLUSTERS_SHOWN)),
+    )
+    shown_apps = _part(apps, query.page, APPS_SHOWN)
+    shown_clusters = tuple(_part(clusters, query.columns, CLUSTERS_SHOWN))
+    totals = status_counts(rows)
+    return IntentMatrix(
+        query=query,
+        clusters=shown_clusters,
+        rows=tuple(
+            MatrixRow(app, tuple(_cell((app, cluster), counts, query) for cluster in shown_clusters))
+            for app in shown_apps
+        ),
+        rsync_filters=_filters(totals.rsync, query),
+        cluster_filters=_filters(totals.exists, query),
+        apps_part=MatrixParts(
+            "apps",
+            _range(query.page, APPS_SHOWN, len(apps), "app"),
+            replace(query, page=query.page - 1).address if query.page > 1 else None,
+            replace(query, page=query.page + 1).address if query.page * APPS_SHOWN < len(apps) else None,
+        ),
+        clusters_part=MatrixParts(
+            "clusters",
+            _range(query.columns, CLUSTERS_SHOWN, len(clusters), "cluster"),
+            replace(query, columns=query.columns - 1).address if query.columns > 1 else None,
+            replace(query, columns=query.columns + 1).address
+            if query.columns * CLUSTERS_SHOWN < len(clusters)
+            else None,
+        ),
+        everything=MatrixQuery(query.subject, instance=query.instance).address,
+    )
+
+
+def _cell(
+    place: tuple[str, str], counts: dict[tuple[str, str], StatusCounts], query: MatrixQuery
+) -> MatrixCell | None:
+    found = counts.get(place)
+    if found is None:
+        return None
+    return MatrixCell(found, query.with_cell(place).address, place == query.cell)
+
+
+def _filters(counts: Iterable[tuple[StatusSign, int]], query: MatrixQuery) -> tuple[StatusFilter, ...]:
+    return tuple(
+        StatusFilter(sign, count, sign.word in query.statuses, query.with_status(sign.word).address)
+        for sign, count in counts
+    )
+
+
+def _parts(total: int, size: int) -> int:
+    return max(1, -(-total // size))
+
+
+def _part(names: Sequence[str], number: int, size: int) -> Sequence[str]:
+    return names[(number - 1) * size : number * size]
+
+
+def _range(number: int, size: int, total: int, noun: str) -> str:
+    if total <= size:
+        return count_text(total, noun)
+    first = (number - 1) * size
+    return f"{first + 1:,} to {min(first + size, total):,} of {count_text(total, noun)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLine:
+    """A resource: its statuses, the wanted and the deployed version, the error of its host, and providers.
+
+    ``rsync`` is ``None`` for a resource that is not wanted. ``href`` is the page of its host.
+    """
+
+    name: str
+    href: str | None
+    kind: str
+    rsync: StatusSign | None
+    exists: StatusSign
+    wanted: str
+    deployed: str
+    remark: str
+    providers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CellView:
+    """A page of the resources of a cell, those that need attention first; ``close`` hides them."""
+
+    app: str
+    cluster: str
+    lines: tuple[ResourceLine, ...]
+    range: str
+    previous: str | None
+    next: str | None
+    close: str
+
+
+def cell_rows(rows: Sequence[ResourceRow], query: MatrixQuery) -> list[ResourceRow]:
+    """Return the resources of the cell that ``query`` shows, those that need attention first."""
+    urgency = {status: place for place, status in enumerate(RSYNC_SIGNS)}
+    found = [row for row in query.select(rows) if (row.app, row.cluster) == query.cell]
+    return sorted(
+        found, key=lambda row: (len(urgency) if row.rsync is None else urgency[row.rsync], row.kind, row.name)
+    )
+
+
+def cell_view(
+    rows: Sequence[ResourceRow], query: MatrixQuery, instance: IntentInstance, reports: FleetReports
+) -> CellView | None:
+    """Return the page of the cell that ``query`` shows; ``None`` if it shows none.
+
+    ``rows`` are all resources of the instance. Only the details of this cell are worked out.
+    """
+    cell = query.cell
+    if cell is None:
+        return None
+    found = cell_rows(rows, query)
+    pages = max(1, -(-len(found) // RESOURCES_SHOWN))
+    query = replace(query, resources=min(query.resources, pages))
+    first = (query.resources - 1) * RESOURCES_SHOWN
+    shown = found[first : first + RESOURCES_SHOWN]
+    details = _details(instance, reports, cell)
+    last = first + len(shown)
+    total = count_text(len(found), "resource")
+    return CellView(
+        app=cell[0],
+        cluster=cell[1],
+        lines=tuple(_line(row, details.get((row.kind, row.name))) for row in shown),
+        range=total if len(shown) == len(found) else f"{first + 1:,} to {last:,} of {total}",
+        previous=replace(query, resources=query.resources - 1).address if query.resources > 1 else None,
+        next=replace(query, resources=query.resources + 1).address if last < len(found) else None,
+        close=query.with_cell(None).address,
+    )
+
+
+def _details(
+    instance: IntentInstance, reports: FleetReports, cell: tuple[str, str]
+) -> Mapping[tuple[str, str], ResourceDetails]:
+    """Return the details of the resources of a cell by kind and name."""
+    services = tuple(service for service in instance.services if (service.app, service.target) == cell)
+    apps = {app: paths for app, paths in instance.apps.items() if app == cell[0]}
+    rows = instance_resources(replace(instance, apps=apps, services=services), reports, with_details=True)
+    return {(row.kind, row.name): row.details for row in rows if row.details is not None}
+
+
+def _line(row: ResourceRow, details: ResourceDetails | None) -> ResourceLine:
+    spec, status = ({}, {}) if details is None else (details.spec, details.status)
+    marker: Mapping[str, Any] = status.get("marker") or {}
+    host = row.name.partition(":")[0] if row.kind == DEPLOYMENT_KIND else None
+    is_done = row.rsync is not None and row.rsync.value == "Applied"
+    return ResourceLine(
+        name=row.name,
+        href=None if host is None else host_page(host),
+        kind=row.kind,
+        rsync=None if row.rsync is None else RSYNC_SIGNS[row.rsync],
+        exists=CLUSTER_SIGNS[row.exists],
+        wanted=_version(spec),
+        deployed=_version(marker),
+        remark="" if is_done else status.get("error") or status.get("step") or "",
+        providers=tuple(map(_provider, status.get("providers", ()))) or _properties(status),
+    )
+
+
+def _version(value: Mapping[str, Any]) -> str:
+    return " ".join(str(part) for part in (value.get("package"), value.get("version")) if part)
+
+
+def _provider(provider: Mapping[str, Any]) -> str:
+    values = [f"{name} = {format_value(value)}" for name, value in sorted(provider.items()) if name != "path"]
+    return f"{str(provider['path']).rpartition('/')[2]} ({', '.join(values)})" if values else provider["path"]
+
+
+def _properties(status: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{name} = {format_value(value)}" for name, value in sorted(status.get("properties", {}).items()))

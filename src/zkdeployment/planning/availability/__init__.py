@@ -1,1 +1,0 @@
-"""Whether hosts can install the packages of a publication: demands, available packages, transactions of hosts."""

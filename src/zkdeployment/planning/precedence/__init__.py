@@ -1,1 +1,0 @@
-"""The order between services: which deployments of a publication wait for those of other services or hosts."""

@@ -1,0 +1,174 @@
+"""Acts of operators on pools and their nodes, as verbs and the service carry them out alike.
+
+``pools.node_changes`` decides how an act changes a node. Each act is recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import ConflictError, NotFoundError, RefusedError, WaitTimeoutError
+from zkdeployment.pools.rules.node import added, check_new_node, drained, forgiven, retired
+from zkdeployment.pools.rules.overview import ShortageCause, find_pool, pool_overviews
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.pools.ports import PoolAdapters
+    from zkdeployment.pools.rules.node import NewPoolNode, PoolNode
+    from zkdeployment.pools.rules.overview import PoolOverview
+    from zkdeployment.pools.rules.results import PlaybookRun
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot
+
+
+#: Seconds within which a worker begins to fill a pool, if one runs and there are nodes for the pool.
+BEGINNING = 10.0
+
+#: The longest time in seconds between two reads of a pool.
+_LOOK = 1.0
+
+#: Attempts to change the record of a pool while workers change it.
+_ATTEMPTS = 20
+
+
+def read_pools(adapters: PoolAdapters) -> tuple[PoolSnapshot, tuple[PoolOverview, ...]]:
+    """Return the present nodes and sessions, and the published pools by name."""
+    configuration, read = adapters.store.configuration(), adapters.store.read()
+    return read, pool_overviews(configuration, read)
+
+
+def fill_pool(
+    name: str,
+    adapters: PoolAdapters,
+    act: Act,
+    *,
+    timeout: float,
+    progress: Callable[[PoolOverview], object] = lambda _: None,
+) -> PoolOverview:
+    """Forget the failures of a pool, so that a worker fills it now; return the pool when no more can be done.
+
+    The pool has its level then, or its shortage has the reason why it is not filled. ``progress`` is called with
+    the present pool at least every second. Raises ``NotFoundError``, ``RefusedError`` for a pool without a level,
+    and ``WaitTimeoutError`` if nodes are still being made after ``timeout`` seconds.
+    """
+    if find_pool(name, read_pools(adapters)[1]).level is None:
+        raise RefusedError(
+            f"pool {name} has no fill-level, so that there is nothing to fill; set one in its document"
+        )
+    _forget_failures(name, adapters)
+    adapters.acts.record(act)
+    begin = idle_since = adapters.clock.monotonic()
+    while True:
+        _, pools = read_pools(adapters)
+        pool, now = find_pool(name, pools), adapters.clock.monotonic()
+        if _is_under_way(pool):
+            idle_since = now
+        if pool.shortage is None or pool.shortage.cause is ShortageCause.FAILURES or now >= idle_since + BEGINNING:
+            return pool
+        progress(pool)
+        if now >= begin + timeout:
+            raise WaitTimeoutError(f"pool {name} is not full after {timeout:g} s: {pool.shortage.reason}")
+        adapters.wait(min(_LOOK, begin + timeout - now))
+
+
+def _is_under_way(pool: PoolOverview) -> bool:
+    """Whether a worker makes nodes for the pool, or cleans nodes that the pool can use then."""
+    has_worker = pool.shortage is not None and pool.shortage.cause is not ShortageCause.NO_WORKER
+    return has_worker and bool(pool.provisioning or pool.deprovisioning)
+
+
+def _forget_failures(name: str, adapters: PoolAdapters) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        read = adapters.store.read()
+        record = read.filling.get(name, FillingRecord()).after_success()
+        try:
+            adapters.store.commit(PoolChange(filling={name: record}), read)
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def find_node(number: int, adapters: PoolAdapters) -> PoolNode:
+    """Return a node, which may be done; raises ``NotFoundError`` if it does not exist."""
+    node = adapters.store.node(number)
+    if node is None:
+        raise NotFoundError(f"there is no node {number}; 'zkdeployment node list' shows all nodes")
+    return node
+
+
+def node_runs(number: int, adapters: PoolAdapters) -> Sequence[PlaybookRun]:
+    """Return the recorded runs of playbooks for a node; raises ``NotFoundError`` if there never was such a node.
+
+    A node that could not be provisioned may be gone, but not its runs.
+    """
+    runs = adapters.runs(number)
+    if not runs:
+        find_node(number, adapters)
+    return runs
+
+
+def add_node(new: NewPoolNode, adapters: PoolAdapters, act: Act) -> PoolNode:
+    """Add a machine as an unused node and return the node.
+
+    Raises ``ConfigurationError`` for an invalid name or address, and ``RefusedError`` if a node is this machine.
+    """
+    check_new_node(new)
+    number, now = 0, adapters.clock.now()
+    for attempt in range(1, _ATTEMPTS + 1):
+        read = adapters.store.read()
+        node = added(new, number, read.nodes.values(), now)
+        if not number:  # ids are taken only for nodes that can be added
+            (number,) = adapters.store.take_ids(1)
+            node = replace(node, id=number)
+        try:
+            adapters.store.commit(PoolChange(nodes=(node,)), read)
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            break
+    adapters.acts.record(act)
+    return find_node(number, adapters)
+
+
+def drain_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
+    """Take a node out of the pools, after its session if it has one; return the node afterwards.
+
+    Raises ``NotFoundError`` and ``RefusedError``.
+    """
+    return _change(number, adapters, act, drained)
+
+
+def retire_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
+    """Retire a node that is unused or failed, and return it; raises ``NotFoundError`` and ``RefusedError``."""
+    return _change(number, adapters, act, retired)
+
+
+def forgive_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
+    """Let a failed node be deprovisioned again, and return it; raises ``NotFoundError`` and ``RefusedError``."""
+    return _change(number, adapters, act, forgiven)
+
+
+def _change(
+    number: int, adapters: PoolAdapters, act: Act, change: Callable[[PoolNode, float], PoolNode]
+) -> PoolNode:
+    """Change a node and record the act; if others change the node meanwhile, decide again."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        read, before = adapters.store.read(), find_node(number, adapters)
+        after = change(before, adapters.clock.now())
+        if after == before:
+            return before
+        try:
+            adapters.store.commit(PoolChange(nodes=(after,)), read)
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            adapters.acts.record(act)
+            return find_node(number, adapters)
+    raise ConflictError(f"node {number} is changed all the time; try again")

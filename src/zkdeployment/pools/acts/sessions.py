@@ -1,0 +1,482 @@
+"""Sessions of tenants: how verbs, the service and its pages request, extend and end them.
+
+A request reserves nodes and waits until a worker has prepared them. A requester that dies changes nothing: the
+worker continues, and the tenant finds the session in the list.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RetiredError,
+    UnreachableError,
+    WaitTimeoutError,
+)
+from zkdeployment.pools.rules.node import NodeEvent, NodeState
+from zkdeployment.pools.rules.queue import request_queue
+from zkdeployment.pools.rules.reservation import (
+    RequestProblem,
+    RequestRefusal,
+    Reservation,
+    SessionRequest,
+    reserve,
+)
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import effective_limits, new_expiry, retire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zkdeployment.pools.documents.values import PoolConfiguration
+    from zkdeployment.pools.ports import PoolAdapters
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.queue import RequestQueue
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot
+    from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
+
+
+#: Seconds for which a reservation is tried again while other requests overtake it, and again after an answer of
+#: ZooKeeper was lost.
+RESERVING = 10.0
+
+
+def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservation | RequestRefusal:
+    """Reserve nodes for a new request, whose id is 0.
+
+    Raises ``UnreachableError`` if it remains unknown whether the nodes are reserved.
+
+    All attempts write the same session, so that at most one of them succeeds, even one whose answer was lost and
+    that ZooKeeper executes later than the next one.
+    """
+    store, clock = adapters.store, adapters.clock
+    configuration = adapters.store.configuration()
+    deadline, attempt = clock.monotonic() + RESERVING, 0
+    lost: UnreachableError | None = None
+    while True:
+        try:
+            read = store.read()
+            found = _find(request.id, adapters) if lost else None
+            tenant = request.tenant.id
+            wanted = replace(request, held=read.held(tenant), held_by_pool=read.held_by_pool(tenant))
+            given = found or _choose(wanted, configuration, adapters, read, attempt)
+        except UnreachableError:
+            if lost is None or clock.monotonic() >= deadline:
+                raise
+            continue
+        if given is found or isinstance(given, RequestRefusal):
+            return given
+        if attempt and clock.monotonic() >= deadline:
+            return _without_success(lost)
+        request = replace(request, id=given.session.id)
+        attempt += 1
+        try:
+            store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
+        except ConflictError:
+            continue
+        except UnreachableError as error:
+            if lost is None:
+                lost, deadline = error, clock.monotonic() + RESERVING
+        else:
+            return given
+
+
+def _without_success(lost: UnreachableError | None) -> RequestRefusal:
+    """Return why there is no session after the last attempt; raises the error if an answer was lost."""
+    if lost is not None:
+        raise lost
+    message = "can't reserve nodes: other requests were faster every time; try again"
+    return RequestRefusal(RequestProblem.TOO_FEW, message)
+
+
+def _choose(
+    request: SessionRequest,
+    configuration: PoolConfiguration,
+    adapters: PoolAdapters,
+    read: PoolSnapshot,
+    attempt: int,
+) -> Reservation | RequestRefusal:
+    """Return what a request gets; ids are taken only for requests that nodes are ready for.
+
+    A request does not overtake those that wait for nodes of its pools.
+    """
+    given = reserve(
+        request,
+        configuration,
+        read.nodes.values(),
+        adapters.clock.now(),
+        offset=attempt and request.id,
+        absent=_absent(read, adapters),
+    )
+    awaited = _awaited(read, configuration, adapters) & request.wanted.keys()
+    if isinstance(given, Reservation) and awaited:
+        message = f"can't reserve nodes: other requests wait for nodes of {', '.join(sorted(awaited))}; wait, too"
+        return RequestRefusal(RequestProblem.TOO_FEW, message)
+    if isinstance(given, RequestRefusal) or request.id:
+        return given
+    number = adapters.store.take_ids(1)[0]
+    return Reservation(
+        replace(given.session, id=number), tuple(replace(node, session=number) for node in given.nodes)
+    )
+
+
+def _find(number: int, adapters: PoolAdapters) -> Reservation | None:
+    """Return the session that an earlier attempt has written, which may have ended since."""
+    session = adapters.store.session(number)
+    if session is None:
+        return None
+    nodes = map(adapters.store.node, session.nodes)
+    return Reservation(session, tuple(node for node in nodes if node is not None))
+
+
+def queue_now(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> RequestQueue:
+    """Return the present queue of requests, with the present users and quotas."""
+    users = {user.id: user for user in adapters.users.users()}
+    return request_queue(read, configuration, users, adapters.clock.now())
+
+
+def _awaited(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> frozenset[str]:
+    """Return the pools that requests in the queue wait for."""
+    return queue_now(read, configuration, adapters).awaited_pools() if read.waiting else frozenset()
+
+
+def _absent(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
+    """Return the hosts of the fleet that are nodes of pools and not registered now."""
+    hosts = {node.host for node in read.nodes.values() if node.host is not None}
+    return frozenset(hosts.difference(adapters.present_hosts()) if hosts else hosts)
+
+
+#: Seconds within which a worker has to prepare the nodes of a request, or to work on them.
+ANSWERING = 75.0
+
+#: Seconds after which a request no longer waits for a worker, even if the worker works on the nodes.
+LONGEST = 300.0
+
+#: Attempts to end a reservation while others change it.
+_ATTEMPTS = 20
+
+#: The shortest and the longest time in seconds between two reads of a request in which nothing has changed, and
+#: their share of the time so far.
+_LOOKS = (0.05, 1.0)
+_SHARE = 0.1
+
+
+def await_worker(
+    reserved: TenantSession, adapters: PoolAdapters, progress: Callable[[], object]
+) -> TenantSession | RequestRefusal:
+    """Return the session when its nodes are prepared, or the reason why it did not begin.
+
+    ``progress`` is called at once, and again at least once a second. Raises ``WaitTimeoutError`` if a worker works
+    on the nodes for too long.
+    """
+    clock, number = adapters.clock, reserved.id
+    begin = clock.monotonic()
+    deadline = begin + ANSWERING
+    while True:
+        session = adapters.store.session(number)
+        if session is None:
+            why = _why_not_prepared(reserved, adapters)
+            return RequestRefusal(RequestProblem.NOT_PREPARED, why, others_may_do=True)
+        if not session.is_active:
+            return RequestRefusal(RequestProblem.RETIRED, f"session {number} was retired before it began")
+        if _has_begun(session, adapters):
+            return session
+        if adapters.is_ending():
+            return RequestRefusal(RequestProblem.NOT_PREPARED, _abandon(session, adapters))
+        progress()
+        now = clock.monotonic()
+        if now >= deadline:
+            if _take_back(number, adapters):
+                message = (
+                    f"no worker prepared the nodes within {ANSWERING:g} s, and they are ready again; is"
+                    " 'zkdeployment pools' running?"
+                )
+                return RequestRefusal(RequestProblem.NOT_PREPARED, message)
+            if now >= begin + LONGEST:
+                raise WaitTimeoutError(
+                    f"the nodes of session {number} are still being prepared after {LONGEST:g} s; the list of"
+                    " sessions shows when the session begins"
+                )
+            deadline = now + ANSWERING
+        adapters.wait(min(max((now - begin) * _SHARE, _LOOKS[0]), _LOOKS[1]))
+
+
+def _abandon(session: TenantSession, adapters: PoolAdapters) -> str:
+    """End a reservation because this process ends; return the message for the tenant.
+
+    The nodes are ready again, or are deprovisioned if a worker has begun to prepare them.
+    """
+    for _ in range(_ATTEMPTS):
+        if _take_back(session.id, adapters):
+            break
+        read = adapters.store.read()
+        if session.id not in read.sessions:
+            break
+        present, now = read.sessions[session.id], adapters.clock.now()
+        ended, released = retire(present, read.nodes.values(), now, present.requested_by)
+        with suppress(ConflictError):
+            adapters.store.commit(PoolChange(nodes=released, sessions=(ended,)), read)
+            break
+    return f"the service ends, and session {session.id} with it, before its nodes were prepared; try again"
+
+
+def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:
+    """Whether the nodes of a session are prepared; they all change in one transaction.
+
+    A node that the session no longer has does not count: the session has ended since it was read.
+    """
+    first = adapters.store.node(session.nodes[0])
+    return first is not None and first.session == session.id and first.state is NodeState.DEPLOYED
+
+
+def _take_back(number: int, adapters: PoolAdapters) -> bool:
+    """Undo a reservation that no worker took, and return whether that was possible.
+
+    The claims exclude a worker that takes the nodes at the same moment.
+    """
+    read, now = adapters.store.read(), adapters.clock.now()
+    session = read.sessions.get(number)
+    if session is None:
+        return False
+    nodes = [node for node in read.nodes.values() if node.session == number]
+    ids = frozenset(node.id for node in nodes)
+    if ids & read.claimed or any(node.state is not NodeState.CONTEXTUALIZING for node in nodes):
+        return False
+    cleaned = tuple(node.after(NodeEvent.CLEANED, now) for node in nodes)
+    try:
+        adapters.store.commit(PoolChange(nodes=cleaned, dropped=(session,), claimed=ids, released=ids), read)
+    except ConflictError:
+        return False
+    return True
+
+
+def _why_not_prepared(reserved: TenantSession, adapters: PoolAdapters) -> str:
+    """Return the message for a tenant whose nodes a worker could not prepare."""
+    nodes = [node for node in map(adapters.store.node, reserved.nodes) if node is not None]
+    failed = [node for node in nodes if node.state is NodeState.FAILED]
+    names = ", ".join(node.hostname or str(node.id) for node in failed) or "some of them"
+    return f"contextualization of nodes failed: {names}; request the session again, with other nodes"
+
+
+#: Attempts of a request with other nodes after some have failed: a request must not use up a whole pool.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SessionActor:
+    """Who asks for a session: a user of the service, or an operator (``USER@HOST``).
+
+    ``tenant`` is the id of the tenant whose sessions alone the actor may see and change; ``None``: all sessions.
+    """
+
+    by: str
+    tenant: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDetails:
+    """A session, and the present state of its nodes."""
+
+    session: TenantSession
+    nodes: tuple[PoolNode, ...]
+
+
+def find_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    """Return a session with its nodes, whether or not it has ended.
+
+    Raises ``NotFoundError`` if it does not exist, and ``ForbiddenError`` if it is another tenant's.
+    """
+    session = adapters.store.session(number)
+    if session is None:
+        raise NotFoundError(f"there is no session {number}; expected the id of a session, as lists show it")
+    if actor.tenant not in {None, session.tenant}:
+        raise ForbiddenError(f"session {number} belongs to another tenant")
+    return SessionDetails(session, _nodes(session, adapters))
+
+
+def find_active_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    """Return a session that has not ended; raises what ``find_session`` raises, and ``RetiredError``."""
+    details = find_session(number, adapters, actor)
+    if not details.session.is_active:
+        raise RetiredError(f"session {number} is retired")
+    return details
+
+
+def request_session(
+    tenant: User,
+    specs: tuple[NodesSpec, ...],
+    adapters: PoolAdapters,
+    *,
+    by: str,
+    ssh_key: str | None = None,
+    progress: Callable[[SessionDetails], object] = lambda _: None,
+) -> SessionDetails | RequestRefusal:
+    """Return the session of a tenant when a worker has prepared its nodes, or the reason why it did not begin.
+
+    If nodes fail, the request is tried again with other ready nodes. ``ssh_key`` are valid public keys, one in
+    each line, that the nodes admit instead of the tenant's.
+
+    ``progress`` is called with the reservation, and again at least once a second while the nodes are prepared. If
+    no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
+    nodes for too long; the session may begin later then. Raises ``UnreachableError`` if it is not known whether
+    there is a session; its list shows that later.
+    """
+    request = SessionRequest(0, tenant, specs, 0, by, ssh_key, at=adapters.clock.now())
+    refusal = unfit(request)
+    if refusal is not None:
+        return refusal
+    failed = _request_once(request, adapters, progress)
+    for _ in range(_TRIES - 1):
+        if isinstance(failed, SessionDetails) or not failed.others_may_do:
+            break
+        outcome = _request_once(request, adapters, progress)
+        if isinstance(outcome, RequestRefusal) and not outcome.others_may_do:
+            break  # the failure is more specific than a lack of other nodes
+        failed = outcome
+    return failed
+
+
+def _request_once(
+    request: SessionRequest, adapters: PoolAdapters, progress: Callable[[SessionDetails], object]
+) -> SessionDetails | RequestRefusal:
+    """Reserve nodes and wait until a worker has prepared them, or until one of them has failed."""
+    reserved = reserve_nodes(request, adapters)
+    if isinstance(reserved, RequestRefusal):
+        return reserved
+    number = reserved.session.id
+    current = adapters.users.user(request.tenant.name)
+    if current is None or current.is_retired:
+        _retire(number, adapters, SessionActor(request.by or ""))
+        return _tenant_retired(request.tenant)
+    details = SessionDetails(reserved.session, reserved.nodes)
+    begun = await_worker(details.session, adapters, lambda: progress(details))
+    return begun if isinstance(begun, RequestRefusal) else SessionDetails(begun, _nodes(begun, adapters))
+
+
+def extend_session(
+    number: int, adapters: PoolAdapters, actor: SessionActor, *, until: float | None = None, delta: float = 0.0
+) -> SessionDetails:
+    """Change the end of a session, to ``until`` or by ``delta`` seconds, and return the session afterwards.
+
+    ``until`` is in seconds since the epoch. Tenants reach at most their longest lifetime; other actors have no
+    limit. Raises ``NotFoundError``, ``ForbiddenError`` and ``RetiredError``.
+    """
+
+    def change(session: TenantSession, _: PoolSnapshot) -> PoolChange:
+        limits = adapters.store.configuration().defaults
+        owner = next((user for user in adapters.users.users() if user.id == session.tenant), None)
+        if owner is not None:
+            limits = effective_limits(owner, limits)
+        end = new_expiry(session, limits, until=until, delta=delta, is_admin=actor.tenant is None)
+        return PoolChange(sessions=(replace(session, expires_at=end),))
+
+    details = _change(number, adapters, actor, change)
+    _record(adapters, actor, f"change the end of session {number}")
+    return details
+
+
+def retire_session(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    """End a session; its nodes are to be deprovisioned from now on. Return the session afterwards.
+
+    Raises ``NotFoundError``, ``ForbiddenError`` and ``RetiredError``.
+    """
+    details = _retire(number, adapters, actor)
+    _record(adapters, actor, f"retire session {number}")
+    return details
+
+
+def retire_sessions_of(tenant: int, adapters: PoolAdapters, actor: SessionActor) -> None:
+    """End all active sessions of a tenant."""
+    for session in adapters.store.read().sessions.values():
+        if session.tenant == tenant:
+            try:
+                _retire(session.id, adapters, actor)
+            except (NotFoundError, RetiredError):
+                continue
+
+
+def unfit(request: SessionRequest) -> RequestRefusal | None:
+    """Return why a request cannot have any session, or ``None``."""
+    tenant = request.tenant
+    if tenant.is_retired:
+        return _tenant_retired(tenant)
+    if tenant.ssh_key is None and request.ssh_key is None:
+        message = (
+            f"the tenant {tenant} has no SSH key, so that it cannot log in to the nodes; an admin sets one with"
+            f" PUT /api/v1/tenants/{tenant.id}, or the request brings one"
+        )
+        return RequestRefusal(RequestProblem.NO_KEY, message)
+    if not request.specs:
+        message = "can't reserve nodes: expected at least one pool and a number of nodes, found none"
+        return RequestRefusal(RequestProblem.TOO_FEW, message)
+    return None
+
+
+def _tenant_retired(tenant: User) -> RequestRefusal:
+    return RequestRefusal(RequestProblem.RETIRED, f"tenant '{tenant}' isn't active")
+
+
+def _retire(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionDetails:
+    def change(session: TenantSession, read: PoolSnapshot) -> PoolChange:
+        ended, released = retire(session, read.nodes.values(), adapters.clock.now(), actor.by)
+        return PoolChange(nodes=released, sessions=(ended,))
+
+    return _change(number, adapters, actor, change)
+
+
+def _change(
+    number: int,
+    adapters: PoolAdapters,
+    actor: SessionActor,
+    change: Callable[[TenantSession, PoolSnapshot], PoolChange],
+) -> SessionDetails:
+    """Change an active session that the actor may change; return it afterwards."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        find_active_session(number, adapters, actor)
+        read = adapters.store.read()
+        if number not in read.sessions:
+            continue  # it has just ended: the next read finds that
+        try:
+            adapters.store.commit(change(read.sessions[number], read), read)
+        except ConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return find_session(number, adapters, actor)
+    raise ConflictError(f"session {number} is changed all the time; try again")
+
+
+def _nodes(session: TenantSession, adapters: PoolAdapters) -> tuple[PoolNode, ...]:
+    return tuple(_present(map(adapters.store.node, session.nodes)))
+
+
+def _present(nodes: Iterable[PoolNode | None]) -> Iterable[PoolNode]:
+    return (node for node in nodes if node is not None)
+
+
+def _record(adapters: PoolAdapters, actor: SessionActor, what: str) -> None:
+    """Record an act on a session of any tenant; a tenant's own acts are in the records of its sessions."""
+    if actor.tenant is None:
+        adapters.acts.record(Act(by=actor.by, what=what, reason="", time=adapters.clock.now()))
+
+
+def retire_tenant(user: User, users: ZooKeeperUsers, adapters: PoolAdapters, act: Act) -> User:
+    """End all sessions of a user, retire it permanently, and return it.
+
+    The sessions end first: if this process dies, the user is still there, and can be retired again. Sessions that
+    began in the meantime end afterwards; later requests find the user retired. Raises ``RefusedError`` if the user
+    is retired already.
+    """
+    actor = SessionActor(act.by)
+    retire_sessions_of(user.id, adapters, actor)
+    retired = users.retire(user.name, act)
+    retire_sessions_of(user.id, adapters, actor)
+    return retired

@@ -1,0 +1,383 @@
+"""The worker of host pools: reads everything, writes due changes, begins tasks, and probes nodes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind, run_cycles
+from zkdeployment.base.daemon.failpoints import failpoints
+from zkdeployment.base.errors import (
+    ConflictError,
+    ProgramError,
+    RestartError,
+    TreeError,
+    UnreachableError,
+    ZkdeploymentError,
+    error_message,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.pools.rules.filling import at_time
+from zkdeployment.pools.rules.node import NodeState
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.work import PoolObservation, next_due, next_steps, next_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.machine.systemd import SystemdNotifier
+    from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot
+    from zkdeployment.pools.rules.work import WorkStep
+    from zkdeployment.pools.store.sources import ZooKeeperPoolSources
+    from zkdeployment.pools.store.store import ZooKeeperPools
+    from zkdeployment.zookeeper.servers import ConnectionStatus
+
+
+#: Probes at once.
+_TOGETHER = 16
+
+
+class NodeProbes:
+    """Probes all ready nodes once for each call of ``begin``; ``wake`` is called when all results are there."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._results: dict[int, str] = {}
+        self._is_running = False
+
+    def begin(self, probes: Mapping[int, Callable[[], None]]) -> None:
+        """Begin probes, given by the ids of their nodes, unless earlier ones have not ended yet."""
+        with self._lock:
+            if self._is_running or not probes:
+                return
+            self._is_running = True
+        threading.Thread(target=self._run, args=(probes,), name="pools-probes", daemon=True).start()
+
+    def take(self) -> Mapping[int, str]:
+        """Return the new results by node: why it did not answer, or an empty text. Each is returned once."""
+        with self._lock:
+            results, self._results = self._results, {}
+            return results
+
+    def _run(self, probes: Mapping[int, Callable[[], None]]) -> None:
+        try:
+            with ThreadPoolExecutor(_TOGETHER) as pool:
+                found = dict(zip(probes, pool.map(_result, probes.values()), strict=True))
+        finally:
+            with self._lock:
+                self._is_running = False
+        with self._lock:
+            self._results = {number: reason for number, reason in found.items() if reason is not None}
+        self._wake()
+
+
+def _result(probe: Callable[[], None]) -> str | None:
+    """Return why a node did not answer, empty text if it did; ``None`` if that is not known."""
+    try:
+        probe()
+    except ProgramError as error:
+        return error_message(error)
+    except ZkdeploymentError:
+        return None
+    except Exception as error:  # noqa: BLE001  a defect of the program does not concern the node
+        get_logger().error("pool-probe-defect", exc_info=error)
+        return None
+    return ""
+
+
+#: Seconds from the beginning of a cycle to the next one, however much changes.
+_LEAST_SECONDS = 0.05
+
+#: The part of a session's time without a connection after which tasks are abandoned, and between two questions for
+#: a sign of life; and the part without an answer after which tasks are abandoned. The rest is for them to end.
+_PATIENCE = 1 / 6
+_SILENCE = 2 / 3
+
+#: Seconds between two checks of the connection.
+_GUARD = 0.25
+
+#: Seconds until the next cycle after another process was faster.
+_OVERTAKEN = 0.2
+
+#: Seconds between two removals of old records, and the age at which records are removed.
+_PRUNING = 86400.0
+_KEPT = 366 * 86400.0
+
+#: Seconds that the longest pause after failures lasts.
+_LONGEST_PAUSE = 60.0
+
+
+#: The failures after which a worker continues.
+FAILURE_KINDS = (
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.ERROR),
+    FailureKind(Exception, "pools-cycle-failed", logging.ERROR),
+)
+
+
+class PoolWorker:
+    """Runs a cycle at the start, every ``interval`` seconds, and whenever something has changed.
+
+    ``name`` is unique among all processes. ``connection`` returns the state of the connection to ZooKeeper.
+    ``pulse`` asks ZooKeeper for a sign of life. Without one for ``session_timeout`` seconds the claims of this
+    worker count as lost. ``renew_leases`` is called before tasks begin. ``record_failure``: see ``CycleFailures``.
+    """
+
+    def __init__(  # noqa: PLR0913  the parts and adapters that it depends on
+        self,
+        store: ZooKeeperPools,
+        sources: ZooKeeperPoolSources,
+        runs: TaskRuns,
+        tasks: NodeTasks,
+        control: Control,
+        *,
+        name: str,
+        connect: Callable[[], None],
+        connection: Callable[[], ConnectionStatus],
+        pulse: Callable[[], object],
+        session_timeout: float,
+        interval: float,
+        clock: Clock,
+        notifier: SystemdNotifier,
+        renew_leases: Callable[[PoolObservation], None] = lambda _observation: None,
+        record_failure: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        self._store, self._sources = store, sources
+        self._runs, self._tasks, self._control = runs, tasks, control
+        self._name = name
+        self._connect, self._connection = connect, connection
+        self._pulse, self._heard_at = pulse, 0.0
+        self._session_timeout, self._interval = session_timeout, interval
+        self._clock, self._notifier = clock, notifier
+        self._renew_leases = renew_leases
+        self._backoff = Backoff(first=1.0, most=_LONGEST_PAUSE)
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
+        self._sessions = 0
+        self._lost_at: float | None = None
+        self._ended = threading.Event()
+        self._pruned_at: float | None = None
+        self._is_failing = False
+        self._problems: dict[str, str] = {}
+        self._probes, self._probed_at = NodeProbes(control.wake), clock.monotonic()
+
+    def run(self) -> None:
+        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
+        self._notifier.ready()
+        get_logger().info("pools-worker-started", worker=self._name)
+        self._heard_at = self._clock.monotonic()
+        for guard in (self._listen, self._guard_claims):
+            threading.Thread(target=guard, name="pools-claims", daemon=True).start()
+        try:
+            run_cycles(
+                self.run_cycle,
+                self._control,
+                self._clock,
+                self._notifier,
+                least=lambda: max(_LEAST_SECONDS, self._backoff.seconds),
+            )
+        finally:
+            self._notifier.stopping()
+            is_over = self._tasks.join(self._control.grace)
+            self._ended.set()
+            if not is_over:
+                get_logger().warning("pool-tasks-left", nodes=sorted(self._tasks.busy))
+            get_logger().info("pools-worker-ended", worker=self._name)
+
+    def run_cycle(self) -> float:
+        """Do what is due; return the seconds until the next cycle."""
+        try:
+            self._keep_claims()
+            pause = self._work()
+        except RestartError:
+            raise
+        except ConflictError:
+            return _OVERTAKEN
+        except Exception as error:  # noqa: BLE001  the next cycle tries again
+            self._failures.report(error)
+            self._is_failing = True
+            return self._backoff.fail()
+        self._backoff.reset()
+        self._failures.end()
+        if self._is_failing:
+            get_logger().info("pools-recovered")
+        self._is_failing = False
+        return pause
+
+    def _keep_claims(self) -> None:
+        """Abandon all tasks if the session with ZooKeeper, and with it their claims, is lost or may be lost.
+
+        A client does not learn that its session has expired before it is connected again.
+        """
+        self._check_connection()
+        self._connect()
+        sessions = self._connection().sessions
+        if sessions != self._sessions:
+            self._sessions = sessions
+            self._abandon()
+
+    def _check_connection(self) -> None:
+        """Abandon all tasks if there has been no connection for long: the session may end before they do."""
+        now = self._clock.monotonic()
+        if self._connection().connected:
+            self._lost_at = None
+        elif self._lost_at is None:
+            self._lost_at = now
+        elif now >= self._lost_at + self._session_time * _PATIENCE:
+            self._abandon()
+
+    def permitted(self) -> float:
+        """Return the seconds for which the claims of this worker surely hold; abandon all tasks if they do not."""
+        left = self._heard_at + self._session_time * _SILENCE - self._clock.monotonic()
+        if left <= 0:
+            self._abandon()
+        return left
+
+    @property
+    def _session_time(self) -> float:
+        """The seconds for which the session survives a silent client: as granted, if that is less than wanted."""
+        granted = self._connection().granted
+        return self._session_timeout if granted is None else min(self._session_timeout, granted)
+
+    def _listen(self) -> None:
+        """Ask ZooKeeper for a sign of life again and again, and note when the last answered question was asked."""
+        while not self._ended.wait(self._session_time * _PATIENCE):
+            asked = self._clock.monotonic()
+            with suppress(ZkdeploymentError):
+                self._pulse()
+                self._heard_at = asked
+
+    def _guard_claims(self) -> None:
+        """Abandon all tasks in time if ZooKeeper is silent, which a cycle may notice after the session's end."""
+        while not self._ended.wait(_GUARD):
+            self.permitted()
+
+    def _abandon(self) -> None:
+        if self._tasks.busy and not self._tasks.must_end:
+            get_logger().error("pool-claims-lost", nodes=sorted(self._tasks.busy))
+            self._tasks.abandon()
+
+    def _work(self) -> float:
+        may_begin = self._tasks.resume()
+        self._sources.read()  # sets the watches before anything else is read
+        self._store.announce(self._name)
+        busy = self._tasks.busy
+        observation = self._observe()
+        self._release(observation.snapshot, busy)
+        self._renew_leases(observation)
+        impossible: list[str] = []
+        is_overtaken = [
+            not self._write(step, observation.snapshot, impossible) for step in next_steps(observation)
+        ]
+        if may_begin:
+            is_overtaken += [not begun for begun in self._begin(observation, busy, impossible)]
+        self._probe(observation)
+        self._report("pool-changes-impossible", "; ".join(impossible))
+        self._prune()
+        self._notifier.status(_activity(observation.snapshot, len(self._tasks.busy)))
+        due = next_due(observation)
+        until_due = self._interval if due is None else max(0.0, due - self._clock.now())
+        return min(self._interval, until_due, _OVERTAKEN if any(is_overtaken) else self._interval)
+
+    def _observe(self) -> PoolObservation:
+        """Read everything: the tenants after the sessions, whose tenants are never unknown or outdated then."""
+        read = self._store.read()
+        sources, now = self._sources.read(), self._clock.now()
+        sources = replace(sources, configuration=at_time(sources.configuration, now))
+        reuse: dict[str, Mapping[str, int | str]] = {}
+        for pool in sources.configuration.pools.values():
+            problem = ""
+            if pool.reuse is not None:
+                try:
+                    reuse[pool.name] = self._runs.mechanism(pool).reuse_values(pool) or {}
+                except ZkdeploymentError as error:
+                    problem = f"the pool {pool.name} cannot be filled: {error_message(error)}"
+            self._report(f"pool-filling-failed:{pool.name}", problem)
+        return PoolObservation(sources, read, now, reuse, self._probes.take())
+
+    def _probe(self, observation: PoolObservation) -> None:
+        """Probe all ready nodes, once in an interval; of several workers, the first one by name does."""
+        now, workers = self._clock.monotonic(), observation.snapshot.workers
+        if now < self._probed_at + self._interval or self._name != min(workers, default=""):
+            return
+        self._probed_at = now
+        ready = (node for node in observation.snapshot.nodes.values() if node.state is NodeState.READY)
+        pools = ((node, observation.pool_of(node)) for node in ready)
+        self._probes.begin(
+            {node.id: partial(self._runs.mechanism(pool).probe, node) for node, pool in pools if pool is not None}
+        )
+
+    def _release(self, read: PoolSnapshot, busy: frozenset[int]) -> None:
+        """Release the claims that no task has: the answer to a transaction was lost."""
+        stray = read.own_claims - busy
+        if stray:
+            get_logger().warning("pool-claims-released", nodes=sorted(stray))
+            self._store.commit(PoolChange(released=stray), read)
+
+    def _write(self, step: WorkStep, read: PoolSnapshot, impossible: list[str]) -> bool:
+        """Write a step; return false if others were faster: the next cycle decides again then.
+
+        A step that ZooKeeper cannot hold hinders no other step; the reason is added to ``impossible``.
+        """
+        try:
+            numbers = self._store.take_ids(len(step.new)) if step.new else ()
+            new = tuple(replace(node, id=number) for node, number in zip(step.new, numbers, strict=True))
+            with failpoints(step.event):
+                self._store.commit(replace(step.change, nodes=(*step.change.nodes, *new)), read)
+        except ConflictError:
+            return False
+        except TreeError as error:
+            values = ", ".join(f"{name} {value}" for name, value in step.values.items())
+            impossible.append(f"{step.event} ({values}): {error}")
+            return True
+        get_logger().info(step.event, **step.values)
+        return True
+
+    def _begin(self, observation: PoolObservation, busy: frozenset[int], impossible: list[str]) -> Iterator[bool]:
+        """Begin the tasks for which there is room; yield for each whether no other worker was faster.
+
+        A task that ZooKeeper cannot hold hinders no other task; the reason is added to ``impossible``.
+        """
+        for task in next_tasks(observation, busy):
+            if not self._tasks.has_room(task) or self._control.stopping:
+                continue
+            try:
+                self._tasks.start(task, observation.snapshot)
+            except ConflictError:
+                yield False
+            except TreeError as error:
+                what = f"pool-task-started ({task.kind.name.lower()}, {len(task.ids)} nodes from {min(task.ids)})"
+                impossible.append(f"{what}: {error}")
+            else:
+                yield True
+
+    def _prune(self) -> None:
+        """Remove old records once a day."""
+        now = self._clock.monotonic()
+        if self._pruned_at is None or now >= self._pruned_at + _PRUNING:
+            self._pruned_at = now
+            removed = self._store.prune(self._clock.now() - _KEPT)
+            if removed:
+                get_logger().info("pool-records-pruned", records=removed)
+
+    def _report(self, event: str, problem: str = "") -> None:
+        """Log a problem when it begins, changes or ends."""
+        if problem == self._problems.get(event, ""):
+            return
+        self._problems[event] = problem
+        log = get_logger()
+        if problem:
+            log.error(event.partition(":")[0], reason=problem)
+        else:
+            log.info("pools-recovered", problem=event)
+
+
+def _activity(read: PoolSnapshot, busy: int) -> str:
+    return f"{len(read.nodes)} nodes, {len(read.sessions)} sessions; working on {busy} nodes"

@@ -1,1 +1,0 @@
-"""Traces that tenants of host pools leave on hosts of the fleet."""

@@ -1,0 +1,44 @@
+"""Builds the adapters with which verbs and the service see pools and act on them."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.cli.session import verb_session
+from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.pools.ports import PoolAdapters
+from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
+from zkdeployment.pools.store.session_uses import ZooKeeperSessionUses
+from zkdeployment.pools.store.store import ZooKeeperPools, registered_hosts
+from zkdeployment.service.users.user_records import ZooKeeperUserReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.zookeeper.servers import Servers
+    from zkdeployment.zookeeper.session import Session
+
+
+@contextlib.contextmanager
+def open_pools(servers: Servers) -> Iterator[PoolAdapters]:
+    """Connect to ZooKeeper and return the adapters; raises ``UnreachableError``."""
+    with verb_session(servers) as session:
+        yield pool_adapters(session, ZooKeeperUserReader(session))
+
+
+def pool_adapters(session: Session, users: ZooKeeperUserReader) -> PoolAdapters:
+    """Return the adapters, which use ``session``."""
+    store = ZooKeeperPools(session)
+    return PoolAdapters(
+        store=store,
+        users=users,
+        acts=ZooKeeperActLog(session),
+        present_hosts=partial(registered_hosts, session),
+        wait=store.wait_for_change,
+        runs=ZooKeeperPlaybookLog(session).runs,
+        uses=ZooKeeperSessionUses(session).read,
+        clock=SystemClock(),
+    )

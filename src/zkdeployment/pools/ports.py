@@ -1,0 +1,68 @@
+"""The ports of host pools: what is stored of them, and how nodes are made, removed and lent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.fleet.store.audit import ZooKeeperActLog
+    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
+    from zkdeployment.pools.rules.usage import SessionUse
+    from zkdeployment.pools.store.store import ZooKeeperPools
+    from zkdeployment.service.users.user_records import ZooKeeperUserReader
+
+
+class PoolMechanism(Protocol):
+    """How nodes of a kind of pool are made and removed, and how they get the keys of tenants.
+
+    The methods may be called from any thread, each for other nodes; they take as long as the work takes. They
+    raise ``ProgramError`` if all of it failed, or if this process is to end. The worker has claimed the nodes.
+    """
+
+    def reuse_values(self, pool: NodePool) -> Mapping[str, int | str] | None:
+        """Return the values that unused nodes must have for a pool; ``None`` if its nodes are made anew."""
+
+    def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Make nodes; return them as ready, or in their state after a failure of their own.
+
+        The method is called again for the same nodes when a worker died in the meantime.
+        """
+
+    def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Remove nodes, or reset them for further use; return them as unused, done or failed."""
+
+    def probe(self, node: PoolNode) -> None:
+        """Raise ``ProgramError`` if a ready node could not be lent now; takes seconds at most."""
+
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        """Make a node admit a tenant's keys instead of any earlier ones; return the keys that are new there."""
+
+    def remove_keys(self, node: PoolNode) -> None:
+        """Take the tenant's keys off a node and end the tenant's connections; other keys stay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAdapters:
+    """The adapters with which verbs and the service see pools and act on them.
+
+    ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or
+    as soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its
+    id. ``uses`` returns the use of pools by all active sessions, and by those that ended within a year.
+    ``is_ending`` returns whether this process is asked to end: what waits gives up then.
+    """
+
+    store: ZooKeeperPools
+    users: ZooKeeperUserReader
+    acts: ZooKeeperActLog
+    present_hosts: Callable[[], Collection[str]]
+    wait: Callable[[float], object]
+    clock: Clock
+    runs: Callable[[int], Sequence[PlaybookRun]]
+    uses: Callable[[], Sequence[SessionUse]]
+    is_ending: Callable[[], bool] = lambda: False

@@ -1,0 +1,70 @@
+"""Alarms of host pools: a missing worker, levels that are not filled, and failed nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.durations import age
+from zkdeployment.base.text import listing
+from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.pools.rules.overview import PoolsStatus, ShortageCause, failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage
+
+#: How many nodes and pools a line names.
+_NAMED = 3
+
+#: Failures of filling in a row that are a problem at once; after the first one, the next try is a minute later.
+_FAILURES = 2
+
+
+def pool_alarms(
+    pools: PoolsStatus, *, now: float, published_for: float, limits: HealthLimits
+) -> Iterator[tuple[Health, str]]:
+    """Yield the problems of pools, each with its severity.
+
+    A pool that is being filled normally is no problem, however long that takes: a worker limits it. Otherwise the
+    time that a pool has been below its level is judged by ``limits``, in minutes; ``published_for`` stands for it
+    where it is unknown. ``now`` is in seconds since the epoch.
+    """
+    below = [
+        (pool, shortage)
+        for pool in pools.pools
+        if (shortage := pool.shortage) is not None and shortage.cause is not ShortageCause.FILLING
+    ]
+    if pools.is_without_worker:
+        yield _missing_worker(below, now, published_for, limits)
+        below = []
+    for pool, shortage in below:
+        lasting = published_for if shortage.since is None else max(0.0, now - shortage.since)
+        health = _severity(pool, shortage, lasting, limits)
+        if health is not Health.OK:
+            ready = f"{pool.ready} of {pool.level} ready"
+            yield health, f"pool {pool.name} is below its level for {age(lasting)}, {ready}: {shortage.reason}"
+    failures = [f"{node.hostname or node.id} ({node.pool}): {failure_of(node)}" for node in pools.failed]
+    if failures:
+        nodes = "1 node" if len(failures) == 1 else f"{len(failures)} nodes"
+        yield Health.WARNING, f"{nodes} of pools failed: {listing(failures, _NAMED)}"
+
+
+def _missing_worker(
+    below: list[tuple[PoolOverview, PoolShortage]], now: float, published_for: float, limits: HealthLimits
+) -> tuple[Health, str]:
+    """Return the problem of pools without any worker, which is as severe as the oldest lack of nodes."""
+    since = min((now - published_for if lack.since is None else lack.since for _, lack in below), default=now)
+    health, _ = limits.judge((now - since) / 60)
+    lacking = f"; below their levels: {listing([pool.name for pool, _ in below], _NAMED)}" if below else ""
+    return max(health, Health.WARNING), f"no worker of the pools runs{lacking}"
+
+
+def _severity(pool: PoolOverview, shortage: PoolShortage, lasting: float, limits: HealthLimits) -> Health:
+    health, _ = limits.judge(lasting / 60)
+    match shortage.cause:
+        case ShortageCause.FAILURES if pool.failures >= _FAILURES:
+            return max(health, Health.WARNING)
+        case ShortageCause.NO_NODES:  # all nodes that there are may be leased
+            return min(health, Health.WARNING)
+    return health

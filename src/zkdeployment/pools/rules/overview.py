@@ -1,0 +1,351 @@
+"""Pools, nodes and sessions as operators see them: counts, reasons, and their JSON.
+
+The JSON of these views is in ``overview_json``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.pools.documents.values import RoleMechanism
+from zkdeployment.pools.rules.filling import next_filling
+from zkdeployment.pools.rules.node import IN_SESSION, NodeState
+from zkdeployment.pools.rules.usage import tenant_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
+    from zkdeployment.pools.rules.tenant_session import LeasedNode, TenantSession
+    from zkdeployment.tree.values import Value
+
+
+class ShortageCause(Enum):
+    """Why a pool is below its level; the value is the word of the JSON."""
+
+    FILLING = "filling"
+    NO_WORKER = "no_worker"
+    FAILURES = "failures"
+    NO_NODES = "no_nodes"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolShortage:
+    """Why a pool has fewer ready nodes than its level.
+
+    ``since`` is when it fell below its level; ``None`` if nothing shows that. ``reason``
+    is a clause for people.
+    """
+
+    missing: int
+    cause: ShortageCause
+    since: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOverview:
+    """A pool and the number of its nodes in each state.
+
+    ``shortage`` is ``None`` if the pool has its level, or if it has none. ``failures`` is the number of failures
+    of provisioning in a row, ``next_filling`` the time of the next attempt after them.
+    """
+
+    pool: NodePool
+    states: Mapping[NodeState, int]
+    shortage: PoolShortage | None = None
+    unreachable: int = 0
+    failures: int = 0
+    next_filling: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the pool."""
+        return self.pool.name
+
+    @property
+    def mechanism(self) -> str:
+        """The word of the documents for what makes the nodes."""
+        return "role" if isinstance(self.pool.mechanism, RoleMechanism) else "ansible"
+
+    @property
+    def level(self) -> int | None:
+        """The number of nodes that the pool keeps ready; ``None``: it lends none."""
+        return self.pool.fill_level
+
+    @property
+    def ready(self) -> int:
+        """The number of nodes that can be leased."""
+        return self.states.get(NodeState.READY, 0) - self.unreachable
+
+    @property
+    def provisioning(self) -> int:
+        """The number of nodes that are made for the pool."""
+        return self.states.get(NodeState.PROVISIONING, 0)
+
+    @property
+    def leased(self) -> int:
+        """The number of nodes in sessions."""
+        return sum(self.states.get(state, 0) for state in IN_SESSION)
+
+    @property
+    def deprovisioning(self) -> int:
+        """The number of nodes that are cleaned after their sessions."""
+        return self.states.get(NodeState.DEPROVISIONING, 0)
+
+    @property
+    def failed(self) -> int:
+        """The number of failed nodes, which an operator has to repair."""
+        return self.states.get(NodeState.FAILED, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOverview:
+    """A session with the name of its tenant, and the states of its nodes: only of those that it still has."""
+
+    session: TenantSession
+    tenant: str
+    states: Mapping[int, NodeState]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsStatus:
+    """All pools by name, the failed nodes by id, and the names of the workers that run."""
+
+    pools: tuple[PoolOverview, ...] = ()
+    failed: tuple[PoolNode, ...] = ()
+    workers: tuple[str, ...] = ()
+
+    @property
+    def is_without_worker(self) -> bool:
+        """Whether there are pools with a level, and no worker fills them."""
+        return not self.workers and any(pool.level is not None for pool in self.pools)
+
+
+def pools_status(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> PoolsStatus:
+    """Return the status of all pools."""
+    failed = tuple(node for node in pool_nodes(snapshot) if node.state is NodeState.FAILED)
+    return PoolsStatus(pool_overviews(configuration, snapshot), failed, snapshot.workers)
+
+
+def pool_overviews(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> tuple[PoolOverview, ...]:
+    """Return all pools by name."""
+    return tuple(_overview(pool, snapshot) for _, pool in sorted(configuration.pools.items()))
+
+
+def find_pool(name: str, pools: Iterable[PoolOverview]) -> PoolOverview:
+    """Return the pool of a name; raises ``NotFoundError`` with the names that there are."""
+    known = {pool.name: pool for pool in pools}
+    if name not in known:
+        names = ", ".join(known) or "none: no pools are published"
+        raise NotFoundError(f"there is no pool {name!a}; the pools are: {names}")
+    return known[name]
+
+
+def session_overviews(
+    sessions: Iterable[TenantSession], snapshot: PoolSnapshot, tenants: Mapping[int, str]
+) -> tuple[SessionOverview, ...]:
+    """Return sessions by id, active or ended; ``tenants`` are the names of users by id."""
+    return tuple(
+        SessionOverview(
+            session,
+            tenant_name(session, tenants),
+            {
+                number: node.state
+                for number in session.nodes
+                if (node := snapshot.nodes.get(number)) is not None and node.session == session.id
+            },
+        )
+        for session in sorted(sessions, key=lambda session: session.id)
+    )
+
+
+def pool_nodes(snapshot: PoolSnapshot, pool: str | None = None) -> tuple[PoolNode, ...]:
+    """Return the nodes of a pool, or all nodes, by id."""
+    return tuple(node for _, node in sorted(snapshot.nodes.items()) if pool in {None, node.pool})
+
+
+def failure_of(node: PoolNode) -> str | None:
+    """Return why a node failed; ``None`` for nodes that have not failed."""
+    error = node.data.get("error")
+    if node.state is not NodeState.FAILED:
+        return None
+    detail = error.get("detail") if isinstance(error, dict) else None
+    return detail if isinstance(detail, str) else "the reason is unknown"
+
+
+def ssh_command(node: LeasedNode) -> str:
+    """Return the command with which a tenant reaches a leased node."""
+    return f"ssh root@{node.ipaddr or node.hostname}"
+
+
+def _overview(pool: NodePool, snapshot: PoolSnapshot) -> PoolOverview:
+    nodes = pool_nodes(snapshot, pool.name)
+    record = snapshot.filling.get(pool.name)
+    if pool.schedule and record is not None and record.level is not None:
+        pool = replace(pool, fill_level=record.level)
+    found = PoolOverview(
+        pool=pool,
+        states=Counter(node.state for node in nodes),
+        unreachable=sum(node.state is NodeState.READY and not node.is_ready for node in nodes),
+        failures=0 if record is None else record.failures,
+        next_filling=next_filling(record.failures, record.last_failure) if record and record.failures else None,
+    )
+    missing = (pool.fill_level or 0) - found.ready
+    if missing <= 0:
+        return found
+    cause, reason = _cause(found, missing, record, has_worker=bool(snapshot.workers))
+    since = _below_since(nodes, record, snapshot.sessions)
+    return replace(found, shortage=PoolShortage(missing, cause, since, reason))
+
+
+def _cause(
+    found: PoolOverview, missing: int, record: FillingRecord | None, *, has_worker: bool
+) -> tuple[ShortageCause, str]:
+    """Return the first cause that applies, with a clause for people."""
+    if not has_worker:
+        return ShortageCause.NO_WORKER, "no worker of the pools runs"
+    if record is not None and record.failures:
+        times = "once" if record.failures == 1 else f"{record.failures} times in a row"
+        return ShortageCause.FAILURES, f"filling failed {times}: {record.reason}"
+    if found.provisioning >= missing:
+        return ShortageCause.FILLING, f"{_nodes(found.provisioning)} being provisioned"
+    if isinstance(found.pool.mechanism, RoleMechanism):
+        wanted = f"no unused host has the role {found.pool.mechanism.idle}"
+    elif found.pool.reuse is not None:
+        wanted = "no unused node has the values of reuse-nodes"
+    else:
+        return ShortageCause.WAITING, "a worker is about to fill the pool"
+    return ShortageCause.NO_NODES, "; ".join((wanted, *_under_way(found)))
+
+
+def _under_way(found: PoolOverview) -> Iterable[str]:
+    """Yield what is being done to the nodes of a pool that lacks nodes."""
+    for count, work in (
+        (found.provisioning, "being provisioned"),
+        (found.deprovisioning, "being deprovisioned"),
+        (found.unreachable, "ready but unreachable"),
+    ):
+        if count:
+            yield f"{_nodes(count)} {work}"
+
+
+def _nodes(count: int) -> str:
+    return "1 node is" if count == 1 else f"{count} nodes are"
+
+
+def _below_since(
+    nodes: Iterable[PoolNode], record: FillingRecord | None, sessions: Mapping[int, TenantSession]
+) -> float | None:
+    """Return when a pool fell below its level, as a worker recorded it.
+
+    Without a record of that, the pool had its level when a worker last checked it: the last change of a node
+    counts.
+    """
+    if record is not None and record.below_since is not None:
+        return record.below_since
+    began = {session.id: session.created_at for session in sessions.values()}
+    return max((began.get(node.session or 0, node.changed) for node in nodes), default=None)
+
+
+def pools_to_json(pools: Iterable[PoolOverview], workers: Collection[str]) -> dict[str, Value]:
+    """Return pools as the schema ``pools`` describes them; ``workers`` are the names of the present workers."""
+    return {"workers": [*workers], "pools": [pool_to_json(pool) for pool in pools]}
+
+
+def pool_to_json(pool: PoolOverview) -> dict[str, Value]:
+    """Return a pool as one of the schema ``pools``; times are in seconds since the epoch."""
+    shortage = pool.shortage
+    return {
+        "name": pool.name,
+        "mechanism": pool.mechanism,
+        "level": pool.level,
+        "node_quota": pool.pool.node_quota,
+        "ready": pool.ready,
+        "provisioning": pool.provisioning,
+        "leased": pool.leased,
+        "deprovisioning": pool.deprovisioning,
+        "failed": pool.failed,
+        "failures": pool.failures,
+        "next_filling": pool.next_filling,
+        "shortage": None
+        if shortage is None
+        else {
+            "missing": shortage.missing,
+            "cause": shortage.cause.value,
+            "reason": shortage.reason,
+            "since": shortage.since,
+        },
+    }
+
+
+def pool_with_nodes_to_json(pool: PoolOverview, nodes: Iterable[PoolNode]) -> dict[str, Value]:
+    """Return a pool as the schema ``pool`` describes it, with its nodes."""
+    return {**pool_to_json(pool), "nodes": [pool_node_to_json(node) for node in nodes]}
+
+
+def nodes_to_json(nodes: Iterable[PoolNode]) -> dict[str, Value]:
+    """Return nodes as the schema ``pool-nodes`` describes them."""
+    return {"nodes": [pool_node_to_json(node) for node in nodes]}
+
+
+def pool_node_to_json(node: PoolNode) -> dict[str, Value]:
+    """Return a node as one of the schema ``pool-nodes``."""
+    return {
+        "id": node.id,
+        "state": node.state.value,
+        "pool": node.pool,
+        "session": node.session,
+        "hostname": node.hostname,
+        "ipaddr": node.ipaddr,
+        "host": node.host,
+        "comment": node.comment,
+        "reusable": node.reusable,
+        "created_at": node.created_at,
+        "changed": node.changed,
+        "retired_at": node.retired_at,
+        "error": failure_of(node),
+    }
+
+
+def sessions_to_json(sessions: Iterable[SessionOverview]) -> dict[str, Value]:
+    """Return sessions as the schema ``sessions`` describes them."""
+    return {"sessions": [session_view_to_json(session) for session in sessions]}
+
+
+def session_view_to_json(view: SessionOverview) -> dict[str, Value]:
+    """Return a session as one of the schema ``sessions``; times are in seconds since the epoch."""
+    session = view.session
+    return {
+        "id": session.id,
+        "tenant": view.tenant,
+        "active": session.is_active,
+        "created_at": session.created_at,
+        "expires_at": session.expires_at,
+        "retired_at": session.retired_at,
+        "requested": [
+            {"pool": spec.pool, "quantity": spec.quantity, "properties": [*map(str, spec.properties)]}
+            for spec in session.specs
+        ],
+        "nodes": [_leased_to_json(node, view) for node in session.leased],
+    }
+
+
+def _leased_to_json(node: LeasedNode, view: SessionOverview) -> dict[str, Value]:
+    """Return a node of a session; ``state`` and ``ssh`` are ``None`` if the session no longer has it."""
+    state = view.states.get(node.id)
+    return {
+        "id": node.id,
+        "pool": node.pool,
+        "hostname": node.hostname,
+        "ipaddr": node.ipaddr,
+        "state": None if state is None else state.value,
+        "ssh": None if state is None else ssh_command(node),
+    }

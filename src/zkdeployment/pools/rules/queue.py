@@ -1,0 +1,358 @@
+"""The queue of requests that wait for nodes: which may wait, which is next, and what each waits for.
+
+The rule. A request is *admissible* if it fits into the quotas of its tenant, together with the tenant's sessions
+and the tenant's earlier requests, and if its pools have nodes with the properties that it demands. Admissible
+requests that have waited for ``OVERDUE`` seconds come first, the oldest one first, and later requests get no nodes
+of their pools. Among the others, the request of the tenant with the smallest share of its quota comes first, then
+the older one. A request never gets nodes of a pool that an earlier request of the same tenant waits for. The next
+request is the first one in this order for which nodes are ready.
+
+So an admissible request whose pools get enough nodes is served: after ``OVERDUE`` seconds only requests that are
+older than it, of which there is a limited number, get nodes of its pools before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.pools.rules.properties import unknown_property, unmet_property
+from zkdeployment.pools.rules.reservation import (
+    Quotas,
+    RequestProblem,
+    RequestRefusal,
+    Reservation,
+    SessionRequest,
+    quotas_of,
+    reserve,
+    size_problem,
+)
+from zkdeployment.pools.rules.waiting_request import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot
+    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.service.users.user import User
+    from zkdeployment.tree.values import Value
+
+
+#: Seconds of waiting after which later requests get no nodes of a request's pools.
+OVERDUE = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantStanding:
+    """The nodes that a tenant has by pool, its quotas, and the number of nodes that its share is a part of."""
+
+    held: Counter[str]
+    quotas: Quotas
+    measure: int
+
+    @property
+    def share(self) -> float:
+        """The part of its quota that the tenant has."""
+        return self.held.total() / max(1, self.measure)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlace:
+    """The place of a request among those that wait for nodes of a pool; the first place is 1."""
+
+    pool: str
+    place: int
+    waiting: int
+    ready: int
+    wanted: int
+
+    def __str__(self) -> str:
+        return (
+            f"{_ordinal(self.place)} of {self.waiting} for pool {self.pool}; {self.ready} nodes ready of"
+            f" {self.wanted} wanted"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPlace:
+    """The state of a request that waits: its place for each pool, an exceeded quota, or an unmet demand."""
+
+    request: WaitingRequest
+    pools: tuple[PoolPlace, ...]
+    excess: str | None
+
+    def __str__(self) -> str:
+        places = "; ".join(map(str, self.pools))
+        return f"waiting: {places}" + (f"; {self.excess}" if self.excess else "")
+
+
+class RequestQueue:
+    """The requests that wait, in the order in which they get nodes; ``standings`` is keyed by tenant.
+
+    Requests of tenants without a standing get nothing. ``unmet`` are demands that no node meets, by request.
+    """
+
+    def __init__(
+        self,
+        requests: Iterable[WaitingRequest],
+        standings: Mapping[int, TenantStanding],
+        now: float,
+        unmet: Mapping[int, str],
+    ) -> None:
+        self._standings, self._now, self._unmet = standings, now, unmet
+        by_age = sorted(
+            (request for request in requests if request.is_waiting), key=lambda found: (found.created_at, found.id)
+        )
+        self._excess = dict(self._excesses(by_age))
+        self.requests = tuple(sorted(by_age, key=self._rank))
+
+    def next_grant(self, is_ready: Callable[[WaitingRequest], bool]) -> WaitingRequest | None:
+        """Return the request that gets nodes now; ``is_ready`` is whether nodes are ready for a request."""
+        blocked: set[str] = set()
+        own: set[tuple[int, str]] = set()
+        for request in self._admissible():
+            wanted = request.wanted
+            is_first = blocked.isdisjoint(wanted) and own.isdisjoint((request.tenant, pool) for pool in wanted)
+            if is_first and is_ready(request):
+                return request
+            own.update((request.tenant, pool) for pool in wanted)
+            if self._is_overdue(request):
+                blocked |= wanted.keys()
+        return None
+
+    def awaited_pools(self) -> frozenset[str]:
+        """Return the pools that admissible requests wait for: others get none of their nodes."""
+        return frozenset(pool for request in self._admissible() for pool in request.wanted)
+
+    def places(self, ready: Mapping[str, int]) -> dict[int, RequestPlace]:
+        """Return what each request waits for, by id, in the order of the queue."""
+        waiting = Counter(pool for request in self.requests for pool in request.wanted)
+        before: Counter[str] = Counter()
+        places = {}
+        for request in self.requests:
+            before.update(request.wanted.keys())
+            pools = tuple(
+                PoolPlace(pool, before[pool], waiting[pool], ready.get(pool, 0), quantity)
+                for pool, quantity in request.wanted.items()
+            )
+            places[request.id] = RequestPlace(request, pools, self._excess.get(request.id))
+        return places
+
+    def _admissible(self) -> Iterator[WaitingRequest]:
+        return (request for request in self.requests if self._excess.get(request.id) is None)
+
+    def _excesses(self, by_age: Iterable[WaitingRequest]) -> Iterator[tuple[int, str | None]]:
+        """Yield which quota each request exceeds, together with the earlier requests of its tenant."""
+        held = {tenant: standing.held.copy() for tenant, standing in self._standings.items()}
+        for request in by_age:
+            standing = self._standings.get(request.tenant)
+            if standing is None:
+                yield request.id, "the tenant is unknown"
+                continue
+            own = held[request.tenant]
+            excess = standing.quotas.problem(own.total(), own, request.wanted)
+            yield request.id, excess or self._unmet.get(request.id)
+            own.update(request.wanted)
+
+    def _is_overdue(self, request: WaitingRequest) -> bool:
+        return self._now - request.created_at >= OVERDUE
+
+    def _rank(self, request: WaitingRequest) -> tuple[bool, float, float, int]:
+        is_overdue = self._is_overdue(request) and self._excess[request.id] is None
+        standing = self._standings.get(request.tenant)
+        share = 0.0 if is_overdue or standing is None else standing.share
+        return not is_overdue, share, request.created_at, request.id
+
+
+def request_queue(
+    read: PoolSnapshot, configuration: PoolConfiguration, tenants: Mapping[int, User], now: float
+) -> RequestQueue:
+    """Return the queue at a moment; ``tenants`` are the users by id."""
+    standings = {}
+    for number in {request.tenant for request in read.waiting.values()} & tenants.keys():
+        quotas = quotas_of(tenants[number], configuration)
+        measure = configuration.defaults.node_quota if quotas.total is None else quotas.total
+        standings[number] = TenantStanding(read.held_by_pool(number), quotas, measure)
+    unmet = {
+        request.id: problem for request in read.waiting.values() if (problem := _unmet(request, read)) is not None
+    }
+    return RequestQueue(read.waiting.values(), standings, now, unmet)
+
+
+def _unmet(request: WaitingRequest, read: PoolSnapshot) -> str | None:
+    """Return which demand of a request no node of its pool meets, whatever the states of the nodes are."""
+    nodes = [*read.nodes.values()] if any(spec.properties for spec in request.specs) else []
+    problems = (
+        problem
+        for spec in request.specs
+        if spec.properties
+        for problem in (
+            unknown_property(spec.pool, spec.properties, nodes)
+            or unmet_property(spec.pool, spec.properties, nodes),
+        )
+    )
+    return next(filter(None, problems), None)
+
+
+def ready_by_pool(nodes: Iterable[PoolNode], absent: Collection[str] = ()) -> Counter[str]:
+    """Return the numbers of nodes that can be lent, by pool; ``absent`` are the ids of absent hosts."""
+    return Counter(node.pool or "" for node in nodes if node.is_ready and node.host not in absent)
+
+
+def _ordinal(number: int) -> str:
+    suffix = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+#: The most requests in the queue, and those of one tenant; requests that begin at the same moment may exceed this.
+MOST_WAITING = 1000
+MOST_OF_TENANT = 50
+
+
+def queueing_problem(
+    request: SessionRequest, configuration: PoolConfiguration, present: Collection[WaitingRequest]
+) -> RequestRefusal | None:
+    """Return why a request cannot wait, or ``None``; ``present`` are the records of the queue."""
+    wanted = request.wanted
+    unknown = sorted(wanted.keys() - configuration.pools.keys())
+    if unknown:
+        known = ", ".join(sorted(configuration.pools)) or "none"
+        return RequestRefusal(RequestProblem.NO_POOL, f"there is no pool {unknown[0]!a}; the pools are: {known}")
+    excess = quotas_of(request.tenant, configuration).problem(0, {}, wanted)
+    if excess is not None:
+        return RequestRefusal(RequestProblem.QUOTA, excess)
+    too_many = size_problem(request, wanted.total())
+    if too_many is not None:
+        return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {too_many}")
+    for pool, quantity in wanted.items():
+        most = _largest_level(configuration.pools[pool])
+        if quantity > most:
+            message = (
+                f"can't wait for nodes: {quantity} of {pool} requested, but the pool keeps at most {most} ready"
+            )
+            return RequestRefusal(RequestProblem.TOO_MANY, message)
+    return _full(request, [found for found in present if found.is_waiting])
+
+
+def _full(request: SessionRequest, waiting: Collection[WaitingRequest]) -> RequestRefusal | None:
+    own = sum(found.tenant == request.tenant.id for found in waiting)
+    if own >= MOST_OF_TENANT:
+        message = (
+            f"{own} requests of the tenant {request.tenant} wait already, at most {MOST_OF_TENANT} may; cancel one"
+        )
+    elif len(waiting) >= MOST_WAITING:
+        message = f"{len(waiting)} requests wait already, at most {MOST_WAITING} may; try again later"
+    else:
+        return None
+    return RequestRefusal(RequestProblem.QUEUE_FULL, message)
+
+
+def _largest_level(pool: NodePool) -> int:
+    return max((pool.fill_level or 0, *(entry.level for entry in pool.schedule)))
+
+
+def ended_waits(
+    read: PoolSnapshot, configuration: PoolConfiguration, tenants: Mapping[int, User], now: float
+) -> Iterator[WaitingRequest]:
+    """Yield the requests whose wait ends now without nodes, with their outcomes."""
+    for request in read.waiting.values():
+        outcome = _end(request, configuration, tenants.get(request.tenant), now) if request.is_waiting else ""
+        if outcome:
+            yield request.ended(outcome, now)
+
+
+def outdated_waits(read: PoolSnapshot, now: float) -> Iterator[WaitingRequest]:
+    """Yield the requests that ended so long ago that their records are removed."""
+    for request in read.waiting.values():
+        if request.ended_at is not None and request.ended_at + KEPT <= now:
+            yield request
+
+
+def next_due_wait(read: PoolSnapshot) -> Iterator[float]:
+    """Yield when requests expire, and when the records of those that ended are removed."""
+    for request in read.waiting.values():
+        yield request.expires_at if request.ended_at is None else request.ended_at + KEPT
+
+
+def grant_next(
+    read: PoolSnapshot,
+    configuration: PoolConfiguration,
+    tenants: Mapping[int, User],
+    present_hosts: Collection[str],
+    now: float,
+) -> tuple[WaitingRequest, Reservation] | None:
+    """Return the next request of the queue that gets nodes, with its reservation; ``None`` if none does now."""
+    absent = {node.host for node in read.nodes.values() if node.host is not None}.difference(present_hosts)
+    ready = ready_by_pool(read.nodes.values(), absent)
+
+    def answer(request: WaitingRequest) -> Reservation | RequestRefusal:
+        asked = _asked(request, tenants[request.tenant], read)
+        return reserve(asked, configuration, read.nodes.values(), now, absent=absent)
+
+    def is_ready(request: WaitingRequest) -> bool:
+        return request.wanted <= ready and isinstance(answer(request), Reservation)
+
+    request = request_queue(read, configuration, tenants, now).next_grant(is_ready)
+    given = None if request is None else answer(request)
+    return (request, given) if request is not None and isinstance(given, Reservation) else None
+
+
+def _asked(request: WaitingRequest, tenant: User, read: PoolSnapshot) -> SessionRequest:
+    return SessionRequest(
+        request.id,
+        tenant,
+        request.specs,
+        read.held(tenant.id),
+        request.requested_by,
+        request.ssh_key,
+        read.held_by_pool(tenant.id),
+        at=request.created_at,
+        waited=request,
+    )
+
+
+def _end(request: WaitingRequest, configuration: PoolConfiguration, tenant: User | None, now: float) -> str:
+    """Return why the wait of a request ends now; empty if the request goes on waiting."""
+    if tenant is not None and tenant.is_retired:
+        return f"the tenant {tenant} is retired"
+    if tenant is not None and tenant.ssh_key is None and request.ssh_key is None:
+        return f"the tenant {tenant} has no SSH key"
+    asked = (
+        None if tenant is None else SessionRequest(request.id, tenant, request.specs, 0, ssh_key=request.ssh_key)
+    )
+    problem = None if asked is None else size_problem(asked, asked.wanted.total())
+    if problem is not None:
+        return problem
+    missing = sorted(request.wanted.keys() - configuration.pools.keys())
+    if missing:
+        return f"there is no pool {missing[0]!a} any more"
+    if request.expires_at <= now:
+        return f"the nodes did not become ready within {request.expires_at - request.created_at:g} s"
+    return ""
+
+
+def request_place_to_json(request: WaitingRequest, place: RequestPlace | None, tenant: str) -> dict[str, Value]:
+    """Return a request with its places, which are missing after its end; times are in seconds since the epoch."""
+    return {
+        "id": request.id,
+        "tenant": tenant,
+        "waiting": request.is_waiting,
+        "created_at": request.created_at,
+        "expires_at": request.expires_at,
+        "ended_at": request.ended_at,
+        "outcome": request.outcome,
+        "excess": None if place is None else place.excess,
+        "pools": [
+            {
+                "pool": found.pool,
+                "place": found.place,
+                "waiting": found.waiting,
+                "ready": found.ready,
+                "wanted": found.wanted,
+            }
+            for found in (() if place is None else place.pools)
+        ],
+    }

@@ -1,0 +1,274 @@
+"""The results of tasks and playbooks, and the changes of nodes and sessions that follow from them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.pools.documents.values import AnsibleMechanism
+from zkdeployment.pools.rules.node import (
+    NodeEvent,
+    PoolNode,
+    end_of_deprovisioning,
+    end_of_provisioning,
+    fail,
+    shown,
+    template_problem,
+)
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
+from zkdeployment.pools.rules.tenant_session import LATEST
+from zkdeployment.pools.rules.waiting_request import in_queue_again
+from zkdeployment.pools.rules.work import TaskKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot
+    from zkdeployment.pools.rules.work import NodeTask
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismOutcome:
+    """The effect of a mechanism on nodes.
+
+    ``nodes`` are the nodes afterwards, ``deleted`` the ids of those that do not exist any more, because they could
+    not be provisioned, and ``problems`` sentences on what was wrong.
+    """
+
+    nodes: tuple[PoolNode, ...]
+    deleted: tuple[int, ...]
+    problems: tuple[str, ...]
+
+
+def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
+    """Return the nodes after the playbook that provisions them.
+
+    The results are about the nodes in their order. A result needs a valid ``ipaddr``; without ``hostname`` the
+    address is the name for the time being. A node without a result was not provisioned, and one whose result has a
+    template neither.
+    """
+    results, problems = _results(output)
+    kept: list[PoolNode] = []
+    deleted: list[int] = []
+    for position, node in enumerate(nodes):
+        result = results[position] if position < len(results) else None
+        problem = "there is no result" if result is None else _result_problem(result)
+        if result is not None and problem is None:
+            kept.append(_ready(node, result, now))
+            continue
+        problems.append(f"node {node.id} was not provisioned: {problem}")
+        rest = end_of_provisioning(node, now)
+        if rest is None:
+            deleted.append(node.id)
+        else:
+            kept.append(rest)
+    if len(results) > len(nodes):
+        problems.append(f"{len(results)} results for {len(nodes)} nodes; the last ones are ignored")
+    return MechanismOutcome(tuple(kept), tuple(deleted), tuple(problems))
+
+
+def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
+    """Return the nodes after the playbook that deprovisions them.
+
+    A result is about the node whose data of provisioning has all its values. Nodes without a result have failed.
+    """
+    results, problems = _results(output)
+    left = list(nodes)
+    ended: list[PoolNode] = []
+    for result in results:
+        match = next((node for node in left if _is_about(result, node)), None)
+        if match is None:
+            problems.append(f"a result matches no node: {shown(dict(result))}")
+        else:
+            left.remove(match)
+            ended.append(end_of_deprovisioning(match, now))
+    for node in left:
+        problems.append(f"node {node.id} is in no result of deprovisioning")
+        ended.append(fail(node, "deprovisioning node failed: the playbook's result does not have it", now))
+    return MechanismOutcome(tuple(ended), (), tuple(problems))
+
+
+def _results(output: object) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Return the results in an output, and what is wrong with it."""
+    nodes = output.get("nodes") if isinstance(output, Mapping) else None
+    if not isinstance(nodes, list):
+        return [], [f"expected duffy_out with a list of nodes, found {shown(output)}"]
+    return [result if isinstance(result, Mapping) else {} for result in nodes], []
+
+
+def _ready(node: PoolNode, result: Mapping[str, Any], now: float) -> PoolNode:
+    hostname = result.get("hostname") or result["ipaddr"]
+    data = {**node.data, "provision": dict(result)}
+    return node.after(NodeEvent.PROVISIONED, now, hostname=str(hostname), ipaddr=result["ipaddr"], data=data)
+
+
+def _result_problem(result: Mapping[str, Any]) -> str | None:
+    """Return why a result has no usable address, or a value that no playbook may get; ``None`` for a good one."""
+    address = result.get("ipaddr")
+    try:
+        ipaddress.ip_address(address if isinstance(address, str) else "")
+    except ValueError:
+        return f"expected the address of the node as ipaddr, found {shown(address)}"
+    return template_problem(result)
+
+
+def _is_about(result: Mapping[str, Any], node: PoolNode) -> bool:
+    """Whether all values of a result, and at least one, are those of a node's provisioning."""
+    known = node.data.get("provision")
+    if not result or not isinstance(known, Mapping):
+        return False
+    return all(key in known and known[key] == value for key, value in result.items())
+
+
+#: The most characters of an output that are kept: the last ones.
+_LONGEST = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookRun:
+    """A run that has ended. ``begun`` is in seconds since the epoch; ``nodes`` are the ids of the nodes."""
+
+    id: int
+    pool: str
+    playbook: str
+    nodes: tuple[int, ...]
+    begun: float
+    seconds: float
+    succeeded: bool
+    output: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as JSON, with the end of its output."""
+        return {
+            "id": self.id,
+            "pool": self.pool,
+            "playbook": self.playbook,
+            "nodes": [*self.nodes],
+            "begun": self.begun,
+            "seconds": self.seconds,
+            "succeeded": self.succeeded,
+            "output": self.output[-_LONGEST:],
+        }
+
+
+def run_from_json(value: Mapping[str, Any]) -> PlaybookRun:
+    """Return the run that ``to_json`` encoded; raises ``ValueError`` for anything else."""
+    match value:
+        case {
+            "id": int(number),
+            "pool": str(pool),
+            "playbook": str(playbook),
+            "nodes": list(nodes),
+            "begun": float() | int() as begun,
+            "seconds": float() | int() as seconds,
+            "succeeded": bool(succeeded),
+            "output": str(output),
+        } if 0 <= begun <= LATEST and 0 <= seconds <= LATEST:
+            numbers = tuple(node for node in nodes if isinstance(node, int))
+            return PlaybookRun(number, pool, playbook, numbers, begun, seconds, succeeded, output[-_LONGEST:])
+    raise ValueError("expected a run of a playbook")
+
+
+def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now: float) -> PoolChange:
+    """Return the change after nodes were provisioned or deprovisioned.
+
+    Nodes that this process has not claimed any more, or that are in another state now, stay unchanged.
+    """
+    held = _held(task, read)
+    nodes = tuple(_carried_over(node, held[node.id]) for node in outcome.nodes if node.id in held)
+    deleted = tuple(held[number] for number in outcome.deleted if number in held)
+    filling: dict[str, FillingRecord] = {}
+    if task.kind is TaskKind.PROVISION and held:
+        name = task.pool.name
+        record = read.filling.get(name, FillingRecord(values=task.pool.values))
+        if outcome.problems:
+            begun = max(node.changed for node in task.nodes)
+            filling[name] = record.after_failure("; ".join(outcome.problems), begun, now)
+        elif record.failures:
+            filling[name] = record.after_success()
+    return PoolChange(nodes=nodes, deleted=deleted, released=task.ids & read.own_claims, filling=filling)
+
+
+def session_begun(
+    task: NodeTask, read: PoolSnapshot, now: float, added: Mapping[int, tuple[str, ...]]
+) -> PoolChange:
+    """Return the change after all nodes of a session got the key of the tenant: its time is on record.
+
+    ``added`` are the keys that nodes did not admit before, by the ids of the nodes.
+    """
+    deployed = tuple(
+        node.after(NodeEvent.CONTEXTUALIZED, now, keys=added.get(node.id, ()))
+        for node in _held(task, read).values()
+    )
+    session = None if task.session is None else read.sessions.get(task.session)
+    begun = () if session is None or not deployed else (replace(session, begun_at=now),)
+    return PoolChange(nodes=deployed, sessions=begun, released=task.ids & read.own_claims)
+
+
+def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapshot, now: float) -> PoolChange:
+    """Return the change after a session could not begin; ``failures`` are the reasons of the nodes that failed.
+
+    The key of the tenant is off all other nodes: they are ready again. The session is dropped, unless it has ended
+    in the meantime: its nodes wait to be deprovisioned then. A request that waited for the session waits again.
+    """
+    held = _held(task, read)
+    nodes = tuple(
+        fail(node, failures[node.id], now) if node.id in failures else node.after(NodeEvent.CLEANED, now)
+        for node in held.values()
+    )
+    session = None if task.session is None else read.sessions.get(task.session)
+    if session is None or not held:
+        return PoolChange(nodes=nodes, released=task.ids & read.own_claims)
+    names = ", ".join(held[number].hostname or str(number) for number in failures if number in held)
+    waiting = in_queue_again(session, f"contextualization of nodes failed: {names or 'some of them'}", now)
+    return PoolChange(nodes=nodes, dropped=(session,), released=task.ids & read.own_claims, waiting=waiting)
+
+
+def all_failed(task: NodeTask, reason: str, now: float) -> MechanismOutcome:
+    """Return what becomes of the nodes of a task, other than a session's, that failed as a whole."""
+    if task.kind is not TaskKind.PROVISION:
+        detail = f"deprovisioning mechanism failed: {reason}"
+        return MechanismOutcome(tuple(fail(node, detail, now) for node in task.nodes), (), (reason,))
+    rest = {node.id: end_of_provisioning(node, now) for node in task.nodes}
+    kept = tuple(node for node in rest.values() if node is not None)
+    return MechanismOutcome(kept, tuple(number for number, node in rest.items() if node is None), (reason,))
+
+
+def fail_with_keys(task: NodeTask, left: Mapping[int, str], now: float) -> MechanismOutcome:
+    """Return the nodes that fail because the key of a tenant is still on them, for the reasons in ``left``.
+
+    Such a key does no harm where a playbook or an agent resets the node.
+    """
+    mechanism = task.pool.mechanism
+    if not isinstance(mechanism, AnsibleMechanism) or mechanism.deprovision is not None:
+        return MechanismOutcome((), (), ())
+    details = {
+        number: f"the tenant's key cannot be removed, and the pool {task.pool.name} has no playbook that resets"
+        f" the node: {reason}"
+        for number, reason in left.items()
+    }
+    failed = tuple(fail(node, details[node.id], now) for node in task.nodes if node.id in details)
+    return MechanismOutcome(failed, (), tuple(details[node.id] for node in failed))
+
+
+def given_up(task: NodeTask, read: PoolSnapshot) -> PoolChange:
+    """Return the change after a task was interrupted: another worker may begin it again."""
+    return PoolChange(released=task.ids & read.own_claims)
+
+
+def _held(task: NodeTask, read: PoolSnapshot) -> dict[int, PoolNode]:
+    """Return the nodes of a task that this process has still claimed, and that are still in the task's state."""
+    return {
+        number: read.nodes[number]
+        for number in sorted(task.ids & read.own_claims & read.nodes.keys())
+        if read.nodes[number].state is task.kind.state
+    }
+
+
+def _carried_over(after: PoolNode, present: PoolNode) -> PoolNode:
+    """Return a node after a task, with what operators have changed in the meantime."""
+    return replace(
+        after, comment=present.comment, reusable=present.reusable, stamp=present.stamp, unknown=present.unknown
+    )

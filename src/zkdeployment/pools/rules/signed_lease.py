@@ -1,0 +1,148 @@
+"""Signed leases, and the state of a host before a lease, with which the host is compared afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import TreeError, UntrustedError
+from zkdeployment.base.json_values import with_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.agent.rules.lease import Lease
+    from zkdeployment.tree.values import Value
+
+
+#: The namespace of the signatures: a signature of a lease is not valid for a publication, nor the other way round.
+NAMESPACE = "zkdeployment-lease"
+
+_SCHEMA = "signed-lease"
+
+#: Seconds that the number of a lease may be ahead of the time: several leases in one second raise it further.
+_AHEAD = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class SignedLease:
+    """A lease as its node holds it, not checked; ``signature`` is empty without one."""
+
+    lease: Lease
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedLease:
+    """The last lease that a host verified: its number (0: none), and the digest of its text."""
+
+    number: int = 0
+    digest: str = ""
+
+
+def lease_text(host_id: str, lease: Lease) -> str:
+    """Return the text to sign for the lease of a host: canonical JSON in one line, without a line end."""
+    body: dict[str, Value] = {"host": host_id, **lease.properties()}
+    return json.dumps(with_schema(_SCHEMA, body), separators=(",", ":"), sort_keys=True)
+
+
+def accepted_lease(text: str, lease: Lease, known: VerifiedLease) -> VerifiedLease:
+    """Return what a host remembers of a lease whose signature is valid for ``text``.
+
+    Raises ``UntrustedError`` if the host verified a later lease before, or another one with the same number.
+    """
+    accepted = VerifiedLease(lease.number, hashlib.sha256(text.encode("ascii")).hexdigest())
+    if lease.number < known.number:
+        raise UntrustedError(
+            f"the lease of this host is an old one: expected number {known.number} or a larger one, found"
+            f" {lease.number}, whose signature is valid"
+        )
+    if lease.number == known.number and accepted != known:
+        raise UntrustedError(
+            f"the lease of this host has the number of another one: expected the lease {known.number} that was"
+            " verified before, or a larger number"
+        )
+    return accepted
+
+
+def next_signed_number(verified: int, now: float) -> int:
+    """Return the number of a new signed lease: the time in seconds, and larger than the number ``verified``.
+
+    ``verified`` is that of the present lease if its signature is valid, else 0. Raises ``TreeError`` if it is far
+    ahead of ``now``: each host that followed such a lease would refuse all later ones.
+    """
+    if verified > now + _AHEAD:
+        raise TreeError(
+            f"the lease is not signed: expected a number near the time {now:.0f}, found {verified}; correct the"
+            " clock of the worker, or change lease-key if another person has it"
+        )
+    return max(verified + 1, int(now))
+
+
+def require_signature(signed: SignedLease) -> None:
+    """Return if a lease has a signature, valid or not; raises ``UntrustedError`` if it has none."""
+    if not signed.signature:
+        raise UntrustedError(
+            "the lease of this host is not signed: expected a signature, because this host has publishers in its"
+            " configuration, found none"
+        )
+
+
+def require_no_lease(known: VerifiedLease) -> None:
+    """Return if a host may do without a lease; raises ``UntrustedError`` if it verified one before."""
+    if known.number:
+        raise UntrustedError(
+            f"the lease of this host is gone: expected lease {known.number}, which was verified before, or a later"
+            " one, found none"
+        )
+
+
+#: The most differences in a message.
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HostBaseline:
+    """The facts about a host before it took the role of a lease, and before a tenant was admitted.
+
+    Each fact is a line of text. ``leased`` is ``None`` until the host ran the role of the lease. ``is_lent`` is
+    whether a tenant was admitted since.
+    """
+
+    idle: frozenset[str]
+    leased: frozenset[str] | None = None
+    is_lent: bool = False
+
+    def differences(self, now: frozenset[str]) -> Sequence[str]:
+        """Return what differs on the host that has given its role back.
+
+        A fact may come or go with the services of the role: new is what neither state had, and missing is what
+        both had.
+        """
+        leased = self.idle if self.leased is None else self.leased
+        new = (f"new: {fact}" for fact in sorted(now - self.idle - leased))
+        missing = (f"missing: {fact}" for fact in sorted((self.idle & leased) - now))
+        return [*new, *missing]
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the baseline as JSON."""
+        leased: Value = None if self.leased is None else [*sorted(self.leased)]
+        return {"idle": [*sorted(self.idle)], "leased": leased, "lent": self.is_lent}
+
+    @classmethod
+    def from_json(cls, value: object) -> HostBaseline | None:
+        """Return the baseline that ``to_json`` encoded; ``None`` for anything else."""
+        match value:
+            case {"idle": list(idle), "leased": None | list() as leased, "lent": bool(lent)}:
+                facts = None if leased is None else frozenset(map(str, leased))
+                return cls(frozenset(map(str, idle)), facts, lent)
+            case _:
+                return None
+
+
+def shown_differences(differences: Sequence[str]) -> str:
+    """Return differences as text for people; of many, the first ones and the number of the others."""
+    more = len(differences) - _SHOWN
+    return "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,435 @@
+"""Decides what a worker does next from one observation, and which leases the records hold.
+
+The states of nodes are the queue of tasks: whatever a dead worker left is found like new work. Claims, which end
+with their worker, keep two workers from the same task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from zkdeployment.pools.documents.kinds import described_pool
+from zkdeployment.pools.documents.values import PoolConfiguration, RoleMechanism
+from zkdeployment.pools.rules.filling import new_node, next_filling, plan_filling, surplus
+from zkdeployment.pools.rules.node import (
+    IN_SESSION,
+    NodeEvent,
+    NodeState,
+    PoolNode,
+    end_of_provisioning,
+    fail,
+    probed,
+)
+from zkdeployment.pools.rules.queue import ended_waits, grant_next, next_due_wait, outdated_waits
+from zkdeployment.pools.rules.snapshot import MOST_NODES, FillingRecord, PoolChange, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import admitted_keys, retire
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.base.host import Host
+    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.service.users.user import User
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSources:
+    """The sources of pools: their configuration, the tenants by id, and the hosts that are registered, by id.
+
+    ``hosts`` are empty unless a pool has the mechanism ``role``.
+    """
+
+    configuration: PoolConfiguration = field(default_factory=PoolConfiguration)
+    tenants: Mapping[int, User] = field(default_factory=dict)
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolObservation:
+    """Everything that a worker knows at a moment; ``now`` is in seconds since the epoch.
+
+    ``reuse`` are the values that unused nodes must have, with templates filled in, of pools whose nodes are used
+    again. ``probes`` are the results of probes of ready nodes by id: why a node did not answer, or empty text.
+    """
+
+    sources: PoolSources
+    snapshot: PoolSnapshot
+    now: float
+    reuse: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+    probes: Mapping[int, str] = field(default_factory=dict)
+
+    def pool_of(self, node: PoolNode) -> NodePool | None:
+        """Return the pool of a node, described with the mechanism that the node was made by; ``None``: unknown.
+
+        The description is that of the document, or else the one that is recorded.
+        """
+        name = node.pool or ""
+        known = self.sources.configuration.pools.get(name)
+        if known is not None and _makes(known, node):
+            return known
+        record = self.snapshot.filling.get(name)
+        recorded = described_pool(name, record.values) if record is not None and record.values else None
+        return recorded if recorded is not None and _makes(recorded, node) else None
+
+
+class TaskKind(Enum):
+    """The work on nodes outside ZooKeeper.
+
+    To revoke is to remove the keys of tenants. Machines that playbooks make are deprovisioned after that, when
+    there is room for another playbook.
+    """
+
+    PROVISION = "provision"
+    CONTEXTUALIZE = "contextualize"
+    REVOKE = "revoke"
+    DEPROVISION = "deprovision"
+
+    @property
+    def state(self) -> NodeState:
+        """The state that the nodes are in meanwhile."""
+        return _STATES[self]
+
+
+_STATES = {
+    TaskKind.PROVISION: NodeState.PROVISIONING,
+    TaskKind.CONTEXTUALIZE: NodeState.CONTEXTUALIZING,
+    TaskKind.REVOKE: NodeState.DEPROVISIONING,
+    TaskKind.DEPROVISION: NodeState.DEPROVISIONING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public keys that they get.
+
+    ``pools`` are the pools of the nodes, by the ids of the nodes.
+    """
+
+    kind: TaskKind
+    nodes: tuple[PoolNode, ...]
+    pools: Mapping[int, NodePool]
+    session: int | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The ids of the nodes."""
+        return frozenset(node.id for node in self.nodes)
+
+    @property
+    def pool(self) -> NodePool:
+        """The pool of a task that has one."""
+        return next(iter(self.pools.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStep:
+    """A change that is written at once, with the event and the values for the log.
+
+    ``new`` are nodes without ids. Their pool, or their host, is that of the step.
+    """
+
+    event: str
+    values: Mapping[str, object]
+    change: PoolChange
+    new: tuple[PoolNode, ...] = ()
+
+
+def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the changes that are due, each independent of the others."""
+    yield from _ended_sessions(observation)
+    yield from _nodes_out_of_place(observation)
+    yield from _probed_nodes(observation)
+    yield from _surplus(observation)
+    yield from _new_hosts(observation)
+    yield from _filled_pools(observation)
+    yield from _waiting_requests(observation)
+
+
+def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
+    """Yield the tasks on nodes without a claim; ``busy`` are nodes that this worker still works on."""
+    read = observation.snapshot
+    free = [
+        node
+        for node in sorted(read.nodes.values(), key=lambda node: node.id)
+        if node.id not in read.claimed and node.id not in busy
+    ]
+    yield from _contextualizing(observation, free)
+    for kind in (TaskKind.REVOKE, TaskKind.DEPROVISION, TaskKind.PROVISION):
+        waiting = sorted((node for node in free if _waits_for(node, kind)), key=_making)
+        for _, group in groupby(waiting, key=_making):
+            nodes = tuple(group)
+            pool = observation.pool_of(nodes[0])
+            if pool is not None:
+                size = 1 if pool.run_parallel and kind is not TaskKind.REVOKE else MOST_NODES
+                for first in range(0, len(nodes), size):
+                    part = nodes[first : first + size]
+                    yield NodeTask(kind, part, {node.id: pool for node in part})
+
+
+def _waits_for(node: PoolNode, kind: TaskKind) -> bool:
+    """Whether a node waits for a task: the keys of tenants on machines are removed before all else."""
+    has_key = node.state is NodeState.DEPROVISIONING and node.has_key and node.host is None
+    return node.state is kind.state and has_key == (kind is TaskKind.REVOKE)
+
+
+def next_due(observation: PoolObservation) -> float | None:
+    """Return when the next session or request ends, or a pool may be filled again; ``None``: nothing is due."""
+    ends = [session.expires_at for session in observation.snapshot.sessions.values()]
+    retries = [
+        next_filling(record.failures, record.last_failure)
+        for record in observation.snapshot.filling.values()
+        if record.failures
+    ]
+    waits = next_due_wait(observation.snapshot)
+    return min((time for time in (*ends, *retries, *waits) if time > observation.now), default=None)
+
+
+def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the end of each session that has expired, or whose tenant is retired."""
+    for session in observation.snapshot.sessions.values():
+        tenant = observation.sources.tenants.get(session.tenant)
+        is_retired = tenant is not None and tenant.is_retired
+        if session.is_expired(observation.now) or is_retired:
+            ended, released = retire(session, observation.snapshot.nodes.values(), observation.now)
+            cause = "its tenant is retired" if is_retired else "it expired"
+            values = {"session": session.id, "tenant": tenant.name if tenant else session.tenant, "cause": cause}
+            yield WorkStep("session-expired", values, PoolChange(nodes=released, sessions=(ended,)))
+
+
+def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the end of requests that waited in vain, the removal of old ones, and the nodes of the next request.
+
+    Only one request gets nodes: the decision about the next one needs the nodes that tenants have then.
+    """
+    read, sources, now = observation.snapshot, observation.sources, observation.now
+    for request in outdated_waits(read, now):
+        yield WorkStep("request-removed", {"request": request.id}, PoolChange(answered=(request,)))
+    ended = list(ended_waits(read, sources.configuration, sources.tenants, now))
+    for request in ended:
+        yield _ended_wait(request)
+    left = {number: request for number, request in read.waiting.items() if number not in {end.id for end in ended}}
+    granted = grant_next(replace(read, waiting=left), sources.configuration, sources.tenants, sources.hosts, now)
+    if granted is None:
+        return
+    request, given = granted
+    change = PoolChange(nodes=given.nodes, sessions=(given.session,), answered=(request,))
+    values = {"request": request.id, "nodes": len(given.nodes), "waited": round(now - request.created_at, 1)}
+    yield WorkStep("request-granted", values, change)
+
+
+def _ended_wait(request: WaitingRequest) -> WorkStep:
+    values = {"request": request.id, "reason": request.outcome}
+    return WorkStep("request-ended", values, PoolChange(waiting=(request,)))
+
+
+def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the next state of each node that no session and no pool has any use for."""
+    now = observation.now
+    for node in observation.snapshot.nodes.values():
+        if node.state in IN_SESSION and node.session not in observation.snapshot.sessions:
+            yield _moved(node, node.after(NodeEvent.RELEASED, now), "its session has ended")
+        elif node.state is NodeState.UNUSED and not node.reusable:
+            yield _moved(node, node.after(NodeEvent.RETIRED, now), "it is not used again")
+        elif node.id in observation.snapshot.claimed:
+            continue
+        elif node.state is NodeState.READY:
+            pool = observation.sources.configuration.pools.get(node.pool or "")
+            if pool is None or not _makes(pool, node):
+                reason = "is not in the document any more" if pool is None else "has another mechanism now"
+                yield _moved(node, node.after(NodeEvent.RELEASED, now), f"the pool {node.pool} {reason}")
+        elif observation.pool_of(node) is None:
+            yield from _without_pool(node, now)
+
+
+def _probed_nodes(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the next state of each ready node that a probe found unreachable, or reachable again.
+
+    If no node at all answered, the fault may be that of the worker: no node fails then.
+    """
+    may_fail = not all(observation.probes.values())
+    for number, reason in observation.probes.items():
+        node = observation.snapshot.nodes.get(number)
+        if node is None or node.state is not NodeState.READY or number in observation.snapshot.claimed:
+            continue
+        after = probed(node, reason, observation.now, may_fail=may_fail)
+        if after is not node:
+            yield WorkStep("node-probed", {"node": number, "reason": reason or "it answers"}, PoolChange((after,)))
+
+
+def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
+    """Yield the next state of a node in work whose pool is unknown."""
+    if node.state is NodeState.PROVISIONING:
+        rest = end_of_provisioning(node, now)
+        yield _moved(node, rest, f"the pool {node.pool} is unknown")
+    elif node.state is NodeState.DEPROVISIONING:
+        reason = (
+            f"deprovisioning is impossible: the pool {node.pool} is not in the document with the mechanism that"
+            " made the node, and nothing is recorded about it; add the pool again and forgive the node, or remove"
+            " the machine and retire the node"
+        )
+        yield _moved(node, fail(node, reason, now), reason)
+
+
+def _surplus(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the next state of each node that its pool has beyond its level."""
+    read, now = observation.snapshot, observation.now
+    for pool in observation.sources.configuration.pools.values():
+        made = (node for node in read.nodes.values() if _makes(pool, node))
+        for node in surplus(pool, made, read.claimed):
+            is_ready = node.state is NodeState.READY
+            after = node.after(NodeEvent.RELEASED, now) if is_ready else end_of_provisioning(node, now)
+            yield _moved(node, after, f"the pool {pool.name} has more nodes than its level")
+
+
+def _makes(pool: NodePool, node: PoolNode) -> bool:
+    """Whether nodes like this one are made by the mechanism of a pool: hosts of the fleet, or other machines."""
+    return isinstance(pool.mechanism, RoleMechanism) == (node.host is not None)
+
+
+def _making(node: PoolNode) -> tuple[str, bool]:
+    """Return what the nodes have in common that are made in the same way: the pool, and whether they are hosts."""
+    return node.pool or "", node.host is not None
+
+
+def _moved(node: PoolNode, after: PoolNode | None, reason: str) -> WorkStep:
+    change = PoolChange(deleted=(node,)) if after is None else PoolChange(nodes=(after,))
+    values = {"node": node.id, "state": "deleted" if after is None else after.state.value, "reason": reason}
+    return WorkStep("node-moved", values, change)
+
+
+def _new_hosts(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield a node for each registered host that a pool may lease, and that never was a node."""
+    idle = _idle_roles(observation.sources.configuration.pools.values())
+    read = observation.snapshot
+    known = read.hosts.keys() | {node.host for node in read.nodes.values()}  # a record may be damaged
+    for host in observation.sources.hosts.values():
+        if host.idle_role in idle and host.identity.id not in known:
+            yield WorkStep(
+                "host-added", {"host": host.identity.id}, PoolChange(), (host_node(host, observation.now),)
+            )
+
+
+def host_node(host: Host, now: float) -> PoolNode:
+    """Return the node, without an id, that a host of the fleet is."""
+    return PoolNode(
+        id=0,
+        state=NodeState.UNUSED,
+        created_at=now,
+        changed=now,
+        hostname=host.identity.name,
+        ipaddr=host.address,
+        reusable=True,
+        host=host.identity.id,
+    )
+
+
+def _idle_roles(pools: Iterable[NodePool]) -> frozenset[str]:
+    return frozenset(pool.mechanism.idle for pool in pools if isinstance(pool.mechanism, RoleMechanism))
+
+
+def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield what brings each pool to its level, and the record of each pool that has to be corrected.
+
+    Pools share unused nodes: each is taken by the first pool that it fits. The record of a pool that got another
+    mechanism keeps the former description while the pool has nodes that were made by it.
+    """
+    left = dict(observation.snapshot.nodes)
+    roles = {
+        host.identity.id: host.idle_role
+        for host in observation.sources.hosts.values()
+        if host.idle_role is not None and host.identity.role == host.idle_role
+    }
+    for pool in observation.sources.configuration.pools.values():
+        record = observation.snapshot.filling.get(pool.name, FillingRecord())
+        others = (node for node in observation.snapshot.nodes.values() if node.pool == pool.name)
+        is_former = bool(record.values) and not all(_makes(pool, node) for node in others)
+        values = record.values if is_former else pool.values
+        seen = record.seen_at(observation.now)
+        described = replace(
+            seen,
+            values=values,
+            below_since=_below_since(pool, seen, observation),
+            level=pool.fill_level if pool.schedule else None,
+        )
+        plan = plan_filling(
+            pool, left.values(), observation.now, reuse=observation.reuse.get(pool.name), roles=roles
+        )
+        is_due = next_filling(described.failures, described.last_failure) <= observation.now
+        is_known = pool.reuse is None or pool.name in observation.reuse
+        filling = {pool.name: described}
+        if (plan.taken or plan.new) and is_due and is_known:
+            for node in plan.taken:
+                left.pop(node.id, None)
+            new = tuple(new_node(0, pool, observation.now) for _ in range(plan.new))
+            values = {"pool": pool.name, "reused": len(plan.taken), "new": plan.new}
+            yield WorkStep("pool-filling", values, PoolChange(nodes=plan.taken, filling=filling), new)
+        elif described != record and (pool.fill_level is not None or record.stamp is not None):
+            yield WorkStep("pool-described", {"pool": pool.name}, PoolChange(filling=filling))
+
+
+def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObservation) -> float | None:
+    """Return since when a pool has been below its level; ``None`` if it is not."""
+    nodes = observation.snapshot.nodes.values()
+    ready = sum(node.pool == pool.name and node.is_ready for node in nodes)
+    if ready >= (pool.fill_level or 0):
+        return None
+    return observation.now if record.below_since is None else record.below_since
+
+
+def _contextualizing(observation: PoolObservation, free: Iterable[PoolNode]) -> Iterator[NodeTask]:
+    """Yield a task for each session whose nodes wait for the keys of the session or its tenant."""
+    waiting: dict[int, list[PoolNode]] = {}
+    for node in free:
+        if node.state is NodeState.CONTEXTUALIZING and node.session is not None:
+            waiting.setdefault(node.session, []).append(node)
+    for number, nodes in waiting.items():
+        session = observation.snapshot.sessions.get(number)
+        if session is not None and not _is_claimed(session, observation.snapshot):
+            tenant = observation.sources.tenants.get(session.tenant)
+            pools = {node.id: pool for node in nodes if (pool := observation.pool_of(node)) is not None}
+            keys = admitted_keys(session, tenant)
+            yield NodeTask(TaskKind.CONTEXTUALIZE, tuple(nodes), pools, number, keys)
+
+
+def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:
+    """Whether a process works on some of the session's nodes."""
+    return any(
+        number in read.claimed and number in read.nodes and read.nodes[number].session == session.id
+        for number in session.nodes
+    )
+
+
+def recorded_leases(observation: PoolObservation) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the role and the keys of each host that is a node, by the host's id.
+
+    Roles are those of the pools' document. Only the keys of a registered tenant or of its session are given,
+    and only to a node whose session has begun. Hosts whose role is not known are left out.
+    """
+    return {
+        node.host: (role, _keys(node, observation))
+        for node in observation.snapshot.nodes.values()
+        if node.host is not None and (role := _role(node, node.host, observation)) is not None
+    }
+
+
+def _role(node: PoolNode, host_id: str, observation: PoolObservation) -> str | None:
+    if node.state is not NodeState.UNUSED:
+        pool = observation.pool_of(node)
+        return pool.mechanism.leased if pool is not None and isinstance(pool.mechanism, RoleMechanism) else None
+    mechanisms = (pool.mechanism for pool in observation.sources.configuration.pools.values())
+    idle_roles = {mechanism.idle for mechanism in mechanisms if isinstance(mechanism, RoleMechanism)}
+    host = observation.sources.hosts.get(host_id)
+    return host.idle_role if host is not None and host.idle_role in idle_roles else None
+
+
+def _keys(node: PoolNode, observation: PoolObservation) -> tuple[str, ...]:
+    session = None if node.session is None else observation.snapshot.sessions.get(node.session)
+    if node.state is not NodeState.DEPLOYED or session is None:
+        return ()
+    return admitted_keys(session, observation.sources.tenants.get(session.tenant))

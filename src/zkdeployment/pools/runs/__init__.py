@@ -1,1 +1,0 @@
-"""Records of the runs of playbooks for nodes of pools."""

@@ -1,0 +1,303 @@
+"""Tenants, sessions and nodes of pools, as the API and the pages read and change them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.errors import (
+    BusyError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    RetiredError,
+    TreeError,
+    WaitTimeoutError,
+    ZkdeploymentError,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.pools.acts.nodes import add_node, drain_node, fill_pool, forgive_node, retire_node
+from zkdeployment.pools.acts.sessions import (
+    SessionActor,
+    SessionDetails,
+    extend_session,
+    find_active_session,
+    request_session,
+    retire_session,
+    retire_tenant,
+)
+from zkdeployment.pools.rules.reservation import RequestRefusal
+from zkdeployment.service.acts import new_act
+from zkdeployment.service.users.user import Right, Role, User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.ports import PoolAdapters
+    from zkdeployment.pools.rules.node import NewPoolNode, PoolNode
+    from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+    from zkdeployment.pools.rules.usage import UsageFilter
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import IssuedKey, NewUser
+
+
+def actor(user: User) -> SessionActor:
+    """Return a user as one who asks for sessions: a tenant asks for its own ones, an admin for all."""
+    return SessionActor(user.name, None if user.may(Right.MANAGE_POOLS) else user.id)
+
+
+def lending_pool(configuration: PoolConfiguration, name: str) -> NodePool:
+    """Return a pool that lends nodes; raises ``NotFoundError``, and ``TreeError`` for a pool without a level."""
+    pool = configuration.pools.get(name)
+    if pool is None:
+        known = ", ".join(sorted(configuration.pools)) or "none"
+        raise NotFoundError(f"there is no pool {name!a}; the pools are: {known}")
+    if pool.fill_level is None:
+        raise TreeError(f"the pool {name} lends no nodes: it has no fill-level")
+    return pool
+
+
+def tenants(adapters: ServerAdapters) -> dict[int, User]:
+    """Return all users that are tenants, by id, retired ones included."""
+    return {user.id: user for user in adapters.users.users() if user.is_tenant}
+
+
+def owners(adapters: ServerAdapters, sessions: Iterable[TenantSession]) -> dict[int, User]:
+    """Return the users whose sessions these are, by id, whatever their roles are now.
+
+    A user whose record cannot be read any more is shown as retired.
+    """
+    users = {user.id: user for user in adapters.users.users()}
+    return {
+        session.tenant: users.get(session.tenant)
+        or User(id=session.tenant, name="unknown", role=Role.TENANT, created_at=0.0, retired_at=0.0)
+        for session in sessions
+    }
+
+
+def own_usage(user: User, wanted: UsageFilter) -> UsageFilter:
+    """Return a filter limited to the use of pools that a user may see: a tenant's own, for admins all.
+
+    Raises ``ForbiddenError`` if a tenant asks for another one's.
+    """
+    if user.may(Right.READ_ALL_SESSIONS):
+        return wanted
+    if wanted.tenant not in {None, user.name}:
+        raise ForbiddenError(
+            f"the user {user} may not {Right.READ_ALL_SESSIONS.value}: its role is {user.role.value}; leave the"
+            f" parameter tenant out, or set it to {user}"
+        )
+    return replace(wanted, tenant=user.name)
+
+
+def find_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
+    """Return a tenant that a user may see; raises ``NotFoundError`` and ``ForbiddenError``."""
+    found = tenants(adapters).get(number)
+    if found is None:
+        raise NotFoundError(f"there is no tenant {number}; expected the id of a user who is a tenant or an admin")
+    if found.id != user.id and not user.may(Right.MANAGE_USERS):
+        raise ForbiddenError(f"the user {user} may not see the tenant {number}")
+    return found
+
+
+def order_session(
+    adapters: ServerAdapters,
+    user: User,
+    specs: tuple[NodesSpec, ...],
+    tenant: int | None,
+    ssh_key: str | None = None,
+) -> SessionDetails | RequestRefusal:
+    """Request a session, of another tenant if an admin requests it; blocks until the session begins or is refused.
+
+    ``ssh_key`` are the public keys for this session; ``None``: those of the tenant.
+    """
+    owner = user
+    if tenant not in {None, user.id}:
+        if not user.may(Right.MANAGE_POOLS):
+            raise ForbiddenError("can't create session for other tenant")
+        found = tenants(adapters).get(tenant or 0)
+        if found is None:
+            raise TreeError(f"can't find tenant with id {tenant}")
+        owner = found
+    return request_session(owner, specs, adapters.pools, by=user.name, ssh_key=ssh_key)
+
+
+def change_session(
+    adapters: ServerAdapters,
+    user: User,
+    number: int,
+    *,
+    ends: bool,
+    until: float | None = None,
+    delta: float | None = None,
+) -> SessionDetails:
+    """Change the end of a session, or end it, and return it; raises what ``find_active_session`` raises."""
+    details = find_active_session(number, adapters.pools, actor(user))
+    if until is not None or delta is not None:
+        details = extend_session(number, adapters.pools, actor(user), until=until, delta=delta or 0.0)
+    return retire_session(number, adapters.pools, actor(user)) if ends else details
+
+
+def add_tenant(adapters: ServerAdapters, user: User, new: NewUser) -> IssuedKey:
+    """Add a tenant; raises ``RefusedError`` if there is, or was, a user of this name."""
+    return adapters.users.add(new, new_act(adapters, user, f"add user {new.name} ({new.role.value})", ""))
+
+
+def end_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
+    """Retire a tenant, whose sessions end at once; raises what ``find_active_tenant`` raises."""
+    tenant = find_active_tenant(adapters, user, number)
+    act = new_act(adapters, user, f"retire user {tenant}", "")
+    return retire_tenant(tenant, adapters.users, adapters.pools, act)
+
+
+def find_active_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
+    """Return a tenant; raises ``NotFoundError``, ``ForbiddenError`` and, if it is retired, ``RetiredError``."""
+    tenant = find_tenant(adapters, user, number)
+    if not user.may(Right.MANAGE_USERS):
+        raise ForbiddenError(f"the user {user} may not {Right.MANAGE_USERS.value}: its role is {user.role.value}")
+    if tenant.is_retired:
+        raise RetiredError(f"tenant {tenant} (id={number}) is retired")
+    return tenant
+
+
+def change_tenant(
+    adapters: ServerAdapters,
+    user: User,
+    number: int,
+    changes: dict[str, Any],
+    *,
+    resets_key: bool = False,
+    key: str | None = None,
+) -> tuple[User, str | None]:
+    """Give a tenant other values; return it, and the key that was made for it if ``resets_key``.
+
+    ``key`` is a key that the admin chose. Raises what ``find_active_tenant`` raises.
+    """
+    tenant = find_active_tenant(adapters, user, number)
+    if changes:
+        act = new_act(adapters, user, f"change user {tenant}: {', '.join(sorted(changes))}", "")
+        tenant = adapters.users.update(tenant.name, lambda present: replace(present, **changes), act)
+    if not resets_key and key is None:
+        return tenant, None
+    act = new_act(adapters, user, f"reset the key of user {tenant}", "")
+    issued = adapters.users.reset_key(tenant.name, act, key=key)
+    return issued.user, issued.key if resets_key else None
+
+
+#: Seconds to wait for a reservation; the preparation of the nodes takes longer.
+_RESERVED = 20.0
+
+#: Requests that wait for a reservation at a time; further ones are refused.
+_AT_ONCE = 8
+
+#: How many failed requests are remembered.
+_REMEMBERED = 500
+
+
+class SessionRequests:
+    """The requests that began here.
+
+    A request without success is remembered with the reason, to be shown to the tenant. All methods may be called
+    from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._failures: OrderedDict[tuple[int, int], str] = OrderedDict()  # by session and tenant
+
+    def begin(self, tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters) -> int:
+        """Return the id of the session as soon as its nodes are reserved.
+
+        Raises ``RefusedError`` if none are, and ``BusyError`` if too many requests wait for theirs.
+        """
+        if not self._places.acquire(blocking=False):
+            raise BusyError("the service is busy with other requests for sessions; try again")
+        try:
+            return self._begin(_Request(tenant, specs, adapters))
+        finally:
+            self._places.release()
+
+    def _begin(self, request: _Request) -> int:
+        threading.Thread(target=self._follow, args=(request,), name="session-request", daemon=True).start()
+        if not request.answered.wait(_RESERVED):
+            raise WaitTimeoutError(
+                f"no nodes were reserved within {_RESERVED:g} s; the list of sessions shows whether they are later"
+            )
+        if request.number is None:
+            raise RefusedError(request.failure)
+        return request.number
+
+    def failure(self, number: int, tenant: User) -> str:
+        """Return why a session of a tenant did not begin; empty if that is not known."""
+        with self._lock:
+            return self._failures.get((number, tenant.id), "")
+
+    def _follow(self, request: _Request) -> None:
+        request.run()
+        if request.number is not None and request.failure:
+            with self._lock:
+                self._failures[request.number, request.tenant.id] = request.failure
+                while len(self._failures) > _REMEMBERED:
+                    self._failures.popitem(last=False)
+
+
+class _Request:
+    """One request; ``answered`` is set when ``number`` or ``failure`` is."""
+
+    def __init__(self, tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters) -> None:
+        self.tenant, self._specs, self._adapters = tenant, specs, adapters
+        self.answered = threading.Event()
+        self.number: int | None = None
+        self.failure = ""
+
+    def run(self) -> None:
+        """Request the session, and wait until it has begun or failed."""
+        try:
+            outcome = request_session(
+                self.tenant, self._specs, self._adapters, by=self.tenant.name, progress=self._note
+            )
+            if isinstance(outcome, RequestRefusal):
+                self.failure = outcome.message
+            else:
+                self._note(outcome)
+        except ZkdeploymentError as error:
+            self.failure = str(error)
+        except Exception:  # noqa: BLE001  the tenant gets an answer in any case
+            get_logger().exception("session-request-failed")
+            self.failure = "the service failed; its log has the details"
+        finally:
+            self.answered.set()
+
+    def _note(self, details: SessionDetails) -> None:
+        self.number = details.session.id
+        self.answered.set()
+
+
+#: The acts on nodes by the names of their forms: what is recorded, and the function.
+_NODE_ACTS = {
+    "drain": ("drain", drain_node),
+    "retire-node": ("retire", retire_node),
+    "forgive": ("forgive", forgive_node),
+}
+
+
+def fill(adapters: ServerAdapters, user: User, pool: str, reason: str) -> None:
+    """Let a worker fill a pool at once; does not wait for it."""
+    with suppress(WaitTimeoutError):
+        fill_pool(pool, adapters.pools, new_act(adapters, user, f"fill pool {pool}", reason), timeout=0.0)
+
+
+def add(adapters: ServerAdapters, user: User, new: NewPoolNode, reason: str) -> PoolNode:
+    """Add a node."""
+    return add_node(new, adapters.pools, new_act(adapters, user, f"add node {new.hostname}", reason))
+
+
+def act_on_node(adapters: ServerAdapters, user: User, name: str, number: int, reason: str) -> PoolNode:
+    """Perform the act on a node that a form of this name asks for."""
+    verb, act = _NODE_ACTS[name]
+    return act(number, adapters.pools, new_act(adapters, user, f"{verb} node {number}", reason))

@@ -1,0 +1,242 @@
+"""Leases of hosts: one node for each host, and the keys that sign them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.agent.rules.lease import Lease
+from zkdeployment.agent.store.fleet import decode_lease
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, UntrustedError
+from zkdeployment.base.host import Host
+from zkdeployment.base.json_values import unknown_keys
+from zkdeployment.base.log import get_logger
+from zkdeployment.pools.rules.lease_progress import LeaseObservation
+from zkdeployment.pools.rules.signed_lease import SignedLease, lease_text, next_signed_number
+from zkdeployment.publishing.signing.statement import SignedStatement
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Create, Set, TransactionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zkdeployment.agent.ports import PublisherKeys
+    from zkdeployment.publishing.ports import PublicationSigner
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+
+class LeaseKeys:
+    """Signs leases with ``own``, and verifies signatures by ``own`` and by ``others``.
+
+    ``others`` are the publishers in the configuration of the worker: an old key, and the keys of other workers.
+    ``now`` returns the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self, own: PublicationSigner, now: Callable[[], float], others: PublisherKeys | None = None
+    ) -> None:
+        self._own = own
+        self._now = now
+        self._others = others
+
+    def sign(self, host_id: str, lease: Lease) -> str:
+        """Return the signature of the lease of a host."""
+        return self._own.start(lease_text(host_id, lease))()
+
+    def made(self, host_id: str, signed: SignedLease) -> bool:
+        """Whether a lease is signed with the key of this worker."""
+        return bool(signed.signature) and self._own.made(_statement(host_id, signed))
+
+    def accepts(self, host_id: str, signed: SignedLease) -> bool:
+        """Whether a lease is signed with one of the keys; raises ``HostFilesError`` if they cannot be read."""
+        if not signed.signature:
+            return False
+        if self._own.made(_statement(host_id, signed)):
+            return True
+        if self._others is None:
+            return False
+        try:
+            self._others.verify(_statement(host_id, signed))
+        except UntrustedError:
+            return False
+        return True
+
+    def next_number(self, verified: Lease | None) -> int:
+        """Return the number of a new lease; raises ``TreeError`` if that of the verified one is implausible."""
+        return next_signed_number(0 if verified is None else verified.number, self._now())
+
+
+def _statement(host_id: str, signed: SignedLease) -> SignedStatement:
+    return SignedStatement(lease_text(host_id, signed.lease), signed.signature)
+
+
+_PROPERTIES = frozenset({"role", "number", "keys", "signature"})
+
+#: Attempts at a lease while other programs write it.
+_ATTEMPTS = 20
+
+
+class ZooKeeperSignedLeases:
+    """The leases with their signatures, through one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self, host_id: str) -> SignedLease | None:
+        """Read the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+        path = paths.lease_path(host_id)
+        return _decode_signed(path, self._session.get(path))
+
+
+class ZooKeeperLeases:
+    """The leases through one session, signed if there are ``keys``.
+
+    With keys, nothing is taken from a lease that none of them signed. The number of a signed lease follows the
+    time, so that it grows even if ZooKeeper loses nodes. All methods may be called from any thread; they raise
+    ``UnreachableError``.
+    """
+
+    def __init__(self, session: Session, keys: LeaseKeys | None = None) -> None:
+        self._session = session
+        self._keys = keys
+        self._has_renewed = keys is None
+
+    def renew(self, recorded: Callable[[], Mapping[str, tuple[str, Sequence[str]]]]) -> None:
+        """Sign all leases that are not signed with the key of this worker, once; the key may be new.
+
+        A lease with another accepted signature stays unchanged. Any other lease is replaced by one with the role
+        and the keys that ``recorded`` returns for the host; a host that is not recorded keeps its lease, which is
+        logged.
+        """
+        if self._has_renewed or self._keys is None:
+            return
+        records = recorded()
+        for name in self._session.children(paths.POOL_LEASES) or ():
+            try:
+                if not self._renew(self._keys, unquote(name), records.get(unquote(name))):
+                    return  # another worker changed it: the next call continues
+            except TreeError as error:
+                get_logger().warning("lease-not-signed", host=unquote(name), reason=str(error))
+        self._has_renewed = True
+
+    def _renew(self, keys: LeaseKeys, host_id: str, record: tuple[str, Sequence[str]] | None) -> bool:
+        """Sign one lease if it needs that; return false if another worker was faster."""
+        path = paths.lease_path(host_id)
+        node = self._session.get(path)
+        if node is None:
+            return True
+        signed = _decode_unverified(path, node)
+        if signed is not None and keys.made(host_id, signed):
+            return True
+        lease = kept = None
+        if signed is not None and keys.accepts(host_id, signed):
+            keys.next_number(signed.lease)  # raises an error for an implausible number
+            lease, kept = signed.lease, node
+        elif record is not None:
+            lease = Lease(record[0], keys.next_number(None), tuple(record[1]))
+        if lease is None:
+            get_logger().warning("lease-not-signed", host=host_id, reason="no worker signed it, no pool has it")
+            return True
+        try:
+            self._session.commit(Set(path, self._encode(host_id, lease, kept), node.version))
+        except TransactionError:
+            return False
+        event = "lease-signed" if signed is not None and lease == signed.lease else "lease-replaced"
+        get_logger().info(event, lease=path, number=lease.number)
+        return True
+
+    def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
+        """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
+
+        A lease that has both already stays unchanged, unless the host failed to follow it: the next number makes
+        the host try again. With ``keys``, a lease without a valid signature is ignored. Raises ``ProgramError`` if
+        a host without a lease is to keep its role, ``TreeError`` if the present lease is malformed.
+        """
+        self._session.ensure(paths.POOL_LEASES)
+        path = paths.lease_path(host_id)
+        for _ in range(_ATTEMPTS):
+            node, host = self._session.get_many([path, f"{paths.HOSTS}/{host_id}"])
+            present = self._present(host_id, path, node)
+            wanted = role or (None if present is None else present.role)
+            if wanted is None:
+                self._has_renewed = self._keys is None
+                expected = path if self._keys is None else f"{path} with the signature of a worker"
+                raise ProgramError(f"the host {host_id} has no lease: expected {expected}; deprovision the node")
+            is_equal = present is not None and (present.role, present.keys) == (wanted, tuple(keys))
+            if present is not None and is_equal and not _has_failed(present, node, host):
+                return present
+            number = _next_number(present, host) if self._keys is None else self._keys.next_number(present)
+            lease = Lease(wanted, number, tuple(keys))
+            data = self._encode(host_id, lease, None if present is None else node)
+            try:
+                self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
+            except TransactionError:
+                continue
+            return lease
+        raise UnreachableError(f"{path} is changed all the time by other programs")
+
+    def _present(self, host_id: str, path: str, node: Node | None) -> Lease | None:
+        """Return the present lease of a host; with keys, ``None`` for one that none of them signed."""
+        if self._keys is None:
+            return decode_lease(path, node)
+        signed = _decode_unverified(path, node)
+        return signed.lease if signed is not None and self._keys.accepts(host_id, signed) else None
+
+    def _encode(self, host_id: str, lease: Lease, before: Node | None) -> bytes:
+        """Return the data of a lease, with the properties of the one ``before`` that only other versions know."""
+        signature = {} if self._keys is None else {"signature": self._keys.sign(host_id, lease)}
+        unknown = {} if before is None else unknown_keys(before.properties, _PROPERTIES)
+        return encode({**unknown, **lease.properties(), **signature})
+
+    def observe(self, host_id: str) -> LeaseObservation:
+        """Return what is known about a host and its lease now; raises ``TreeError`` if the lease is malformed."""
+        path = paths.lease_path(host_id)
+        lease, host, cluster = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", paths.HOSTS])
+        return LeaseObservation(
+            lease=decode_lease(path, lease),
+            host=None if host is None else Host.from_properties(host_id, host.properties),
+            cluster=None if cluster is None else Cluster.from_properties(cluster.properties),
+            has_acted=lease is not None and host is not None and host.changed > lease.changed,
+        )
+
+    def wait(self, host_ids: Sequence[str], timeout: float) -> None:
+        """Wait up to ``timeout`` seconds for a change of one of these hosts."""
+        changed = threading.Event()
+        for host_id in host_ids:
+            self._session.exists(f"{paths.HOSTS}/{host_id}", lambda _: changed.set())
+        changed.wait(timeout)
+
+
+def _decode_signed(path: str, node: Node | None) -> SignedLease | None:
+    lease = decode_lease(path, node)
+    if node is None or lease is None:
+        return None
+    signature = node.properties.get("signature")
+    return SignedLease(lease, signature if isinstance(signature, str) else "")
+
+
+def _decode_unverified(path: str, node: Node | None) -> SignedLease | None:
+    """Return a lease whose signature is not checked; ``None`` for a malformed one, which no worker signed."""
+    try:
+        return _decode_signed(path, node)
+    except TreeError:
+        return None
+
+
+def _has_failed(present: Lease, node: Node | None, host: Node | None) -> bool:
+    """Whether a host shows an error since it got its present lease: it does not try the same lease again."""
+    if node is None or host is None:
+        return False
+    shown = Host.from_properties("", host.properties)
+    has_acted = host.changed > node.changed or shown.lease_failed == present.number
+    return shown.error is not None and has_acted and shown.leased != present.reached
+
+
+def _next_number(present: Lease | None, host: Node | None) -> int:
+    """Return a number that is larger than that of the lease, and than the one that the host has reached."""
+    leased = None if host is None else Host.from_properties("", host.properties).leased
+    return max(0 if present is None else present.number, 0 if leased is None else leased.number) + 1

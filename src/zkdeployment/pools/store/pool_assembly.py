@@ -1,0 +1,147 @@
+"""Assembles the reading of the pools from followed nodes; what has not changed is not decoded again.
+
+A session that ends is followed for one more reading, at the place of ended sessions, which shows how it ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
+
+from zkdeployment.base.log import get_logger
+from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
+from zkdeployment.pools.documents.values import PoolConfiguration
+from zkdeployment.pools.rules.snapshot import (
+    PoolReading,
+    PoolSnapshot,
+    filling_from_json,
+    node_from_json,
+    session_from_json,
+)
+from zkdeployment.pools.store.store import EndedRecords, decode_record, record_path
+from zkdeployment.publishing.store.documents import document_path
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import unpack
+from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.snapshot import FillingRecord
+    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.publishing.records import DocumentKey
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.shared_nodes import FollowedNodes
+
+T = TypeVar("T")
+
+#: How many sessions that have ended are read.
+_MOST_ENDED = 1000
+
+_DOCUMENT: DocumentKey = (POOLS.name, ())
+
+#: The nodes whose children are read.
+_DIRECTORIES = (paths.POOL_NODES, paths.POOL_SESSIONS, paths.POOL_FILLING, paths.USERS)
+
+#: The nodes whose children hold all information in their names.
+_LISTS = (paths.POOL_CLAIMS, paths.POOL_WORKERS)
+
+
+class PoolAssembly:
+    """The pools that followed nodes describe: the part of ``ZooKeeperPools.read`` that people and events need."""
+
+    def __init__(self, nodes: FollowedNodes) -> None:
+        self._nodes = nodes
+        self._decoded = DecodedNodes(nodes)
+        self._reading = PoolReading()
+        self._parts: tuple[object, ...] = ()
+
+    def wanted(self) -> Iterator[Read]:
+        """Yield everything that has to be followed, as far as the nodes read so far show it."""
+        yield Read(document_path(_DOCUMENT))
+        yield from (Read(path, children=True) for path in (*_DIRECTORIES, *_LISTS))
+        for directory in _DIRECTORIES:
+            yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
+        yield from map(Read, self._ended_paths())
+
+    def reading(self) -> PoolReading:
+        """Return the reading: the same object if nothing of it has changed."""
+        configuration = self._decoded.value(document_path(_DOCUMENT), "", _configuration)
+        nodes = self._all(paths.POOL_NODES, _node)
+        sessions = [session for session in self._all(paths.POOL_SESSIONS, _session) if session.is_active]
+        ended = [self._decoded.value(path, path, _session) for path in self._ended_paths()]
+        filling = self._all(paths.POOL_FILLING, _filling)
+        users = self._all(paths.USERS, _user)
+        claims, workers = map(self._nodes.children, _LISTS)
+        parts = (configuration, claims, workers, *nodes, *sessions, *ended, *filling, *users)
+        if len(parts) != len(self._parts) or any(map(_differ, parts, self._parts)):
+            self._parts = parts
+            self._reading = PoolReading(
+                PoolConfiguration() if configuration is None else configuration,
+                PoolSnapshot(
+                    {node.id: node for node in nodes},
+                    {session.id: session for session in sessions},
+                    frozenset(int(name) for name in claims if name.isdecimal()),
+                    filling=dict(filling),
+                    workers=tuple(map(unquote, workers)),
+                ),
+                {session.id: session for session in ended if session is not None},
+                dict(users),
+            )
+        self._decoded.forget()
+        return self._reading
+
+    def _ended_paths(self) -> list[str]:
+        """Return the paths of the sessions that have ended since the last reading."""
+        present = set(self._nodes.children(paths.POOL_SESSIONS))
+        gone = (number for number in self._reading.snapshot.sessions if str(number) not in present)
+        return [record_path(paths.POOL_SESSIONS_ENDED, number) for number in gone]
+
+    def _all(self, directory: str, decode: Callable[[str, Node], T | None]) -> list[T]:
+        values = (
+            self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)
+        )
+        return [value for value in values if value is not None]
+
+
+def read_ended_sessions(session: Session) -> tuple[TenantSession, ...]:
+    """Return the newest of the sessions that have ended, newest first."""
+    records = EndedRecords(session, paths.POOL_SESSIONS_ENDED).newest(_MOST_ENDED)
+    found = (_session(path, node) for path, node in records)
+    return tuple(ended for ended in found if ended is not None)
+
+
+def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
+    try:
+        content = unpack(node.data)
+    except ValueError as error:
+        get_logger().warning("document-damaged", path=document_path(_DOCUMENT), reason=str(error))
+        return None
+    return pools_in_force(PublishedDocuments({_DOCUMENT: content})) if isinstance(content, dict) else None
+
+
+def _node(name: str, node: Node) -> PoolNode | None:
+    return decode_record(f"{paths.POOL_NODES}/{name}", node, node_from_json)
+
+
+def _session(name: str, node: Node) -> TenantSession | None:
+    return decode_record(f"{paths.POOL_SESSIONS}/{name}", node, session_from_json)
+
+
+def _filling(name: str, node: Node) -> tuple[str, FillingRecord] | None:
+    record = decode_record(f"{paths.POOL_FILLING}/{name}", node, filling_from_json)
+    return None if record is None else (name, record)
+
+
+def _user(name: str, node: Node) -> tuple[int, str] | None:
+    """Return the id and the name of a user; of the key, nothing is kept."""
+    number = node.properties.get("id")
+    return (number, name) if isinstance(number, int) else None
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not other

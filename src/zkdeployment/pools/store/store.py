@@ -1,0 +1,557 @@
+"""The records of pools in ZooKeeper: nodes and sessions, changed by compare-and-set, and those that ended.
+
+A directory has the records of a thousand consecutive ids, so that no list of names becomes too long for ZooKeeper.
+
+Each has one node in ZooKeeper, which is changed by compare-and-set.
+
+The guard of a tenant lists the tenant's active sessions. The guard changes with each of them, so that two
+concurrent requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on
+the node. Each transaction writes the node ``changes``, on which waiting processes have a watch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
+
+from zkdeployment.base.errors import ConflictError, TreeError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.calls import turn
+from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
+from zkdeployment.pools.rules.snapshot import (
+    FillingRecord,
+    PoolHistory,
+    PoolSnapshot,
+    filling_from_json,
+    filling_to_json,
+    node_from_json,
+    node_to_json,
+    request_from_json,
+    request_to_json,
+    session_from_json,
+    session_to_json,
+)
+from zkdeployment.publishing.store.documents import read_published_documents
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode, pack, unpack
+from zkdeployment.zookeeper.shared_nodes import late_read
+from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, TransactionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.pools.documents.values import PoolConfiguration
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.snapshot import PoolChange
+    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+
+T = TypeVar("T")
+
+
+def decode_record(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], T]) -> T | None:
+    """Return the record in a node; ``None`` for a damaged one, which is logged, so that all others can be used."""
+    try:
+        value = unpack(node.data)
+        return decode(value if isinstance(value, dict) else {}, node.version)
+    except (KeyError, TypeError, ValueError) as error:
+        get_logger().warning("pool-record-damaged", path=path, reason=repr(error))
+        return None
+
+
+#: Seconds for which a waiting thread stays after a change.
+_TOGETHER = 0.1
+
+#: Seconds that a thread waits for the read of another thread.
+_PATIENCE = 5.0
+
+
+class ChangeSignal:
+    """Waits for new versions of the node that every transaction of the pools writes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._arming = threading.Lock()  # held during a request; never by the watch
+        self._condition = threading.Condition()
+        self._fired = 0
+        self._version: int | None = None  # of the node while the watch is set
+        session.on_change(self._fire)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds until the node gets another version; return whether it did.
+
+        Changes that follow closely count as one, so that many waiting requests do not read all the time.
+        """
+        deadline = time.monotonic() + timeout
+        fired, version = self._watched()
+        while (remaining := deadline - time.monotonic()) > 0:
+            with self._condition:
+                self._condition.wait_for(lambda: self._fired != fired, remaining)  # noqa: B023  used at once
+            fired, present = self._watched()
+            if present != version:
+                time.sleep(_TOGETHER)
+                return True
+        return False
+
+    def _watched(self) -> tuple[int, int]:
+        """Return how often the watch has fired, and a version of the node whose next change fires it."""
+        with turn(self._arming, _PATIENCE, late_read):
+            with self._condition:
+                fired, version = self._fired, self._version
+            if version is not None:
+                return fired, version
+            node = self._session.get(paths.POOL_CHANGES, watch=self._fire)
+            version = 0 if node is None else node.version
+            with self._condition:
+                if self._fired == fired and node is not None:
+                    self._version = version
+            return fired, version
+
+    def _fire(self, _event: object = None) -> None:
+        with self._condition:
+            self._fired += 1
+            self._version = None
+            self._condition.notify_all()
+
+
+_IN_DIRECTORY = 1000
+
+#: Records that are removed in one transaction.
+_REMOVED_TOGETHER = 200
+
+
+def record_path(above: str, number: int) -> str:
+    """Return the path of a record among those of its thousand."""
+    return f"{_directory(above, number)}/{number}"
+
+
+class EndedRecords:
+    """The records below one node."""
+
+    def __init__(self, session: Session, above: str) -> None:
+        self._session = session
+        self._above = above
+        self._known: set[str] = set()
+
+    def ensure_directory(self, number: int) -> None:
+        """Create the directory of a record unless it exists."""
+        path = _directory(self._above, number)
+        if path not in self._known:
+            self._session.ensure(path)
+            self._known.add(path)
+
+    def forget_directories(self) -> None:
+        """Forget which directories exist: another process may have removed empty ones."""
+        self._known.clear()
+
+    def read(self) -> Iterator[tuple[str, Node]]:
+        """Yield the path and the node of each record."""
+        for directory in self._directories():
+            found = self._paths(directory)
+            nodes = zip(found, self._session.get_many(found), strict=True)
+            yield from ((path, node) for path, node in nodes if node is not None)
+
+    def paths(self) -> Sequence[str]:
+        """Return the paths of all records, those with the smallest ids first."""
+        return [path for directory in self._directories() for path in self._paths(directory)]
+
+    def newest(self, count: int) -> Sequence[tuple[str, Node]]:
+        """Return the paths and the nodes of the records with the largest ids, newest first."""
+        found: list[str] = []
+        for directory in reversed(self._directories()):
+            found += reversed(self._paths(directory))
+            if len(found) >= count:
+                break
+        nodes = zip(found[:count], self._session.get_many(found[:count]), strict=True)
+        return [(path, node) for path, node in nodes if node is not None]
+
+    def remove(self, is_old: Callable[[str, Node], bool]) -> int:
+        """Remove the records for which ``is_old`` is true, and directories without records; return how many."""
+        removed, directories = 0, self._directories()
+        for directory in directories:
+            found = self._paths(directory)
+            nodes = zip(found, self._session.get_many(found), strict=True)
+            old = [path for path, node in nodes if node is not None and is_old(path, node)]
+            for start in range(0, len(old), _REMOVED_TOGETHER):
+                batch = old[start : start + _REMOVED_TOGETHER]
+                with contextlib.suppress(TransactionError):  # another process removes them
+                    self._session.commit(*(Delete(path) for path in batch))
+                    removed += len(batch)
+            if len(old) == len(found) and directory != directories[-1]:
+                with contextlib.suppress(TransactionError):
+                    self._session.commit(Delete(directory))
+        self.forget_directories()
+        return removed
+
+    def _directories(self) -> Sequence[str]:
+        """Return the directories, the oldest first."""
+        names = (name for name in self._session.children(self._above) or () if name.isdecimal())
+        return [f"{self._above}/{name}" for name in sorted(names, key=int)]
+
+    def _paths(self, directory: str) -> list[str]:
+        names = (name for name in self._session.children(directory) or () if name.isdecimal())
+        return [f"{directory}/{name}" for name in sorted(names, key=int)]
+
+
+def _directory(above: str, number: int) -> str:
+    return f"{above}/{number // _IN_DIRECTORY}"
+
+
+def registered_hosts(session: Session) -> frozenset[str]:
+    """Return the ids of the hosts that are registered now."""
+    return frozenset(session.children(paths.HOSTS) or ())
+
+
+def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str], before: float) -> int:
+    """Remove the unused records that were last written ``before`` a time; return their number.
+
+    These are the leases of hosts that are neither registered nor pool nodes, and the records about the filling of
+    pools that are not among ``pools`` and have no nodes. A record that came into use after ``read`` was written
+    again, so it stays.
+    """
+    used = {node.host for node in read.nodes.values()} | registered_hosts(session)
+    described = {node.pool for node in read.nodes.values()} | set(pools)
+    leases, fillings = session.look((), (paths.POOL_LEASES, paths.POOL_FILLING))[1]
+    ownerless = [f"{paths.POOL_LEASES}/{name}" for name in leases or () if unquote(name) not in used]
+    ownerless += [f"{paths.POOL_FILLING}/{name}" for name in fillings or () if name not in described]
+    removed = 0
+    for path, node in zip(ownerless, session.get_many(ownerless), strict=True):
+        if node is not None and node.modified < before:
+            with contextlib.suppress(TransactionError):  # another process has written or removed it
+                session.commit(Delete(path, node.version))
+                removed += 1
+    return removed
+
+
+Ended: TypeAlias = "PoolNode | TenantSession"
+
+#: Attempts at the counter while others take ids.
+_ATTEMPTS = 50
+
+_DIRECTORIES = (
+    paths.POOL_NODES,
+    paths.POOL_NODES_DONE,
+    paths.POOL_SESSIONS,
+    paths.POOL_TENANTS,
+    paths.POOL_SESSIONS_ENDED,
+    paths.POOL_CLAIMS,
+    paths.POOL_CHANGES,
+    paths.POOL_FILLING,
+    paths.POOL_HOSTS,
+    paths.POOL_WORKERS,
+    paths.POOL_WAITING,
+)
+
+
+class ZooKeeperPools:
+    """The pools through one session, for any thread. All methods raise ``UnreachableError``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._signal = ChangeSignal(session)
+        self._done = EndedRecords(session, paths.POOL_NODES_DONE)
+        self._ended = EndedRecords(session, paths.POOL_SESSIONS_ENDED)
+        self._has_directories = False
+
+    def configuration(self) -> PoolConfiguration:
+        """Return the pools of the document that is published at present; none without a document."""
+        return pools_in_force(read_published_documents(self._session, (POOLS.name,)))
+
+    def read(self) -> PoolSnapshot:
+        """Return all nodes that are not done, all active sessions, and the requests that wait for nodes."""
+        # What guards a change is read before what the change is decided on: a guard is never newer than that.
+        filling, guards = self._read_guards()
+        claims, hosts, workers, waiting, nodes = self._session.look(
+            (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_WAITING, paths.POOL_NODES)
+        )[1]
+        # A request that gets nodes meanwhile is read as waiting: whoever takes its nodes then finds them changed.
+        requests = self._read_some(paths.POOL_WAITING, _numbers(waiting), request_from_json)
+        own = self._owned(_numbers(claims))
+        found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
+        # The sessions come after the nodes: the state of a node is never newer than that of its session.
+        numbers = _numbers(self._session.children(paths.POOL_SESSIONS))
+        active = self._read_some(paths.POOL_SESSIONS, numbers, session_from_json)
+        return PoolSnapshot(
+            {node.id: node for node in found},
+            {session.id: session for session in active if session.is_active},
+            frozenset(_numbers(claims)),
+            guards,
+            own,
+            filling,
+            self._read_hosts(hosts or ()),
+            tuple(unquote(name) for name in workers or ()),
+            {request.id: request for request in requests},
+        )
+
+    def node(self, number: int) -> PoolNode | None:
+        """Return a node, which may be done; ``None`` if it does not exist."""
+        return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), node_from_json)
+
+    def session(self, number: int) -> TenantSession | None:
+        """Return a session, which may have ended; ``None`` if it does not exist."""
+        ended = record_path(paths.POOL_SESSIONS_ENDED, number)
+        return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
+
+    def waiting(self, number: int) -> WaitingRequest | None:
+        """Return a request that waits for nodes, or whose wait ended lately; ``None`` for an unknown id."""
+        found = self._read_some(paths.POOL_WAITING, [number], request_from_json)
+        return found[0] if found else None
+
+    def wait_for_change(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a change of nodes or sessions; return whether there was one."""
+        self._ensure_directories()
+        return self._signal.wait(timeout)
+
+    def announce(self, worker: str) -> None:
+        """List a worker among those that run, for as long as this process is connected; does nothing if it is.
+
+        No other process has the name.
+        """
+        self._ensure_directories()
+        path = f"{paths.POOL_WORKERS}/{quote(worker, safe='')}"
+        node = self._session.get(path)
+        if node is not None and node.owner != self._session.id:  # of a session of this process that has ended
+            self._session.commit(Delete(path, node.version))
+            node = None
+        if node is None:
+            self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
+
+    def history(self, since: float) -> PoolHistory:
+        """Return the sessions that ended and the nodes that were done at ``since`` or later."""
+        sessions = [decode_record(path, node, session_from_json) for path, node in self._ended.read()]
+        nodes = [decode_record(path, node, node_from_json) for path, node in self._done.read()]
+        return PoolHistory(
+            tuple(session for session in sessions if session is not None and _ended_at(session) >= since),
+            tuple(node for node in nodes if node is not None and _ended_at(node) >= since),
+        )
+
+    def prune(self, before: float) -> int:
+        """Remove the sessions that ended and the nodes that were done before a time; return how many.
+
+        Older records of hosts and pools that are gone are removed, too: the leases of hosts
+        that are neither registered nor nodes, and the records of filling of pools that are not in the document and
+        have no nodes.
+        """
+
+        def is_old(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], Ended]) -> bool:
+            record = decode_record(path, node, decode)
+            return record is not None and _ended_at(record) < before
+
+        removed = self._ended.remove(lambda path, node: is_old(path, node, session_from_json))
+        removed += self._done.remove(lambda path, node: is_old(path, node, node_from_json))
+        return removed + remove_ownerless(self._session, self.read(), self.configuration().pools, before)
+
+    def take_ids(self, count: int) -> Sequence[int]:
+        """Return ids that no node and no session has or will have; those that are not used are lost."""
+        self._ensure_directories()
+        for _ in range(_ATTEMPTS):
+            counter = self._session.get(paths.POOLS)
+            last = counter.properties.get("last_id", 0) if counter is not None else 0
+            if counter is None or not isinstance(last, int):
+                raise TreeError(
+                    f"{paths.POOLS} has no valid last_id; set it to the largest id of a node or a session"
+                )
+            data = encode({**counter.properties, "last_id": last + count})
+            try:
+                self._session.commit(Set(paths.POOLS, data, counter.version))
+            except TransactionError:
+                continue
+            return range(last + 1, last + 1 + count)
+        raise ConflictError(f"{paths.POOLS} is changed all the time; try again")
+
+    def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
+        """Write a change of what was read.
+
+        Raises ``ConflictError`` if a node, a session, a request or a record of filling in the change, a session of
+        the same tenant, or the claim of a node has changed since; nothing is written then. Claiming a node changes
+        it: a process that has lost its claim to another one cannot write the node any more.
+        """
+        self._ensure_directories()
+        for node in change.nodes:
+            if not node.is_active:
+                self._done.ensure_directory(node.id)
+        for session in change.sessions:
+            if not session.is_active:
+                self._ended.ensure_directory(session.id)
+        try:
+            self._session.commit(*self._operations(change, read))
+        except ConflictError:
+            self._done.forget_directories()
+            self._ended.forget_directories()
+            raise
+
+    def _operations(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
+        yield Set(paths.POOL_CHANGES, b"")
+        yield from self._guarding(change, read)
+        yield from (_writing_filling(pool, record) for pool, record in sorted(change.filling.items()))
+        written = {node.id for node in change.nodes}
+        claimed = (read.nodes[number] for number in sorted(change.claimed - written) if number in read.nodes)
+        for node in (*change.nodes, *claimed):
+            yield from _writing_node(node)
+            if node.stamp is None and node.host is not None:
+                yield self._naming_host(node.host, node.id, read)
+        yield from (Delete(_path(paths.POOL_NODES, node.id), _version(node)) for node in change.deleted)
+        for session in change.sessions:
+            yield from _writing_session(session)
+        for session in change.dropped:
+            yield Delete(_path(paths.POOL_SESSIONS, session.id), _version(session))
+        for request in change.waiting:
+            yield _writing_request(request)
+        yield from (
+            Delete(_path(paths.POOL_WAITING, request.id), _version(request)) for request in change.answered
+        )
+        yield from (Create(_path(paths.POOL_CLAIMS, number), ephemeral=True) for number in sorted(change.claimed))
+        yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
+
+    def _naming_host(self, host: str, number: int, read: PoolSnapshot) -> Operation:
+        """Return the operation that makes a host a node; two processes never make it two nodes.
+
+        A damaged record is written anew.
+        """
+        path, data = f"{paths.POOL_HOSTS}/{quote(host, safe='')}", encode({"node": number})
+        record = self._session.get(path)
+        if (None if record is None else _named_node(record)) != read.hosts.get(host):
+            raise ConflictError(f"{path} has changed; read again and retry")
+        return Create(path, data) if record is None else Set(path, data, record.version)
+
+    def _guarding(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
+        """Yield the operations on the guards of the tenants whose sessions begin or end."""
+        active = {number: session.tenant for number, session in read.sessions.items()}
+        after = dict(active)
+        for session in change.sessions:
+            if session.is_active:
+                after[session.id] = session.tenant
+            else:
+                after.pop(session.id, None)
+        for session in change.dropped:
+            after.pop(session.id, None)
+        tenants = {session.tenant for session in (*change.sessions, *change.dropped)}
+        for tenant in sorted(tenants):
+            numbers = sorted(number for number, owner in after.items() if owner == tenant)
+            if numbers == sorted(number for number, owner in active.items() if owner == tenant):
+                continue
+            path, data = _path(paths.POOL_TENANTS, tenant), encode({"sessions": [*numbers]})
+            version = read.tenants.get(tenant)
+            yield Create(path, data) if version is None else Set(path, data, version)
+
+    def _read_guards(self) -> tuple[dict[str, FillingRecord], dict[int, int]]:
+        """Return the records of filling, and the versions of the tenants' guards."""
+        pools, tenants = self._session.look((), (paths.POOL_FILLING, paths.POOL_TENANTS))[1]
+        fillings = [f"{paths.POOL_FILLING}/{name}" for name in pools or ()]
+        guards = [_path(paths.POOL_TENANTS, number) for number in _numbers(tenants)]
+        nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
+        filling = {  # a damaged record is written anew
+            name: decode_record(path, node, filling_from_json) or FillingRecord(stamp=node.version)
+            for name, path in zip(pools or (), fillings, strict=True)
+            if (node := nodes[path]) is not None
+        }
+        versions = {
+            number: node.version
+            for number, path in zip(_numbers(tenants), guards, strict=True)
+            if (node := nodes[path]) is not None
+        }
+        return filling, versions
+
+    def _owned(self, claims: Sequence[int]) -> frozenset[int]:
+        """Return those of the claims that this session has made."""
+        nodes = self._session.get_many(_path(paths.POOL_CLAIMS, number) for number in claims)
+        return frozenset(
+            number
+            for number, node in zip(claims, nodes, strict=True)
+            if node is not None and node.owner == self._session.id
+        )
+
+    def _read_hosts(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the ids of the nodes that hosts of the fleet are, by the ids of the hosts."""
+        nodes = self._session.get_many(f"{paths.POOL_HOSTS}/{name}" for name in names)
+        found = ((name, _named_node(node)) for name, node in zip(names, nodes, strict=True) if node)
+        return {unquote(name): number for name, number in found if number is not None}
+
+    def _find(
+        self, active: tuple[str, int], ended: str, decode: Callable[[Mapping[str, Any], int], T]
+    ) -> T | None:
+        """Return a record: the active one, or else the one that is kept."""
+        found = self._read_some(active[0], [active[1]], decode)
+        node = None if found else self._session.get(ended)
+        return found[0] if found else None if node is None else decode_record(ended, node, decode)
+
+    def _read_some(
+        self, directory: str, numbers: Iterable[int], decode: Callable[[Mapping[str, Any], int], T]
+    ) -> list[T]:
+        wanted = [_path(directory, number) for number in numbers]
+        nodes = zip(wanted, self._session.get_many(wanted), strict=True)
+        decoded = (decode_record(path, node, decode) for path, node in nodes if node is not None)
+        return [found for found in decoded if found is not None]
+
+    def _ensure_directories(self) -> None:
+        if not self._has_directories:
+            for directory in _DIRECTORIES:
+                self._session.ensure(directory)
+            self._has_directories = True
+
+
+def _writing_node(node: PoolNode) -> Iterator[Operation]:
+    return _writing(node, node_to_json(node), paths.POOL_NODES, paths.POOL_NODES_DONE)
+
+
+def _writing_session(session: TenantSession) -> Iterator[Operation]:
+    return _writing(session, session_to_json(session), paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
+
+
+def _writing(
+    written: PoolNode | TenantSession, record: Mapping[str, Any], active: str, ended: str
+) -> Iterator[Operation]:
+    """Yield the operations that write the record of a node or a session below ``active``.
+
+    A node that is done and a session that has ended move to ``ended``: what is below ``active`` is read often.
+    """
+    data, path = pack(record), _path(active, written.id)
+    if not written.is_active:
+        yield Create(record_path(ended, written.id), data)
+        yield Delete(path, _version(written))
+    elif written.stamp is None:
+        yield Create(path, data)
+    else:
+        yield Set(path, data, written.stamp)
+
+
+def _writing_request(request: WaitingRequest) -> Operation:
+    data, path = pack(request_to_json(request)), _path(paths.POOL_WAITING, request.id)
+    return Create(path, data) if request.stamp is None else Set(path, data, request.stamp)
+
+
+def _writing_filling(pool: str, record: FillingRecord) -> Operation:
+    data, path = pack(filling_to_json(record)), f"{paths.POOL_FILLING}/{pool}"
+    return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
+
+
+def _named_node(record: Node) -> int | None:
+    """Return the id of the node that a host is, by its record; ``None`` if the record is damaged."""
+    number = record.properties.get("node")
+    return number if isinstance(number, int) else None
+
+
+def _ended_at(record: Ended) -> float:
+    """Return when a session ended or a node was done."""
+    return record.retired_at or 0.0
+
+
+def _version(written: PoolNode | TenantSession | WaitingRequest) -> int:
+    """Return the version at which a node, a session or a request was read; what was never read has none."""
+    if written.stamp is None:
+        raise ConflictError(f"{written.id} was never written; read again and retry")
+    return written.stamp
+
+
+def _numbers(names: Iterable[str] | None) -> list[int]:
+    return sorted(int(name) for name in names or () if name.isdecimal())
+
+
+def _path(directory: str, number: int) -> str:
+    return f"{directory}/{number}"

@@ -1,1 +1,0 @@
-"""Who used pools: leases of nodes, nodes held in a time, and waiting times."""

@@ -1,0 +1,274 @@
+"""``zkdeployment pool list``, ``show``, ``fill`` and ``usage``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.base.durations import age, ago
+from zkdeployment.base.errors import RefusedError, ZkdeploymentError
+from zkdeployment.cli.operator_options import new_act, reason_option
+from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
+from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
+from zkdeployment.cli.terminal import echo
+from zkdeployment.pools.acts.nodes import fill_pool, read_pools
+from zkdeployment.pools.opening import open_pools
+from zkdeployment.pools.rules.node import NodeState
+from zkdeployment.pools.rules.overview import (
+    ShortageCause,
+    failure_of,
+    find_pool,
+    pool_nodes,
+    pool_to_json,
+    pool_with_nodes_to_json,
+    pools_to_json,
+)
+from zkdeployment.pools.rules.usage import TenantUsage, UsageFilter, pool_usage, usage_window
+from zkdeployment.pools.verbs.sessions import moment, read_since, tenant_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.text import Text
+
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.overview import PoolOverview
+    from zkdeployment.zookeeper.servers import Servers
+
+
+_COLOURS = {NodeState.READY: "green", NodeState.FAILED: "red", NodeState.DEPLOYED: "cyan", NodeState.DONE: "dim"}
+
+
+def print_nodes(nodes: Iterable[PoolNode], now: float) -> None:
+    """Print a table of nodes; ``now`` is in seconds since the epoch."""
+    headings = ("ID", "POOL", "STATE", "HOSTNAME", "ADDRESS", "SESSION", "SINCE", "COMMENT", "ERROR")
+    table = ResponsiveTable(
+        headings,
+        (_node_cells(node, now) for node in nodes),
+        whole=("POOL", "STATE", "HOSTNAME"),
+        numbers=("ID", "SESSION"),
+        dispensable=("COMMENT", "ERROR"),
+    )
+    console_for(stderr=False).print(table, soft_wrap=True)
+
+
+def _node_cells(node: PoolNode, now: float) -> tuple[Text | str, ...]:
+    return (
+        str(node.id),
+        node.pool or "-",
+        styled(node.state.value, _COLOURS.get(node.state, "")),
+        node.hostname or "-",
+        node.ipaddr or "-",
+        "-" if node.session is None else str(node.session),
+        ago(node.changed, now),
+        node.comment or "",
+        failure_of(node) or "",
+    )
+
+
+_NO_POOLS = (
+    "no pools are published; add a document of the schema zkdeployment/Pools/v1 at the top of the repository"
+)
+_NO_WORKER = "no worker of the pools runs: nothing is provisioned, cleaned or expired; start 'zkdeployment pools'"
+
+
+@click.command(name="list")
+@output_option
+@zookeeper_options
+def list_pools(connection: Servers, output: str) -> None:
+    """Show all pools: their levels, their nodes by state, and why a pool is below its level.
+
+    \b
+    Example:
+      zkdeployment pool list
+      zkdeployment pool list -o json
+    """
+    with open_pools(connection) as adapters:
+        read, pools = read_pools(adapters)
+    if output != "table":
+        emit(pools_to_json(pools, read.workers), output, schema="pools")
+        return
+    if not pools:
+        echo(_NO_POOLS, err=True)
+        return
+    now = time.time()
+    headings = ("POOL", "MECHANISM", "LEVEL", "READY", "PROVISIONING", "LEASED", "FAILED", "LACKS")
+    table = ResponsiveTable(
+        headings,
+        (_pool_cells(pool, now) for pool in pools),
+        whole=("POOL",),
+        numbers=("LEVEL", "READY", "PROVISIONING", "LEASED", "FAILED"),
+        dispensable=("MECHANISM", "LACKS"),
+    )
+    console_for(stderr=False).print(table, soft_wrap=True)
+    if not read.workers:
+        echo(_NO_WORKER, err=True)
+
+
+@click.command(name="show")
+@click.argument("name", metavar="POOL")
+@output_option
+@zookeeper_options
+def show(connection: Servers, name: str, output: str) -> None:
+    """Show a pool: its level, why it is below its level, and its nodes.
+
+    The exit code is 3 if there is no such pool.
+
+    \b
+    Example:
+      zkdeployment pool show metal-x86
+      zkdeployment pool show metal-x86 -o json
+    """
+    with open_pools(connection) as adapters:
+        read, pools = read_pools(adapters)
+    pool, nodes, now = find_pool(name, pools), pool_nodes(read, name), time.time()
+    if output != "table":
+        emit(pool_with_nodes_to_json(pool, nodes), output, schema="pool")
+        return
+    level = "no level: the pool lends no nodes" if pool.level is None else f"level {pool.level}"
+    counts = f"{pool.ready} ready, {pool.provisioning} provisioning, {pool.leased} leased, {pool.failed} failed"
+    quota = "" if pool.pool.node_quota is None else f"; at most {pool.pool.node_quota} for each tenant"
+    echo(f"{pool.name} ({pool.mechanism}): {level}; {counts}{quota}")
+    if pool.shortage is not None:
+        echo(f"lacks {describe_shortage(pool, now)}")
+    if nodes:
+        print_nodes(nodes, now)
+    if not read.workers:
+        echo(_NO_WORKER, err=True)
+
+
+def describe_shortage(pool: PoolOverview, now: float) -> str:
+    """Return what a pool lacks, why and for how long; empty for a pool at its level."""
+    shortage = pool.shortage
+    if shortage is None:
+        return ""
+    since = "" if shortage.since is None else f" for {age(now - shortage.since)}"
+    due = "" if pool.next_filling is None else f"; the next attempt is in {age(pool.next_filling - now)}"
+    missing = "1 node" if shortage.missing == 1 else f"{shortage.missing} nodes"
+    return f"{missing}{since}: {shortage.reason}{due}"
+
+
+def _pool_cells(pool: PoolOverview, now: float) -> tuple[Text | str, ...]:
+    return (
+        pool.name,
+        pool.mechanism,
+        "-" if pool.level is None else str(pool.level),
+        str(pool.ready),
+        str(pool.provisioning),
+        str(pool.leased),
+        styled(str(pool.failed), "red" if pool.failed else ""),
+        styled(describe_shortage(pool, now), "yellow"),
+    )
+
+
+_TIMEOUT = 3600.0
+
+
+@click.command(name="fill")
+@click.argument("name", metavar="POOL")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=SECONDS,
+    default=_TIMEOUT,
+    show_default=True,
+    help="How long to wait for the nodes.",
+)
+@reason_option(required=False)
+@output_option
+@zookeeper_options
+def command(*, connection: Servers, name: str, timeout: float, reason: str, output: str) -> None:
+    """Fill a pool now: a worker begins at once, also if it waits because filling failed before.
+
+    The command shows how nodes are made, and returns when the pool has its level. Workers continue if the command
+    is interrupted. The exit code is 1 if the pool cannot be filled, 3 if there is no such pool or no worker runs,
+    and 5 if the pool is not full in time.
+
+    \b
+    Example:
+      zkdeployment pool fill metal-x86 --reason 'the image server is repaired'
+    """
+    act = new_act(f"fill pool {name}", reason)
+    with (
+        open_pools(connection) as adapters,
+        live_display(console_for(stderr=True), _changes, _render) as show,
+    ):
+        pool = fill_pool(name, adapters, act, timeout=timeout, progress=lambda found: show(found, ""))
+    shortage = pool.shortage
+    if shortage is not None and shortage.cause is ShortageCause.NO_WORKER:
+        raise RefusedError(f"pool {name} is not filled: {shortage.reason}; start 'zkdeployment pools CONFIG'")
+    if shortage is not None:
+        raise ZkdeploymentError(f"pool {name} is not filled; it lacks {describe_shortage(pool, time.time())}")
+    if output != "table":
+        emit(pool_to_json(pool), output, schema="pool-level")
+    else:
+        echo(_counts(pool))
+
+
+def _changes(before: PoolOverview | None, pool: PoolOverview) -> Iterator[str]:
+    if before is None or _counts(before) != _counts(pool):
+        yield _counts(pool)
+
+
+def _render(pool: PoolOverview, _problem: str) -> Text:
+    return styled(_counts(pool))
+
+
+def _counts(pool: PoolOverview) -> str:
+    making = f", {pool.provisioning} being provisioned" if pool.provisioning else ""
+    return f"{pool.name}: {pool.ready} of {pool.level} ready{making}"
+
+
+_NUMBERS = ("SESSIONS", "NODE-HOURS", "MOST", "MEDIAN WAIT", "LONGEST WAIT")
+
+
+@click.command(name="usage")
+@click.option("--tenant", metavar="NAME", help="Only the nodes of this tenant.")
+@click.option("--pool", metavar="POOL", help="Only the nodes of this pool.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    default="30d",
+    callback=read_since,
+    help="Only the time since then: a duration before now (7d), or a date (2027-01-31). The default is 30d.",
+)
+@output_option
+@zookeeper_options
+def usage(*, connection: Servers, tenant: str | None, pool: str | None, since: float, output: str) -> None:
+    """Show how many nodes of each pool each tenant held, and how long its requests waited for them.
+
+    A node is held from its reservation until the end of the session. A request waits until the tenant can log in
+    to all its nodes. With '-o json', 'held' is the average number of nodes in each period of 'step' seconds. The
+    page of pools has a plot of the same numbers. Sessions are kept for a year after they ended.
+
+    \b
+    Example:
+      zkdeployment pool usage
+      zkdeployment pool usage --pool metal-x86 --since 90d -o json
+    """
+    with open_pools(connection) as adapters:
+        uses, users = adapters.uses(), adapters.users.users()
+    window = usage_window(since, time.time())
+    usage = pool_usage(uses, tenant_names(users), window, UsageFilter(tenant, pool))
+    if output != "table":
+        emit(usage.to_json(), output, schema="pool-usage")
+    elif usage.tenants:
+        table = ResponsiveTable(
+            ("TENANT", "POOL", *_NUMBERS), map(_cells, usage.tenants), whole=("TENANT", "POOL"), numbers=_NUMBERS
+        )
+        console_for(stderr=False).print(table, soft_wrap=True)
+    else:
+        echo(f"no tenant held a node since {moment(window.begin)}", err=True)
+
+
+def _cells(usage: TenantUsage) -> tuple[str, ...]:
+    return (
+        usage.tenant,
+        usage.pool,
+        str(usage.sessions),
+        f"{usage.node_hours:.1f}",
+        str(usage.most),
+        *("-" if wait is None else age(wait) for wait in (usage.median_wait, usage.longest_wait)),
+    )

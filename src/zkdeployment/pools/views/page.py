@@ -1,0 +1,342 @@
+"""The page of pools: what is the matter, the levels, the sessions, and the outcome of a request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.pools.rules.node import IN_SESSION, NodeState
+from zkdeployment.pools.rules.overview import ShortageCause, pool_overviews
+from zkdeployment.pools.rules.tenant_session import effective_limits, warning_time
+from zkdeployment.pools.views.nodes import (
+    PAST_SIZE,
+    failed_nodes,
+    form_page,
+    node_list,
+    past_rows,
+    pools_page,
+    session_rows,
+    usage_page,
+)
+from zkdeployment.service.users.user import Right
+from zkdeployment.service.views.acts import ActLink
+from zkdeployment.service.views.frame import deadline, moment, page_number
+from zkdeployment.service.views.hosts import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zkdeployment.pools.rules.overview import PoolOverview
+    from zkdeployment.pools.rules.snapshot import PoolReading, PoolSnapshot
+    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.views.nodes import NodeList, NodeRow, PastSessionRow, SessionRow
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.views.frame import Moment, Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class RequestNotice:
+    """A sentence, and its tone."""
+
+    tone: str
+    sentence: str
+
+
+def request_notice(number: int, reading: PoolReading, user: User, failure: str) -> RequestNotice:
+    """Return what became of a user's request for a session; ``failure`` is why it did not begin, if known."""
+    session = reading.snapshot.sessions.get(number)
+    if session is None or session.tenant != user.id:
+        return RequestNotice("bad", failure or f"Session {number} has ended, or did not begin.")
+    nodes = [reading.snapshot.nodes.get(node) for node in session.nodes]
+    if any(node is not None and node.state is NodeState.CONTEXTUALIZING for node in nodes):
+        return RequestNotice("busy", f"Session {number} is being prepared: its nodes get your SSH key.")
+    return RequestNotice("good", f"Session {number} has begun. The commands below reach its nodes.")
+
+
+#: The parts of a pool's bar in their order: the word, the class of its colour, and the states.
+_PARTS = (
+    ("ready", "converged", frozenset({NodeState.READY})),
+    ("being made", "deploying", frozenset({NodeState.PROVISIONING})),
+    ("leased", "absent", IN_SESSION),
+    ("being cleaned", "behind", frozenset({NodeState.DEPROVISIONING})),
+    ("failed", "failed", frozenset({NodeState.FAILED})),
+)
+
+#: The tone of a pool that lacks nodes, by the cause.
+_TONES = {
+    ShortageCause.FILLING: "busy",
+    ShortageCause.WAITING: "busy",
+    ShortageCause.NO_NODES: "halted",
+    ShortageCause.FAILURES: "bad",
+    ShortageCause.NO_WORKER: "bad",
+}
+
+#: The causes that another attempt does not change.
+_UNDER_WAY = frozenset({ShortageCause.FILLING, ShortageCause.NO_WORKER})
+
+#: The units of a bar.
+_WIDTH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """A part of a bar: its colour, where it begins, and its width."""
+
+    colour: str
+    start: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCard:
+    """A pool; ``level`` is ``None`` if it lends no nodes.
+
+    ``counts`` are the numbers of nodes with a word and a colour, without zeros. ``lack`` explains why nodes are
+    missing, or is empty; ``since`` is when the pool fell below its level, and ``again`` when it is filled after
+    failures.
+    """
+
+    name: str
+    mechanism: str
+    level: int | None
+    ready: int
+    tone: str
+    bar: tuple[BarPart, ...]
+    counts: tuple[tuple[int, str, str], ...]
+    lack: str
+    since: Moment | None
+    again: Moment | None
+    acts: tuple[ActLink, ...]
+
+
+def pool_card(found: PoolOverview, now: float, *, may_lease: bool, may_manage: bool) -> PoolCard:
+    """Return the card of a pool, with the acts that the user may do."""
+    shortage = found.shortage
+    counts = tuple(
+        (count, word, colour)
+        for word, colour, states in _PARTS
+        if (count := sum(found.states.get(state, 0) for state in states))
+    )
+    lack = "" if shortage is None else f"{count_text(shortage.missing, 'node')} missing: {shortage.reason}"
+    return PoolCard(
+        name=found.name,
+        mechanism=found.mechanism,
+        level=found.level,
+        ready=found.ready,
+        tone=pool_tone(found),
+        bar=_bar(counts, found.level or 0),
+        counts=counts,
+        lack=lack,
+        since=None if shortage is None else moment(shortage.since, now),
+        again=deadline(found.next_filling, now) if shortage is not None and found.failures else None,
+        acts=tuple(_level_acts(found, may_lease=may_lease, may_manage=may_manage)),
+    )
+
+
+def pool_tone(found: PoolOverview) -> str:
+    """Return the tone of a pool: the colours of the style sheet."""
+    if found.level is None:
+        return "planned"
+    return "good" if found.shortage is None else _TONES[found.shortage.cause]
+
+
+def _level_acts(found: PoolOverview, *, may_lease: bool, may_manage: bool) -> list[ActLink]:
+    acts = []
+    if may_lease and found.level is not None and found.ready:
+        acts.append(ActLink("Request", form_page("request", pool=found.name)))
+    if may_manage and found.shortage is not None and found.shortage.cause not in _UNDER_WAY:
+        acts.append(ActLink("Fill now", form_page("fill", pool=found.name)))
+    return acts
+
+
+def _bar(counts: tuple[tuple[int, str, str], ...], level: int) -> tuple[BarPart, ...]:
+    """Return the parts of the bar; nodes that are missing leave the end of the bar empty."""
+    present = sum(count for count, _, _ in counts)
+    here = sum(count for count, word, _ in counts if word in {"ready", "being made"})
+    total = present + max(0, level - here)
+    parts, start = [], 0
+    for count, _, colour in counts:
+        end = start + count
+        parts.append(BarPart(colour, start * _WIDTH // total, (end * _WIDTH // total) - (start * _WIDTH // total)))
+        start = end
+    return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class PastSessions:
+    """A page of the sessions that have ended."""
+
+    rows: tuple[PastSessionRow, ...]
+    range: str
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolsView:
+    """The page of pools.
+
+    ``sessions`` and ``past`` are ``None`` for users who may see no sessions. ``shows_tenants`` is whether these
+    are the sessions of all tenants. ``may_lease`` and ``may_manage`` are what the user may do now.
+    """
+
+    headline: str
+    tone: str
+    sentence: str
+    allowance: str
+    acts: tuple[ActLink, ...]
+    cards: tuple[PoolCard, ...]
+    failed: Sequence[NodeRow]
+    more_failed: int
+    sessions: tuple[SessionRow, ...] | None
+    past: PastSessions | None
+    shows_tenants: bool
+    may_lease: bool
+    may_manage: bool
+    nodes: NodeList
+
+
+def pools_view(
+    reading: PoolReading,
+    ended: Sequence[TenantSession],
+    user: User,
+    parameters: Parameters,
+    now: float,
+    *,
+    connected: bool,
+) -> PoolsView:
+    """Return the page as a user may see it; nothing can be changed unless ZooKeeper is ``connected``."""
+    snapshot = reading.snapshot
+    pools = pool_overviews(reading.configuration, snapshot)
+    may_lease, may_manage = (connected and user.may(right) for right in (Right.LEASE_NODES, Right.MANAGE_POOLS))
+    is_seen = seen_sessions(user)
+    is_tenant = not user.may(Right.READ_FLEET)
+    headline, tone = _own_verdict(user, snapshot, now) if is_tenant else _verdict(pools, snapshot)
+    failed, more = ([], 0) if is_tenant else failed_nodes(snapshot, now, may_act=may_manage)
+    return PoolsView(
+        headline=headline,
+        tone=tone,
+        sentence=_own_sentence(pools) if is_tenant else _sentence(pools, snapshot),
+        allowance=_allowance(user, reading) if user.may(Right.LEASE_NODES) else "",
+        acts=_acts(pools, may_lease=may_lease, may_manage=may_manage, has_usage=is_seen is not None),
+        cards=tuple(pool_card(pool, now, may_lease=may_lease, may_manage=may_manage) for pool in pools),
+        failed=failed,
+        more_failed=more,
+        sessions=None
+        if is_seen is None
+        else session_rows(filter(is_seen, snapshot.sessions.values()), reading, now, may_act=may_lease),
+        past=None if is_seen is None else _past(list(filter(is_seen, ended)), reading, parameters, now),
+        shows_tenants=user.may(Right.READ_ALL_SESSIONS),
+        may_lease=may_lease,
+        may_manage=may_manage,
+        nodes=node_list(snapshot, parameters, now, may_act=may_manage),
+    )
+
+
+def seen_sessions(user: User) -> Callable[[TenantSession], bool] | None:
+    """Return which sessions a user may see; ``None``: none at all."""
+    if user.may(Right.READ_ALL_SESSIONS):
+        return lambda _: True
+    return (lambda session: session.tenant == user.id) if user.may(Right.LEASE_NODES) else None
+
+
+def _verdict(pools: Iterable[PoolOverview], snapshot: PoolSnapshot) -> tuple[str, str]:
+    """Return the state of all pools in a few words, and its tone."""
+    wanted = [pool for pool in pools if pool.level]
+    causes: dict[ShortageCause, list[str]] = {}
+    for pool in wanted:
+        if pool.shortage is not None:
+            causes.setdefault(pool.shortage.cause, []).append(pool.name)
+    failed = sum(node.state is NodeState.FAILED for node in snapshot.nodes.values())
+    if not wanted:
+        return ("No pool lends nodes", "unknown") if pools else ("There are no pools", "unknown")
+    if ShortageCause.NO_WORKER in causes:
+        return "No worker of the pools runs", "bad"
+    if ShortageCause.FAILURES in causes:
+        return f"{_names(causes[ShortageCause.FAILURES])} cannot be filled", "bad"
+    if failed:
+        return f"{count_text(failed, 'node')} failed", "bad"
+    if ShortageCause.NO_NODES in causes:
+        names = causes[ShortageCause.NO_NODES]
+        return f"{_names(names)} {'lacks' if len(names) == 1 else 'lack'} nodes", "halted"
+    below = [name for names in causes.values() for name in names]
+    if below:
+        return f"{_names(sorted(below))} {'is' if len(below) == 1 else 'are'} being filled", "busy"
+    return "All pools have their level", "good"
+
+
+def _own_verdict(user: User, snapshot: PoolSnapshot, now: float) -> tuple[str, str]:
+    """Return what matters most to a tenant in a few words, and its tone."""
+    own = [session for session in snapshot.sessions.values() if session.tenant == user.id]
+    if not own:
+        return "You have no nodes", "planned"
+    first = min(own, key=lambda session: session.expires_at)
+    if warning_time(first) <= now:
+        return f"Session {first.id} expires soon", "halted"
+    nodes = sum(len(session.nodes) for session in own)
+    return f"You have {count_text(nodes, 'node')} in {count_text(len(own), 'session')}", "good"
+
+
+def _own_sentence(pools: Iterable[PoolOverview]) -> str:
+    ready = sum(pool.ready for pool in pools if pool.level is not None)
+    return f"{count_text(ready, 'node')} {'is' if ready == 1 else 'are'} ready to be leased."
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} other pools"
+
+
+def _sentence(pools: Sequence[PoolOverview], snapshot: PoolSnapshot) -> str:
+    if not pools:
+        return "No document of pools is published. The manual shows how to lend hosts to teams."
+    states = Counter(node.state for node in snapshot.nodes.values())
+    leased = sum(states[state] for state in IN_SESSION)
+    parts = (
+        (states[NodeState.READY], "ready"),
+        (states[NodeState.PROVISIONING], "being made"),
+        (leased, f"leased in {count_text(len(snapshot.sessions), 'session')}"),
+        (states[NodeState.DEPROVISIONING], "being cleaned"),
+        (states[NodeState.FAILED], "failed"),
+    )
+    shown = [f"{count:,} {words}" for count, words in parts if count or words == "ready"]
+    return f"Nodes: {', '.join(shown)}."
+
+
+def _allowance(user: User, reading: PoolReading) -> str:
+    """Return how many nodes a tenant has and may have."""
+    held, limits = reading.snapshot.held(user.id), effective_limits(user, reading.configuration.defaults)
+    if user.is_admin:
+        return f"You have {count_text(held, 'node')}; admins have no quota." if held else ""
+    return f"You have {held} of the {count_text(limits.node_quota, 'node')} that you may lease at the same time."
+
+
+def _acts(
+    pools: Iterable[PoolOverview], *, may_lease: bool, may_manage: bool, has_usage: bool
+) -> tuple[ActLink, ...]:
+    acts = []
+    if may_lease and any(pool.level is not None for pool in pools):
+        acts.append(ActLink("Request nodes", form_page("request"), "primary"))
+    if may_manage:
+        acts.append(ActLink("Add a node", form_page("add-node")))
+    if has_usage:
+        acts.append(ActLink("Usage", usage_page()))
+    return tuple(acts)
+
+
+def _past(
+    ended: Sequence[TenantSession], reading: PoolReading, parameters: Parameters, now: float
+) -> PastSessions:
+    page = page_number(parameters, "past")
+    first = (page - 1) * PAST_SIZE
+    rows = past_rows(ended[first : first + PAST_SIZE], reading.tenants, now)
+    return PastSessions(
+        rows,
+        f"{first + 1:,} to {first + len(rows):,} of {len(ended):,}" if len(ended) > PAST_SIZE and rows else "",
+        _past_address(page - 1) if page > 1 else None,
+        _past_address(page + 1) if len(ended) > first + PAST_SIZE else None,
+    )
+
+
+def _past_address(page: int) -> str:
+    return pools_page(past=str(page) if page > 1 else "") + "#past"

@@ -1,0 +1,73 @@
+"""Composition of the Nagios bridge: its client of the service, its files and its Nagios."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.files import read_secret, sole_process
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.checks.nagios.bridge import ChangedInstances, CheckReports, NagiosBridge
+from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
+from zkdeployment.checks.nagios.object_files import NagiosPlace
+from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
+from zkdeployment.checks.nagios.service import HttpMonitoringService, PokeListener, bridge_name
+from zkdeployment.config.server import split_listen
+from zkdeployment.programs.process import arm_failpoints
+from zkdeployment.service.listener import open_listener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zkdeployment.config.settings import Settings
+
+
+@contextlib.contextmanager
+def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
+    """Yield the bridge and its control; the bridge listens for pokes already, but sends nothing before it runs.
+
+    Raises ``ConfigurationError`` for an unusable key, address or directory, and ``RefusedError`` if another bridge
+    uses the directory of objects.
+    """
+    arm_failpoints(settings)
+    nagios = settings.require_nagios()
+    name = bridge_name(nagios.objects)
+    service = HttpMonitoringService(nagios.server, nagios.user, read_secret(nagios.key_file), name)
+    program = LocalNagios(
+        objects=nagios.objects,
+        plugins=nagios.plugins,
+        verify=nagios.verify,
+        reload=nagios.reload,
+        command_file=nagios.command_file,
+        status_file=nagios.status_file,
+    )
+    place = NagiosPlace(
+        objects=str(nagios.objects),
+        plugins=str(nagios.plugins),
+        host_template=nagios.host_template,
+        service_template=nagios.service_template,
+        contact_template=nagios.contact_template,
+    )
+    clock = SystemClock()
+    control = Control(clock)
+    first_runs = None if nagios.status_file is None else FirstRuns(program, clock)
+    changed = ChangedInstances(service, clock, nagios.interval, control.wake)
+    bridge = NagiosBridge(
+        changed,
+        CheckRollouts(service, NagiosObjectDirectory(nagios.objects), program, place, first_runs),
+        CheckReports(service, program, clock),
+        control,
+        clock=clock,
+        notifier=SystemdNotifier(),
+    )
+    with contextlib.ExitStack() as stack:
+        if not stack.enter_context(sole_process(nagios.objects / ".lock")):
+            raise RefusedError(f"another bridge uses {nagios.objects}; one bridge at a time may write there")
+        if nagios.listen is not None:
+            listener = PokeListener(open_listener(*split_listen(nagios.listen)), changed.poke)
+            stack.callback(listener.close)
+            listener.start()
+        yield bridge, control

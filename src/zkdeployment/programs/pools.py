@@ -1,0 +1,93 @@
+"""Composition of the worker of host pools: its session, its mechanisms and its tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
+from zkdeployment.pools.daemon.pool_worker import PoolWorker
+from zkdeployment.pools.documents.values import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks, end_abandoned_playbooks
+from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
+from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
+from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
+from zkdeployment.pools.rules.work import recorded_leases
+from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
+from zkdeployment.pools.store.sources import ZooKeeperPoolSources
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.programs.process import arm_failpoints
+from zkdeployment.programs.publish_key import lease_keys
+from zkdeployment.zookeeper.paths import POOLS
+from zkdeployment.zookeeper.servers import AclEntry
+from zkdeployment.zookeeper.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.pools.documents.values import Mechanism
+    from zkdeployment.pools.ports import PoolMechanism
+
+_SESSION = 15.0  # seconds
+
+
+@contextlib.contextmanager
+def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]]:
+    """Yield the worker and its control; no server is contacted before the worker runs."""
+    arm_failpoints(settings)
+    session = Session(settings.servers, session_timeout=_SESSION, create_chroot=True)
+    clock, pools = SystemClock(), settings.require_pools()
+    control = Control(clock)
+    session.on_change(control.wake)
+    store = ZooKeeperPools(session)
+    leases = ZooKeeperLeases(session, lease_keys(settings, clock.now))
+    # Playbooks print secrets of providers, which hosts need not read.
+    private = (AclEntry("auth", "", "cdrwa"),) if settings.servers.access.acl else ()
+    log = ZooKeeperPlaybookLog(session, private)
+    playbooks = AnsiblePlaybooks(
+        is_stopped=lambda: tasks.must_end,
+        permitted=lambda: worker.permitted(),  # noqa: PLW0108  the worker is made below
+        record=lambda run: log.add(run, lambda: store.take_ids(1)[0]),
+    )
+    keys = SshTenantKeys(pools.ssh_key, pools.ssh_config, pools.authorized_keys)
+    mechanisms: Mapping[type[Mechanism], PoolMechanism] = {
+        AnsibleMechanism: AnsibleNodes(playbooks, keys, clock),
+        RoleMechanism: RoleNodes(leases, clock, lambda: tasks.must_end, playbooks),
+    }
+    runs = TaskRuns(mechanisms, clock)
+    tasks = NodeTasks(store, runs, wake=control.wake, is_stopped=lambda: control.stopping)
+    end_abandoned_playbooks()
+    worker = PoolWorker(
+        store,
+        ZooKeeperPoolSources(session, control.wake),
+        runs,
+        tasks,
+        control,
+        name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+        connect=session.open,
+        connection=lambda: session.link,
+        pulse=partial(session.get, POOLS),
+        session_timeout=_SESSION,
+        interval=pools.interval,
+        clock=clock,
+        notifier=SystemdNotifier(),
+        record_failure=FailureRecord(session, "worker of the pools").write,
+        renew_leases=lambda observation: leases.renew(partial(recorded_leases, observation)),
+    )
+    try:
+        yield worker, control
+    finally:
+        if (
+            not tasks.busy
+        ):  # otherwise the claims hold until the session expires: a playbook may not have ended yet
+            session.close()

@@ -1,0 +1,186 @@
+"""Composition of the service: its session, the adapters on it, the application and the HTTP server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from zkdeployment.agent.packages.host_repositories import temporary_repositories
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.metrics import render
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.files import read_secret
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.checks.opening import check_adapters
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender, ZooKeeperWebhookLead
+from zkdeployment.fleet.webhooks.outbox import signed_request
+from zkdeployment.fleet.webhooks.sender import WebhookDispatcher
+from zkdeployment.pools.daemon.session_warnings import SessionWarnings
+from zkdeployment.pools.opening import pool_adapters
+from zkdeployment.programs.syncer import read_revision
+from zkdeployment.publishing.acts.opening import open_commits
+from zkdeployment.service.application import build_application
+from zkdeployment.service.daemon import ServiceDaemon
+from zkdeployment.service.dependencies import ServerAdapters
+from zkdeployment.service.http_server import ConnectionLimits, HttpServer
+from zkdeployment.service.listener import open_listener, server_encryption
+from zkdeployment.service.places import LimitedCluster, LimitedCommits, LimitedProvider
+from zkdeployment.service.site import Site
+from zkdeployment.service.users.key_hashes import KeyHasher
+from zkdeployment.service.users.login_store import ZooKeeperLogins
+from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper.session import Session
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.config.external_logins import OpenIdSettings
+    from zkdeployment.config.server import ServerSettings
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.service.openid import IdentityProvider
+
+#: Seconds: an elected service that was killed is replaced soon, and a request must not wait long for ZooKeeper.
+_SESSION = 10.0
+_CALL = 5.0
+
+
+@contextlib.contextmanager
+def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]:
+    """Yield the service and its control; it listens already, but contacts no server before it runs.
+
+    Raises ``ConfigurationError`` if the service cannot listen, or cannot use its certificate.
+    """
+    service = settings.require_server()
+    encryption = _encryption(service)
+    listener = open_listener(service.host, service.port)
+    with contextlib.closing(listener), _commits(settings) as commits, contextlib.ExitStack() as stack:
+        session = Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
+        try:
+            control = Control(SystemClock())
+            session.on_change(control.wake)
+            feed = ZooKeeperFeed(
+                lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
+            )
+            adapters = server_adapters(session, feed, service, commits)
+            adapters = replace(adapters, pools=replace(adapters.pools, is_ending=lambda: control.stopping))
+            if settings.sync is not None:
+                adapters = replace(
+                    adapters,
+                    read_revision=partial(read_revision, settings),
+                    repositories=stack.enter_context(temporary_repositories(settings.sync, tick=control.check)),
+                )
+            site = public_site(service)
+            application = build_application(adapters, site)
+            limits = ConnectionLimits(service.limits.connections_per_address, site.proxies.trusts)
+            server = HttpServer(application, listener, encryption, limits)
+            warnings = SessionWarnings(feed, adapters.pools.store, adapters.pools.clock)
+            webhooks = open_webhooks(session, feed, service)
+            yield (
+                ServiceDaemon(
+                    server,
+                    control,
+                    url=service.url,
+                    connect=session.open,
+                    parts=(feed, warnings) if webhooks is None else (feed, warnings, webhooks),
+                    notifier=SystemdNotifier(),
+                ),
+                control,
+            )
+        finally:
+            session.close()
+
+
+@contextlib.contextmanager
+def _commits(settings: Settings) -> Iterator[TreeCommits | None]:
+    """Yield the branch of the tree as a place for commits; ``None`` if the tree is in no git repository."""
+    if settings.sync is None:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            commits: TreeCommits | None = stack.enter_context(open_commits(settings))
+        except RefusedError as error:
+            get_logger().info("commits-unavailable", reason=str(error))
+            commits = None
+        yield commits
+
+
+def server_adapters(
+    session: Session, feed: ZooKeeperFeed, server: ServerSettings, commits: TreeCommits | None = None
+) -> ServerAdapters:
+    """Return the adapters of the service: ``feed``, ``commits``, and others that use ``session``."""
+    hasher, clock, users_acl = KeyHasher(), SystemClock(), server.users_acl
+    users, operator = ZooKeeperUsers(session, users_acl, hasher, clock), operator_adapters(session)
+    return ServerAdapters(
+        operator=replace(operator, cluster=LimitedCluster(operator.cluster)),
+        checks=ZooKeeperCheckInstances(session),
+        monitoring=ZooKeeperMonitoringSystems(session),
+        operator_checks=check_adapters(session),
+        pools=pool_adapters(session, users),
+        feed=feed,
+        render_metrics=render,
+        connection=lambda: session.link,
+        users=users,
+        logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
+        openid=None if server.openid is None else LimitedProvider(_openid_provider(server.openid, clock)),
+        clock=clock,
+        commits=None if commits is None else LimitedCommits(commits),
+    )
+
+
+def open_webhooks(session: Session, feed: ZooKeeperFeed, server: ServerSettings) -> WebhookDispatcher | None:
+    """Return what sends the events of ``feed`` to the configured receivers, if there are some.
+
+    Raises ``ConfigurationError`` if the key cannot be used.
+    """
+    settings = server.webhooks
+    if settings is None:
+        return None
+    return WebhookDispatcher(
+        settings.webhooks,
+        feed=feed,
+        lead=ZooKeeperWebhookLead(session, f"service on {socket.gethostname()} (process {os.getpid()})"),
+        sender=HttpWebhookSender(settings.ca),
+        clock=SystemClock(),
+        encode=partial(signed_request, source=server.url, key=read_secret(settings.key)),
+    )
+
+
+def _openid_provider(settings: OpenIdSettings, clock: Clock) -> IdentityProvider:
+    from zkdeployment.service.openid import OpenIdProvider  # noqa: PLC0415  services start faster without it
+
+    secret = None if settings.secret is None else read_secret(settings.secret)
+    return OpenIdProvider(settings.client, clock, secret=secret, ca=settings.ca)
+
+
+def public_site(server: ServerSettings) -> Site:
+    """Return the names under which browsers may reach the service, and whether they do so encrypted."""
+    url = urlsplit(server.url)
+    hosts = {name for name in (url.hostname, server.host) if name}
+    return Site(
+        hosts=frozenset(hosts),
+        authority=url.netloc,
+        encrypted=url.scheme == "https",
+        proxies=server.proxies,
+        limits=server.limits,
+    )
+
+
+def _encryption(server: ServerSettings) -> ssl.SSLContext | None:
+    if server.certificate is None or server.key is None:
+        return None
+    return server_encryption(server.certificate, server.key)

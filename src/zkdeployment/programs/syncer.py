@@ -1,0 +1,200 @@
+"""Builds the syncer, for one run, for a preview or as a daemon, and what its commands need beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.packages.host_repositories import own_repositories, syncer_repositories
+from zkdeployment.base.cluster import is_commit
+from zkdeployment.base.daemon import failpoints
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.files import check_owner, sole_process, unfinished
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.intents.store.accepted_file import AcceptedFile
+from zkdeployment.intents.verification import mirror_approvals
+from zkdeployment.programs.process import arm_failpoints, build_probe
+from zkdeployment.programs.publish_key import publication_signer
+from zkdeployment.publishing.daemon.follower import Follower
+from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.sources.opening import open_source
+from zkdeployment.publishing.store.requests import give_notice
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.zookeeper.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.config.sync import SyncSettings
+    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.ports import PublicationSigner, TreeSource
+    from zkdeployment.publishing.records import SyncerReport
+    from zkdeployment.zookeeper.servers import Servers
+
+_SYNCER_SESSION = 10.0  # seconds
+
+#: How long a post-receive hook waits for ZooKeeper, in seconds.
+NOTICE_TIMEOUT = 10.0
+
+
+@contextlib.contextmanager
+def exclusive_mirror(settings: Settings) -> Iterator[bool]:
+    """Hold the mirror of the tree for this process; yields ``False`` if another process holds it.
+
+    Raises ``RefusedError`` if the mirror belongs to another user, ``ConfigurationError`` if its lock cannot be
+    created.
+    """
+    mirror = settings.require_sync().tree_directory
+    check_owner(mirror)
+    with sole_process(mirror.with_name(f".{mirror.name}.lock")) as acquired:
+        yield acquired
+
+
+@contextlib.contextmanager
+def build_syncer(settings: Settings) -> Iterator[Syncer]:
+    """Connect and yield the syncer for one run, which is marked as unfinished unless it ends without error.
+
+    Raises ``UnreachableError``.
+    """
+    with (
+        unfinished(settings.require_sync().tree_directory),
+        Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True) as session,
+    ):
+        signer = publication_signer(settings)
+        repositories = syncer_repositories(settings.require_sync())
+        yield _syncer(settings, _publications(settings, session, signer), _source(settings), signer, repositories)
+
+
+@contextlib.contextmanager
+def build_preview(settings: Settings) -> Iterator[Syncer]:
+    """Connect and yield a syncer for previews; its mirror is temporary: a daemon may hold the configured mirror.
+
+    Raises ``UnreachableError``.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch,
+        Session(settings.servers, session_timeout=_SYNCER_SESSION) as session,
+    ):
+        signer = publication_signer(settings)
+        source = _source(settings, Path(scratch) / "tree")
+        configured = settings.require_sync().repositories
+        repositories = own_repositories(configured) if configured else None
+        yield _syncer(settings, _publications(settings, session, None), source, signer, repositories)
+
+
+@contextlib.contextmanager
+def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
+    """Yield the syncer that follows the branch, and its control; ZooKeeper is contacted only when it runs."""
+    session = Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True)
+    try:
+        signer = publication_signer(settings)
+        store = _publications(settings, session, signer)
+        control, notifier = Control(SystemClock()), SystemdNotifier()
+        sync = settings.require_sync()
+
+        def tick() -> None:
+            control.check()
+            notifier.watchdog()  # this thread is alive, and the check of packages has a time limit
+
+        repositories = syncer_repositories(sync, tick=tick)
+        follower = Follower(
+            _syncer(settings, store, _source(settings), signer, repositories),
+            store,
+            control,
+            connect=session.open,
+            notifier=notifier,
+            probe=build_probe(sync.metrics, session),
+            unfinished=partial(unfinished, sync.tree_directory),
+            record_failure=FailureRecord(session, "syncer").write,
+        )
+        yield follower, control
+    finally:
+        session.close()
+
+
+def notify_syncers(servers: Servers, by: str) -> SyncerReport | None:
+    """Wake the syncers that follow the branch; return the last report of one, ``None`` without one.
+
+    Raises ``UnreachableError``.
+    """
+    with Session(servers, call_timeout=NOTICE_TIMEOUT) as session:
+        return give_notice(session, by)
+
+
+def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
+    """Return a revision and its tree files, read through a temporary mirror; raises ``SourceError``.
+
+    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without a name, the
+    revision is that branch's tip. Signatures are not verified: nothing is published.
+    """
+    sync = settings.require_sync()
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
+        branch = name if isinstance(name, str) and not is_commit(name) else None
+        source = open_source(sync.url, Path(place) / "mirror", branch=branch or sync.branch)
+        tip = source.fetch()
+        revision = tip if name is None or branch is not None else name
+        return revision, source.files(revision)
+
+
+def _syncer(
+    settings: Settings,
+    store: ZooKeeperPublications,
+    source: TreeSource,
+    signer: PublicationSigner | None,
+    repositories: DnfHostRepositories | None,
+) -> Syncer:
+    """Return the syncer, which records its publications and signatures beside its configured mirror."""
+    sync = settings.require_sync()
+    mirror = sync.tree_directory
+    memory = PublishedFile(mirror.with_name(f".{mirror.name}.published"))
+    return Syncer(
+        source,
+        store,
+        SystemClock(),
+        memory,
+        _approvals(sync, source),
+        signer,
+        repositories=repositories,
+        signing=SigningFile(mirror.with_name(f".{mirror.name}.signed")),
+        accepted=AcceptedFile(mirror.with_name(f".{mirror.name}.accepted")),
+        publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
+        governed=sync.governed_paths,
+    )
+
+
+def _approvals(sync: SyncSettings, source: TreeSource) -> GitApprovals | None:
+    """Return the verifier of approvals in the mirror; ``None`` if approvals need no signature."""
+    if sync.approvers is None:
+        return None
+    if not isinstance(source, GitSource):
+        raise ConfigurationError(
+            "approvers: expected a git repository, found another one; remove the key approvers"
+        )
+    return mirror_approvals(sync, source)
+
+
+def _publications(settings: Settings, session: Session, signer: PublicationSigner | None) -> ZooKeeperPublications:
+    arm_failpoints(settings)
+    history = settings.require_sync().history
+    return ZooKeeperPublications(session, history=history, reach=failpoints.reach, signer=signer)
+
+
+def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:
+    sync = settings.require_sync()
+    return open_source(
+        sync.url, mirror or sync.tree_directory, branch=sync.branch, allowed_signers=sync.allowed_signers
+    )

@@ -1,0 +1,184 @@
+"""One instance of a service, registered as zc.zk registers instances while its program runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    ConflictError,
+    RefusedError,
+    RestartError,
+    UnreachableError,
+    ZkdeploymentError,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine import process
+from zkdeployment.base.names import RESERVED
+from zkdeployment.tree.links import resolve
+from zkdeployment.zookeeper.nodes import check_path, encode, lookup
+from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.transactions import Create, Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zkdeployment.base.machine.process import Attached
+    from zkdeployment.tree.values import Properties
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.servers import Servers
+
+
+_ATTEMPTS = 10
+
+
+class Provider:
+    """One instance at ``address``, registered below the node that ``path`` resolves to."""
+
+    def __init__(self, session: Session, path: str, address: str) -> None:
+        if not address or "/" in address:
+            raise ConfigurationError(f"{address!r} is not an address to register (HOST:PORT, without slashes)")
+        check_path(f"/{address}")
+        self._session = session
+        self._path = path
+        self._address = address
+        self._registered: str | None = None
+
+    def check(self) -> None:
+        """Raise ``LinkError`` if the parent node is missing, ``RefusedError`` if it may not have instances."""
+        self._look(self._find())
+
+    def register(self, properties: Properties) -> str:
+        """Create the node in the current session if it does not exist, and return its path.
+
+        A node of another session is replaced. Call this method again whenever the session may have changed.
+        Raises what ``check`` raises.
+        """
+        path = self._find()
+        data = encode(properties)
+        for _ in range(_ATTEMPTS):
+            node = self._look(path)
+            self._registered = path
+            if node is not None and node.owner == self._session.id and node.data == data:
+                return path
+            create = Create(path, data, ephemeral=True)
+            with contextlib.suppress(ConflictError):
+                self._session.commit(*([create] if node is None else [Delete(path, node.version), create]))
+                return path
+        raise ConflictError(
+            f"cannot register {path}: another process registered it during each of {_ATTEMPTS} attempts; stop that"
+            " process, or use another address"
+        )
+
+    def _find(self) -> str:
+        """Return the path of the instance's node."""
+        parent = resolve(lookup(self._session), self._path)
+        if not parent or parent.split("/")[1] in RESERVED:
+            raise RefusedError(f"nothing may be registered under {parent or '/'}; expected a node of the tree")
+        return f"{parent}/{self._address}"
+
+    def _look(self, path: str) -> Node | None:
+        """Return the node at ``path``; raises ``RefusedError`` if it belongs to the tree."""
+        node = self._session.get(path)
+        if node is not None and not node.owner:
+            raise RefusedError(f"{path} is a node of the tree: an instance must not take its place")
+        return node
+
+    def unregister(self) -> None:
+        """Remove the node now, before the session ends."""
+        if self._registered is None:
+            return
+        with contextlib.suppress(ConflictError, UnreachableError):  # then the node ends with the session
+            node = self._session.get(self._registered)
+            if node is not None and node.owner == self._session.id:
+                self._session.commit(Delete(self._registered, node.version))
+
+
+_RETRY = 1.0  # seconds between two attempts to register
+
+
+class Instance:
+    """Keeps an instance registered until the program started by ``start`` exits or ``end`` is called.
+
+    Without ``start``, this process is the instance. ``watch_session`` arranges that its argument is called on each
+    change of the ZooKeeper session.
+    """
+
+    def __init__(
+        self,
+        registration: Provider,
+        start: Callable[[], Attached] | None,
+        watch_session: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._registration = registration
+        self._start = start
+        self._watch_session = watch_session
+        self._ended = False
+        self._status = 0
+        self._child: Attached | None = None
+        self._wake = threading.Event()
+
+    def provide(self, properties: Properties) -> int:
+        """Register again after each loss of the session until the instance ends; return its exit status.
+
+        Raises ``LinkError`` or ``RefusedError`` if the service's path permits no instance.
+        """
+        self._registration.check()
+        self._watch_session(self._wake.set)
+        pid = os.getpid() if self._start is None else self._launch(self._start)
+        while not self._ended:
+            self._wake.clear()
+            registered = self._register({"pid": pid, **properties})
+            self._wake.wait(None if registered else _RETRY)
+        self._registration.unregister()
+        return self._status
+
+    def end(self, number: int) -> None:
+        """Handle a signal that ends the process: forward it to the program, or stop waiting without a program."""
+        if self._child is None:
+            self._ended = True
+            self._wake.set()
+        elif number != signal.SIGINT:  # a terminal sends SIGINT to both processes
+            self._child.signal(number)
+
+    def _register(self, properties: Properties) -> bool:
+        try:
+            path = self._registration.register(properties)
+        except RestartError:
+            self.end(signal.SIGTERM)
+            raise
+        except ZkdeploymentError as error:
+            get_logger().warning("registration-failed", error=str(error))
+            return False
+        get_logger().info("instance-registered", path=path)
+        return True
+
+    def _launch(self, start: Callable[[], Attached]) -> int:
+        child = self._child = start()
+        threading.Thread(target=self._await_end, args=(child,), name="command", daemon=True).start()
+        return child.pid
+
+    def _await_end(self, child: Attached) -> None:
+        status = child.wait()
+        self._status = 128 - status if status < 0 else status
+        self._ended = True
+        self._wake.set()
+
+
+_SESSION = 10.0  # seconds
+
+
+@contextlib.contextmanager
+def build_instance(servers: Servers, path: str, address: str, argv: Sequence[str]) -> Iterator[Instance]:
+    """Connect and return the instance at ``address`` under ``path`` that runs ``argv``, or this process if empty.
+
+    Raises ``UnreachableError``, and ``ConfigurationError`` if the address cannot be one.
+    """
+    with Session(servers, session_timeout=_SESSION) as session:
+        start = partial(process.attach, argv) if argv else None
+        yield Instance(Provider(session, path, address), start, session.on_change)

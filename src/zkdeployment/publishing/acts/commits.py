@@ -1,0 +1,230 @@
+"""Acts as commits: the author, the branch as an act finds it, the change that the act makes, and its audit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from zkdeployment.base.act import Act, sanitize
+from zkdeployment.base.cluster import short
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.source_files import SourceFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.source_files import Problem
+    from zkdeployment.fleet.store.audit import ZooKeeperActLog
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.tree.values import Value
+
+
+#: The trailer of a rollback's commit message that names the revision whose tree files the commit restores.
+ROLLBACK_TRAILER = "Zkdeployment-Rollback-To"
+
+#: The trailer that names the rollout whose failure made the coordinator commit a rollback.
+ROLLOUT_TRAILER = "Zkdeployment-Failed-Rollout"
+
+#: Characters that git removes from names and mail addresses.
+_CRUD = "<>\n\0"
+_ENDS = " .,:;<>\"\\'"
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The author of a commit."""
+
+    name: str
+    email: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+    @classmethod
+    def of(cls, name: str, email: str) -> Author:
+        """Return an author that git accepts: one line each, without angle brackets, never empty."""
+        return cls(_identity(name) or "unknown", _identity(email) or "unknown")
+
+
+def _identity(text: str) -> str:
+    return "".join(character for character in sanitize(text) if character not in _CRUD).strip(_ENDS)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """A commit of the branch: its id, its author, its subject, and its time in seconds since the epoch."""
+
+    id: str
+    author: str
+    subject: str
+    time: float
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the commit as ``-o json`` prints it."""
+        return {"revision": self.id, "author": self.author, "subject": self.subject, "time": self.time}
+
+
+@dataclass(frozen=True, slots=True)
+class BranchSnapshot:
+    """The branch at its tip: the tree files and documents in the top directory.
+
+    ``unusable`` are the names of entries that resemble tree files without being such, for example as symbolic
+    links. ``past_files`` are the files of the revision that the act goes back to, if it goes back, and ``newer``
+    are the commits since that revision, newest first. ``newer_files`` are the files of each of these that can be
+    trusted, if the act asked for them; they are read when they are iterated.
+    """
+
+    tip: str
+    files: Sequence[SourceFile]
+    unusable: frozenset[str] = frozenset()
+    past: str | None = None
+    past_files: Sequence[SourceFile] = ()
+    newer: Sequence[CommitSummary] = ()
+    newer_files: Iterable[Sequence[SourceFile]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """The change of an act: the new content of files by name (``None`` deletes the file), and the commit message.
+
+    ``trailers`` end the message, one ``KEY: VALUE`` a line, so that programs recognise the commit.
+    """
+
+    files: Mapping[str, bytes | None]
+    subject: str
+    body: str = ""
+    trailers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        """The whole commit message."""
+        trailers = "\n".join(f"{key}: {sanitize(value)}" for key, value in self.trailers.items())
+        parts = (sanitize(self.subject), self.body.strip(), trailers)
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def apply(self, files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
+        """Return the files with the change."""
+        kept = [file for file in files if file.name not in self.files]
+        new = [SourceFile(name, content) for name, content in self.files.items() if content is not None]
+        return tuple(sorted([*kept, *new], key=lambda file: file.name))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """The outcome of an act as a commit.
+
+    ``commit`` is in the branch if ``made``; without a change it is the tip of the branch, and for a dry run it is
+    ``None``. ``changed`` is whether there is anything to change. ``diff`` is the change as ``git diff`` prints it.
+    ``undone`` are the commits that a rollback to ``past`` undoes, newest first. ``files`` are the tree files and
+    documents after the act.
+    """
+
+    commit: str | None
+    changed: bool
+    made: bool = False
+    diff: str = ""
+    past: str | None = None
+    undone: Sequence[CommitSummary] = ()
+    files: Sequence[SourceFile] = ()
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the outcome as ``-o json`` prints it."""
+        return {
+            "commit": self.commit,
+            "changed": self.changed,
+            "diff": self.diff,
+            "undone": [commit.to_json() for commit in self.undone],
+        }
+
+
+#: Returns why the approval of an intent does not count in a commit, ``None`` if it counts. ``None`` instead of a
+#: function: approvals need no signature.
+ApprovalObjection: TypeAlias = "Callable[[IntentSnapshot], str | None] | None"
+
+#: The check of a change: from the files at the tip, the files of the commit, and the objections to its approvals,
+#: to the problems of the commit.
+CommitCheck: TypeAlias = (
+    "Callable[[Sequence[SourceFile], Sequence[SourceFile], ApprovalObjection], Iterable[Problem]]"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOrder:
+    """An act that is to become a commit.
+
+    ``compute`` returns the change for the present branch; it is called again when others pushed in the meantime,
+    and may raise ``RefusedError``. ``back_to`` names the revision whose files the act restores: a commit id, whole
+    or shortened. Such an act may leave a tip that is damaged, or not signed as it has to be. ``once`` is a trailer
+    (key and value) of ``compute``'s message: if a commit since ``back_to`` has it, that commit is the outcome.
+    ``reads_newer`` is whether ``compute`` needs the files of the commits since ``back_to``.
+    """
+
+    author: Author
+    compute: Callable[[BranchSnapshot], FileChanges]
+    check: CommitCheck
+    back_to: str | None = None
+    once: tuple[str, str] | None = None
+    reads_newer: bool = False
+
+
+class TreeCommits(Protocol):
+    """The branch of the tree as a place for commits. Several threads may call these methods.
+
+    ``SourceError``: the repository cannot be read, or the outcome of a push is not known. ``RefusedError``: the
+    repository or the configuration does not allow the act, with what is missing.
+    """
+
+    @property
+    def approvals(self) -> GitApprovals | None:
+        """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
+
+        The verifier is for ``compute`` of an order: the tip does not change meanwhile.
+        """
+
+    def author(self, user: str) -> Author:
+        """Return the author of the acts of a user of this machine or of this service: ``USER <USER@HOST>``."""
+
+    def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
+        """Commit an act to the branch and return when the repository accepted it; ``dry_run`` pushes nothing.
+
+        Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if others
+        pushed at each attempt.
+        """
+
+    def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
+        """Return the tip of the branch with its tree files and documents, whose signature is not verified."""
+
+    def revision(self, name: str) -> str:
+        """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
+
+    def files(self, revision: Revision) -> Sequence[SourceFile]:
+        """Return the tree files and documents of a revision of the branch; raises ``SourceError``."""
+
+    def contains(self, revision: Revision, commit: str) -> bool:
+        """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
+
+    def trailer(self, revision: Revision, key: str) -> str | None:
+        """Return a trailer of a commit's message; ``None`` without such a trailer or commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActAudit:
+    """Records the acts of one person, for one reason."""
+
+    log: ZooKeeperActLog
+    by: str
+    reason: str
+
+    def record(self, what: str, outcome: CommitOutcome) -> None:
+        """Record an act whose commit was made. The commit is there if the record fails, which is logged."""
+        if not outcome.made or outcome.commit is None:
+            return
+        act = Act(self.by, f"{what} (commit {short(outcome.commit)})", sanitize(self.reason), time.time())
+        try:
+            self.log.record(act)
+        except ZkdeploymentError as error:
+            get_logger().warning("act-not-recorded", act=str(act), reason=str(error))

@@ -1,0 +1,176 @@
+"""The syncer as a daemon: follows the branch, and serves publication requests of operators at once.
+
+When a cycle runs, and how its outcome is reported, belongs here. A cycle itself is in ``syncer``.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind, jittered
+from zkdeployment.base.errors import (
+    AllStopError,
+    LockHeldError,
+    NotConvergedError,
+    RefusedError,
+    RestartError,
+    ShutdownError,
+    SourceError,
+    StalePublicationError,
+    TreeError,
+    UnreachableError,
+    ZkdeploymentError,
+    error_message,
+    without_secrets,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.publishing.daemon.telemetry import SyncerTelemetry
+from zkdeployment.publishing.records import ForcedBy, SyncOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.daemon.metrics import Probe
+    from zkdeployment.base.machine.systemd import SystemdNotifier
+    from zkdeployment.publishing.daemon.syncer import Syncer, SyncReport
+    from zkdeployment.publishing.records import PublicationRequest
+    from zkdeployment.publishing.store.store import ZooKeeperPublications
+
+#: Characters of an error that answer a request; the log has the whole error.
+_LONGEST_ANSWER = 4000
+
+#: Seconds until a request is served again that another syncer's lock kept from being served.
+_LOCKED_RETRY = 2.0
+
+#: The failures after which a syncer continues.
+FAILURE_KINDS = (
+    FailureKind(StalePublicationError, "store-went-back", logging.CRITICAL),
+    FailureKind(AllStopError, "all-stop", logging.CRITICAL),
+    FailureKind(NotConvergedError, "not-converged", logging.INFO),
+    FailureKind(RefusedError, "publication-refused", logging.WARNING),
+    FailureKind(TreeError, "tree-refused", logging.ERROR),
+    FailureKind(SourceError, "repository-unreadable", logging.ERROR),
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING),
+    FailureKind(Exception, "sync-failed", logging.ERROR),
+)
+
+
+class Follower:
+    """Runs a cycle every ``interval`` seconds, when woken, and when an operator requests a publication.
+
+    ``connect`` opens the session of ``store``, and does nothing if it is open. ``unfinished`` returns a context
+    that marks a cycle as unfinished until it succeeds. ``record_failure``: see ``CycleFailures``.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters a follower depends on
+        self,
+        syncer: Syncer,
+        store: ZooKeeperPublications,
+        control: Control,
+        *,
+        connect: Callable[[], None],
+        notifier: SystemdNotifier,
+        probe: Probe,
+        unfinished: Callable[[], AbstractContextManager[None]] = nullcontext,
+        record_failure: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        self._syncer = syncer
+        self._store = store
+        self._control = control
+        self._connect = connect
+        self._unfinished = unfinished
+        self._notifier = notifier
+        self._telemetry = SyncerTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
+        self._backoff = Backoff(first=2.0, most=60.0)
+        self._watching = False
+        self._request_waits = False
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
+
+    def run(self, interval: float) -> None:
+        """Follow the branch until stopped; raises ``RestartError`` if the ZooKeeper session cannot be restored."""
+        self._notifier.ready()
+        while not self._control.stopping:
+            self._cycle(interval)
+            self._telemetry.write(interval)
+            self._notifier.watchdog()
+            pause = min(interval, _LOCKED_RETRY) if self._request_waits else max(interval, self._backoff.seconds)
+            # The jitter keeps several syncers from polling the repository at the same moment.
+            self._wait(jittered(pause, 0.1))
+        self._notifier.stopping()
+        self._telemetry.write(interval, up=False)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for a wake-up, and serve the watchdog meanwhile."""
+        pace = self._notifier.pace
+        while not self._control.wait(min(seconds, pace)) and seconds > pace:
+            self._notifier.watchdog()
+            seconds -= pace
+
+    def _cycle(self, interval: float) -> None:
+        self._telemetry.begin()
+        self._request_waits = False
+        try:
+            with self._unfinished():
+                report = self._sync()
+        except RestartError:
+            raise
+        except ShutdownError as error:
+            get_logger().info("publication-abandoned", reason=str(error))
+        except ZkdeploymentError as error:
+            self._backoff.reset()
+            self._fail(error, interval)
+        except Exception as error:  # noqa: BLE001  a bug must not end every syncer
+            self._backoff.fail()
+            self._fail(error, interval)
+        else:
+            self._backoff.reset()
+            self._telemetry.succeed(report, self._syncer.fetched)
+            self._failures.end()
+            self._notifier.status(report.sentence)
+            self._report(report.sentence, interval)
+
+    def _sync(self) -> SyncReport:
+        self._connect()
+        if not self._watching:
+            self._store.watch_requests(self._control.wake)
+            self._watching = True
+        request = self._store.request()
+        return self._syncer.sync() if request is None else self._serve(request)
+
+    def _serve(self, request: PublicationRequest) -> SyncReport:
+        """Publish on an operator's request, or answer the request with the error.
+
+        A request stays open if ZooKeeper is unreachable, if this syncer is asked to end, or if another syncer
+        holds the lock: that syncer may have been killed, and its lock lasts as long as its session.
+        """
+        get_logger().info("publication-requested", by=request.by, reason=request.reason)
+        forced = ForcedBy(request.by, request.reason)
+        try:
+            return self._syncer.sync(
+                SyncOptions(force=True, overrides=request.overrides, forced=forced, request=request)
+            )
+        except (UnreachableError, RestartError, ShutdownError):
+            raise
+        except LockHeldError:
+            self._request_waits = True
+            raise
+        except Exception as error:
+            self._store.answer(request, without_secrets(error_message(error))[:_LONGEST_ANSWER])
+            raise
+
+    def _fail(self, error: Exception, interval: float) -> None:
+        """Report a failed cycle to the log, the supervisor, the metrics and ZooKeeper."""
+        self._telemetry.fail(self._failures.report(error).event, self._syncer.fetched)
+        if not isinstance(error, UnreachableError):
+            self._report(error_message(error), interval)
+
+    def _report(self, message: str, interval: float) -> None:
+        """Write this syncer's report to ZooKeeper; a failure is logged, and the next cycle writes again."""
+        try:
+            self._store.report(message, interval, self._syncer.fetched)
+        except Exception as error:  # noqa: BLE001  the next cycle tries again, whatever the error is
+            get_logger().warning("report-not-written", reason=error_message(error))

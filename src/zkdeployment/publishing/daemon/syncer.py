@@ -1,0 +1,508 @@
+"""The syncer: publishes the tip of the tree's branch to ZooKeeper, or raises the reason why not.
+
+One run reads the published state, decides, prepares the publication and writes it. When runs happen is decided in
+``follower``.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from zkdeployment.agent.package_check import PackageGuard
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import (
+    AllStopError,
+    ConflictError,
+    LockHeldError,
+    NotConvergedError,
+    RefusedError,
+    SourceError,
+    TreeError,
+    ZkdeploymentError,
+    without_secrets,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.publication import Published, next_sequence
+from zkdeployment.base.text import printable
+from zkdeployment.intents.daemon import AcceptedGovernance, IntentJudge
+from zkdeployment.intents.rules.approvals import Acceptance, accepted_instances, newly_accepted
+from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
+from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
+from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal, SyncOptions
+from zkdeployment.publishing.rules.convergence import (
+    PublicationSnapshot,
+    has_unfinished_hosts,
+    is_under_way,
+    refusal,
+)
+from zkdeployment.publishing.rules.verdicts import (
+    PublicationVerdict,
+    date_refusal,
+    is_stopped,
+    is_up_to_date,
+    judge,
+    predecessor,
+    removal_refusal,
+    request_refusal,
+    rewind_refusal,
+)
+from zkdeployment.publishing.signing.standing import SigningRecord, is_plausible, sequence_to_sign
+from zkdeployment.publishing.signing.statement import left_digest
+from zkdeployment.publishing.watermark import Watermark
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.agent.ports import PublisherKeys
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.publication import Origin
+    from zkdeployment.intents.rules.approvals import StandingGovernance
+    from zkdeployment.intents.rules.publication import IntentsChange
+    from zkdeployment.intents.store.accepted_file import AcceptedFile
+    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.daemon.signing_file import SigningFile
+    from zkdeployment.publishing.ports import PublicationMemory, PublicationSigner, TreeSource
+    from zkdeployment.publishing.records import PublicationRequest
+    from zkdeployment.publishing.rules.changes import Draft, PreparedPublication
+    from zkdeployment.publishing.rules.convergence import PublishedState
+    from zkdeployment.publishing.store.store import ZooKeeperPublications
+
+
+class PublicationGuards:
+    """Checks publications of ``source`` to ``store``. Each check raises ``RefusedError``."""
+
+    def __init__(self, source: TreeSource, store: ZooKeeperPublications) -> None:
+        self._source = source
+        self._store = store
+
+    def check_request(self, request: PublicationRequest, published_state: PublishedState) -> None:
+        """Refuse a request that was withdrawn, has expired or refers to another state of the fleet."""
+        current = self._store.request()
+        if current is None or current.id != request.id:
+            raise RefusedError(f"the request of {request.by} was taken back")
+        _refuse(request_refusal(current, published_state, self._store.server_time()))
+
+    def check_history(self, published_state: PublishedState, tip: Revision, origin: Origin) -> None:
+        """Refuse a tip that does not descend from the published revision, or is signed with an earlier date."""
+        before = predecessor(published_state)
+        if before is None or before == tip:
+            return
+        _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
+        if origin.signer is not None:
+            _refuse(date_refusal(tip, origin, self._source.origin(before)))
+
+    def check_removals(self, snapshot: PublicationSnapshot, tip: Revision, draft: Draft) -> None:
+        """Refuse a publication that ends too many deployments, unless it was checked before its interruption.
+
+        Deployments that end because of the state of their intents do not count.
+        """
+        if snapshot.cluster is None or snapshot.cluster.importing != tip:
+            before, compilation = draft.baseline.targets, draft.compilation
+            changed = compilation.changed_since(before, whole=True)
+            pruned = draft.change.delete
+            _refuse(removal_refusal(tip, before, compilation.whole, snapshot.known, pruned, changed=changed))
+
+
+def _refuse(reason: str | None) -> None:
+    if reason is not None:
+        raise RefusedError(reason)
+
+
+class RefusalRecorder:
+    """Writes refusals to ``store``; a write that fails is logged, and the next cycle writes again."""
+
+    def __init__(self, store: ZooKeeperPublications, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    @contextmanager
+    def judging(self, tip: Revision, refused: Revision | None) -> Iterator[None]:
+        """Record whether the block refuses ``tip``; ``refused`` is the tip that is recorded as refused.
+
+        The problems of a tree, of its signature and of the guards are refusals. Other errors leave the tip
+        unjudged: then only a refusal of another tip is withdrawn, because that is no longer the tip.
+        """
+        try:
+            yield
+        except ZkdeploymentError as error:
+            if is_refusal(error):
+                self._write(Refusal(tip, _problems(error), self._clock.now()))
+            elif refused not in {None, tip}:
+                self._write(None)
+            raise
+        if refused is not None:
+            self._write(None)
+
+    def _write(self, refusal: Refusal | None) -> None:
+        try:
+            self._store.record_refusal(refusal)
+        except ZkdeploymentError as error:
+            get_logger().warning("refusal-not-recorded", reason=str(error))
+
+
+def is_refusal(error: ZkdeploymentError) -> bool:
+    """Whether an error means that the tip itself is not acceptable, rather than the state of the fleet."""
+    # The subclasses of RefusedError are about the fleet: all stop, not converged, the lock, the store.
+    return type(error) is RefusedError or (isinstance(error, TreeError | SourceError) and not error.retry_helps)
+
+
+def _problems(error: ZkdeploymentError) -> tuple[str, ...]:
+    """Return the problems that an error lists, one on each line; the heading of a list is left out."""
+    heading, *lines = without_secrets(str(error)).splitlines() or ["unknown"]
+    listed = [printable(line.strip())[:MAX_PROBLEM_LENGTH] for line in (lines or [heading])]
+    return tuple(listed[:MOST_PROBLEMS])
+
+
+#: Attempts of one run while other writers cause conflicts.
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """The publication of a run, or of a preview; ``draft`` is ``None`` if there was nothing to publish.
+
+    ``rollout`` is the id of the rollout that was under way and continues; ``None`` without one.
+    """
+
+    revision: Revision
+    draft: Draft | None = None
+    rollout: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The report for people."""
+        if self.draft is None:
+            return f"nothing to do: {self.revision} is published"
+        continued = ""
+        if self.rollout is not None:
+            continued = f"; its rollout {self.rollout} is under way and continues"
+        return f"published {self.revision} ({self.draft.sentence}){continued}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A tip that may be published over the fleet's ``snapshot``.
+
+    ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
+    above all sequences that ZooKeeper and this syncer know. ``standing`` is what governs before the publication.
+    ``may_repeat``: the last publication is certainly the
+    publication that ZooKeeper names, and no host has to try it again; hosts that have it then have nothing to do
+    if the tip does not differ.
+    """
+
+    tip: Revision
+    origin: Origin
+    snapshot: PublicationSnapshot
+    standing: StandingGovernance
+    optional: bool
+    sequence: int
+    may_repeat: bool
+
+
+class Syncer:
+    """Publishes the tip of ``source`` to ``store``.
+
+    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
+    ``approvals``, approvals of intents need a valid signature; ``accepted`` records the published approvals.
+    With a ``signer``, which the store has as well, publications are signed: ``signing`` records what this
+    syncer signed, and ``publishers`` are the keys of all syncers. With ``repositories``, hosts must be able to
+    install the packages of a publication from these. Services at and below the ``governed`` paths need an
+    intent. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters a syncer depends on
+        self,
+        source: TreeSource,
+        store: ZooKeeperPublications,
+        clock: Clock,
+        memory: PublicationMemory | None = None,
+        approvals: GitApprovals | None = None,
+        signer: PublicationSigner | None = None,
+        *,
+        repositories: DnfHostRepositories | None = None,
+        signing: SigningFile | None = None,
+        publishers: PublisherKeys | None = None,
+        accepted: AcceptedFile | None = None,
+        governed: Collection[str] = (),
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._clock = clock
+        self._watermark = Watermark(memory)
+        self._builder = PublicationBuilder(source, store, signed=signer is not None, governed=governed)
+        self._signer = signer
+        self._sequences = SignedSequences(signing)
+        self._accepted = AcceptedGovernance(store, accepted)
+        self._signature = StandingSignature(
+            store, self._builder, signer, self._sequences, self._accepted, clock=clock, publishers=publishers
+        )
+        self._guards = PublicationGuards(source, store)
+        self._intents = IntentJudge(store, self._accepted, approvals)
+        self._packages = None if repositories is None else PackageGuard(store, repositories)
+        self._refusals = RefusalRecorder(store, clock)
+        self.fetched: float | None = None
+
+    def sync(self, options: SyncOptions | None = None) -> SyncReport:
+        """Publish the tip unless it is published already, and return the report.
+
+        A request among the options is removed in the transaction that publishes; a request that was withdrawn, has
+        expired or refers to another state of the fleet is refused. Raises ``StalePublicationError``,
+        ``AllStopError``, ``NotConvergedError``, ``LockHeldError``, ``RefusedError`` (by a guard), ``SourceError``,
+        ``TreeError`` with all errors of the tree, ``ConflictError`` if others keep writing, ``UnreachableError``.
+        After an error nothing is published, or the beginning of a large publication, which the next run finishes.
+        """
+        options = options or SyncOptions()
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(_ATTEMPTS),
+            retry=tenacity.retry_if_exception_type(ConflictError),
+            reraise=True,
+        )
+        try:
+            return self._sync(options)
+        except ConflictError:
+            return retrying(self._sync, replace(options, whole=True))
+
+    def preview(self, options: SyncOptions | None = None) -> SyncReport:
+        """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
+        options = options or SyncOptions()
+        published_state, tip = self._read(options)
+        candidate = self._decide(published_state, tip, options)
+        prepared, _ = (None, None) if candidate is None else self._prepare(candidate, options)
+        if candidate is None or prepared is None:
+            return SyncReport(tip)
+        return SyncReport(tip, prepared.draft, _continued_rollout(candidate, repeats=prepared.repeats))
+
+    def _sync(self, options: SyncOptions) -> SyncReport:
+        published_state, tip = self._read(options)
+        self._intents.record_final_statuses(published_state.published)
+        with self._refusals.judging(tip, published_state.refused):
+            if not self._signature.ensure(published_state, tip):
+                return self._judge(published_state, tip, replace(options, whole=True), stands=False)
+            return self._judge(published_state, tip, options)
+
+    def _judge(
+        self, published_state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
+    ) -> SyncReport:
+        """Publish the tip unless it is published already; raises the reason why it is not published.
+
+        ``stands``: if the tip is published, it needs no other publication.
+        """
+        candidate = self._decide(published_state, tip, options, stands=stands)
+        self._note(published_state.published)
+        if candidate is None:
+            return SyncReport(tip)
+        with self._expected_signature(), self._locked(tip):
+            prepared, intents = self._prepare_to_sign(candidate, options)
+            if prepared is None:
+                return SyncReport(tip)
+            since = self._publish(prepared, intents, candidate, options)
+        rollout = _continued_rollout(candidate, repeats=since == candidate.snapshot.published.effective_since)
+        draft, origin = prepared.draft, candidate.origin
+        get_logger().info(
+            "revision-published",
+            revision=tip,
+            author=origin.author,
+            subject=origin.subject,
+            signer=origin.signer,
+            forced=options.force,
+            changes=draft.sentence,
+            rollout=rollout,
+        )
+        for problem in draft.warnings:
+            get_logger().warning("tree-warning", revision=tip, problem=str(problem))
+        return SyncReport(tip, draft, rollout)
+
+    def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
+        """Return the published state and the tip; while all is stopped the repository is not contacted."""
+        published_state = self._store.published_state()
+        if options.request is not None:
+            self._guards.check_request(options.request, published_state)
+        if not options.force:
+            self._watermark.check(published_state.published)
+        if is_stopped(published_state.cluster, force=options.force):
+            raise AllStopError(
+                "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
+            )
+        tip = self._source.fetch()
+        self.fetched = self._clock.now()
+        return published_state, tip
+
+    def _decide(
+        self, published_state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
+    ) -> _Candidate | None:
+        """Return the tip as a candidate, or ``None`` if it is up to date; raises the reason why it must wait.
+
+        The hosts are read only if the tip is not published yet, or is to be forced or pruned.
+        """
+        published = stands and is_up_to_date(published_state, tip)
+        if published and not (options.force or options.prune):
+            return None
+        snapshot = self._snapshot(published_state)
+        match judge(snapshot, tip, force=options.force):
+            case PublicationVerdict.UP_TO_DATE:
+                return None
+            case PublicationVerdict.NOT_CONVERGED:
+                raise NotConvergedError(refusal(snapshot, tip))
+        origin = self._source.origin(tip)
+        if not options.overrides.rewind:
+            self._guards.check_history(snapshot, tip, origin)
+        is_known = self._signer is None or self._sequences.known.covers(snapshot.published)
+        # Only another rollout lets the hosts try again that failed within the criteria of their group.
+        begins_rollout = has_unfinished_hosts(snapshot) and not is_under_way(snapshot, tip)
+        may_repeat = is_known and not (options.force and begins_rollout)
+        optional = published and not options.force
+        standing = self._accepted.standing(snapshot.published, self._standing_record())
+        return _Candidate(tip, origin, snapshot, standing, optional, self._next_sequence(snapshot), may_repeat)
+
+    def _standing_record(self) -> SigningRecord | None:
+        """Return the signed publication that stands, with sequence 0 if unknown; ``None`` without a signer."""
+        if self._signer is None:
+            return None
+        known, statement = self._sequences.known, self._signature.statement
+        if known.sequence or statement is None:
+            return known
+        return SigningRecord(
+            known.reserved, statement.sequence, statement.since, statement.revision, statement.left
+        )
+
+    def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
+        """Read the hosts and the rollout of the published revision."""
+        cluster, published = published_state.cluster, published_state.published
+        hosts = self._store.hosts(published.effective_since)
+        return PublicationSnapshot(
+            cluster=cluster,
+            published=published,
+            stops=published_state.stops,
+            hosts=hosts.registered,
+            absent=hosts.absent,
+            rollout=None if published.strategy is None else self._store.rollout(published.effective_since),
+            unfinished=hosts.unfinished,
+            held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
+        )
+
+    @contextmanager
+    def _expected_signature(self) -> Iterator[None]:
+        """Have the signer prepared while the lock is acquired and the publication is made."""
+        if self._signer is None:
+            yield
+            return
+        self._signer.expect()
+        try:
+            yield
+        finally:
+            self._signer.abandon()
+
+    @contextmanager
+    def _locked(self, tip: Revision) -> Iterator[None]:
+        """Hold the lock of publications; raises ``LockHeldError`` if another syncer holds it."""
+        lock = self._store.lock()
+        if not lock.try_acquire():
+            raise LockHeldError(
+                f"{tip} is not published: /hosts-lock is held by {lock.holder() or 'another syncer'}"
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _prepare_to_sign(
+        self, candidate: _Candidate, options: SyncOptions
+    ) -> tuple[PreparedPublication | None, IntentsChange | None]:
+        """Do as ``_prepare``, while the sequence is recorded and the signature is made."""
+        if self._signer is None:
+            return self._prepare(candidate, options)
+        before = self._sequences.reserve(candidate.sequence)
+        is_ready = False
+        try:
+            prepared, intents = self._prepare(candidate, options)
+            self._sequences.settle()
+            is_ready = prepared is not None
+        finally:
+            if not is_ready:
+                self._sequences.withdraw(before)
+        return prepared, intents
+
+    def _prepare(
+        self, candidate: _Candidate, options: SyncOptions
+    ) -> tuple[PreparedPublication | None, IntentsChange | None]:
+        """Return the publication and its change of intents; nothing if the published tip stays."""
+        tip, snapshot = candidate.tip, candidate.snapshot
+        prepared = self._builder.prepare(
+            snapshot,
+            tip,
+            options,
+            candidate.standing,
+            sequence=candidate.sequence,
+            may_repeat=candidate.may_repeat,
+        )
+        draft = prepared.draft
+        if candidate.optional and not draft.change:
+            return None, None
+        intents = self._intents.judge(draft, snapshot.published)
+        if not options.overrides.mass_removal:
+            self._guards.check_removals(snapshot, tip, draft)
+        if self._packages is not None and not options.overrides.package_problems:
+            self._packages.check(snapshot, tip, draft)
+        return prepared, intents
+
+    def _publish(
+        self,
+        prepared: PreparedPublication,
+        intents: IntentsChange | None,
+        candidate: _Candidate,
+        options: SyncOptions,
+    ) -> int:
+        """Write the publication; return the sequence of the last one that changed something for hosts."""
+        now = self._clock.now()
+        publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
+        coming = Published(revision=publication.revision, sequence=publication.sequence)
+        published = candidate.snapshot.published
+        last = self._accepted.last(published)
+        if intents is not None or last is not None:
+            after = {} if intents is None else intents.after
+            acceptance = Acceptance(
+                newly_accepted(after),
+                publication.left,
+                publication.revision,
+                publication.sequence,
+                accepted_instances({} if last is None else last.instances, after),
+            )
+            self._accepted.accept(acceptance, published)
+        since = self._store.publish(publication, intents)
+        self._accepted.settle()
+        if self._signer is not None:
+            # If this record is lost, the next run takes the numbers from the statement and verifies its signature.
+            left = left_digest(publication.left)
+            self._sequences.record(publication.sequence, since, publication.revision, left)
+        self._watermark.note(coming)
+        return since
+
+    def _note(self, published: Published) -> None:
+        """Remember the publication in ZooKeeper, unless another program may have invented it."""
+        known = self._sequences.known.sequence
+        if (
+            published.sequence == known
+            if self._signer is not None
+            else is_plausible(published.sequence, self._clock.now())
+        ):
+            self._watermark.note(published)
+
+    def _next_sequence(self, snapshot: PublicationSnapshot) -> int:
+        last = max(snapshot.published.sequence, self._watermark.known.sequence)
+        if self._signer is not None:
+            return sequence_to_sign(self._sequences.known.reserved, last, self._clock.now())
+        return next_sequence(last, self._clock.now())
+
+
+def _continued_rollout(candidate: _Candidate, *, repeats: bool) -> str | None:
+    """Return the id of the rollout that is under way, if the publication ``repeats`` what it rolls out."""
+    rollout = candidate.snapshot.rollout
+    if rollout is None or not repeats or not is_under_way(candidate.snapshot, candidate.tip):
+        return None
+    return rollout.id

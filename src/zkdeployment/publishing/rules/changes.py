@@ -1,0 +1,437 @@
+"""The changes of a publication: nodes, targets and strategy, with warnings, errors and drift.
+
+Whether a revision is published at all is decided in ``verdicts`` and ``guards``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
+from zkdeployment.intents.rules.governance import INTENT_KINDS, NO_GOVERNANCE, Governance, read_intents
+from zkdeployment.intents.rules.leaving import (
+    FormerGovernance,
+    GovernanceChange,
+    adoption_problems,
+    change_governance,
+    left_problems,
+)
+from zkdeployment.publishing.records import Publication, PublicationRecord
+from zkdeployment.publishing.rules.convergence import count_excluded, is_completed, is_under_way
+from zkdeployment.publishing.rules.interruption import common_targets
+from zkdeployment.publishing.rules.precedence import (
+    ServiceOrder,
+    move_warnings,
+    order_of_known_hosts,
+    placement_problems,
+)
+from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
+from zkdeployment.publishing.rules.review import Review, place
+from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
+from zkdeployment.publishing.targets.compiler import host_problems
+from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.tree.diff import describe_change, diff, stored_alike
+from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
+from zkdeployment.tree.values import LiveTree, TreeChange, top_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.publication import Origin, Targets
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.records import SyncOptions
+    from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.tree.values import LiveNode, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The state before a publication: the live tree, its targets, and the published strategy and documents.
+
+    ``governance`` has the published intents, and the services that left their governance. ``withheld`` are the
+    services that are not among the targets because of the state of their intents. ``completed`` are the targets of
+    the last complete publication if they may differ from the targets of the live tree, because a publication was
+    interrupted or the tree was imported by hand; otherwise ``None``. ``text`` is the tree of all files that were
+    published with the ``governance``; ``None`` if it is not known.
+    """
+
+    live: LiveTree
+    targets: Targets
+    strategy: Strategy | None = None
+    documents: PublishedDocuments = PublishedDocuments()  # noqa: RUF009  it cannot be changed
+    withheld: frozenset[ServiceTarget] = frozenset()
+    completed: Targets | None = None
+    governance: Governance = NO_GOVERNANCE
+    text: Tree | None = None
+
+    @property
+    def former(self) -> FormerGovernance:
+        """The governance of the intents before the publication."""
+        tree = self.live.tree if self.text is None else self.text
+        return FormerGovernance(self.governance, tree, self.targets, self.withheld)
+
+    @property
+    def ordered(self) -> Targets:
+        """The targets that hosts were last ordered to deploy."""
+        return self.targets if self.completed is None else self.completed
+
+    @property
+    def had(self) -> Targets:
+        """The targets that converged hosts certainly have: what the live and the last complete targets share."""
+        return self.targets if self.completed is None else common_targets(self.targets, self.completed)
+
+    @classmethod
+    def of_live_tree(
+        cls,
+        live: LiveTree,
+        strategy: Strategy | None,
+        documents: PublishedDocuments,
+        governance: Governance = NO_GOVERNANCE,
+        *,
+        with_properties: bool = False,
+    ) -> Baseline:
+        """Return the baseline for a live tree that was read whole."""
+        compiled = compile_tree(live.tree, governance, with_properties=with_properties)
+        return cls(live, compiled.targets, strategy, documents, compiled.withheld, governance=governance)
+
+    @classmethod
+    def of_text(cls, last: Review, left: Collection[LeftService] = ()) -> Baseline:
+        """Return the baseline for a live tree that is exactly the ``last`` reviewed text."""
+        live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
+        governance = Governance(read_intents(last.documents), tuple(left))
+        compiled = last.compilation.under(governance) if left else last.compilation
+        strategy, text = last.documents.strategy(), last.linted.tree
+        return cls(
+            live, compiled.targets, strategy, documents, compiled.withheld, governance=governance, text=text
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The publication of ``revision``, not written yet.
+
+    ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
+    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live,
+    ``order`` the order between its services. ``governance`` is the change of what intents govern.
+    """
+
+    revision: Revision
+    reviewed: Review
+    baseline: Baseline
+    change: TreeChange
+    compilation: Compilation
+    roles: frozenset[str]
+    strategy: StrategyChange
+    documents: DocumentsChange
+    exact: str | None
+    managed: frozenset[str]
+    leftovers: frozenset[str]
+    affected: tuple[str, ...]
+    warnings: tuple[Problem, ...]
+    order: ServiceOrder = ServiceOrder()  # noqa: RUF009  it cannot be changed
+    governance: GovernanceChange = GovernanceChange()  # noqa: RUF009  it cannot be changed
+
+    @property
+    def targets(self) -> Targets:
+        """The targets that hosts deploy."""
+        return self.compilation.targets
+
+    @property
+    def intents(self) -> int:
+        """The number of intents of the revision."""
+        return sum(kind in INTENT_KINDS for kind, _ in self.documents.after)
+
+    @property
+    def concerns_governance(self) -> bool:
+        """Whether intents govern, or governed, anything before or after the publication."""
+        return bool(self.baseline.governance or self.governance.after)
+
+    @property
+    def sentence(self) -> str:
+        """The numbers of changed nodes and targets, and the kind of the strategy's change."""
+        change = self.change
+        counts = ((len(change.create), "added"), (len(change.update), "changed"), (len(change.delete), "deleted"))
+        nodes = ", ".join(f"{number} {kind}" for number, kind in counts if number)
+        strategy = f"; strategy: {self.strategy.kind}" if self.strategy else ""
+        documents = f"; documents: {len(self.documents.changed)} changed" if self.documents else ""
+        return f"nodes: {nodes or 'no change'}; targets: {len(self.affected)} changed{strategy}{documents}"
+
+    @property
+    def concerns_hosts(self) -> bool:
+        """Whether nodes, targets or the strategy change."""
+        return bool(self.change or self.affected or self.strategy)
+
+    def describe(self) -> Iterator[str]:
+        """Yield one line for each change."""
+        yield from describe_change(self.change, self.baseline.live.tree)
+        for name in self.affected:
+            yield f"target {name}"
+        yield from self.strategy.describe()
+        yield from self.documents.describe()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPublication:
+    """A draft, and the live nodes and targets that have to stand unchanged until it is published.
+
+    ``versions`` are data versions of live nodes by path. ``partial``: only the nodes that the draft changes were
+    read, so only the affected targets and documents can differ. ``repeats`` as in ``Publication``.
+    """
+
+    draft: Draft
+    snapshot: PublicationSnapshot
+    versions: Mapping[str, int] = field(default_factory=dict)
+    partial: bool = False
+    repeats: bool = False
+
+    def build(self, options: SyncOptions, origin: Origin, *, sequence: int, now: float) -> Publication:
+        """Return the complete publication; ``now`` is in seconds since the epoch."""
+        draft, snapshot, strategy = self.draft, self.snapshot, self.draft.strategy.after
+        excluded = count_excluded(strategy, snapshot.hosts)
+        changed = (*draft.change.update, *draft.change.delete)
+        return Publication(
+            revision=draft.revision,
+            change=draft.change,
+            targets=draft.targets,
+            withheld=draft.compilation.withheld,
+            left=draft.governance.after.left,
+            intents=draft.intents,
+            roles=draft.roles,
+            expected=snapshot.cluster,
+            stops=snapshot.stops,
+            request=None if options.request is None else options.request.id,
+            published=snapshot.published,
+            versions={path: self.versions[path] for path in changed if path in self.versions},
+            touched=frozenset(draft.affected) if self.partial else None,
+            exact=draft.exact,
+            managed=draft.managed,
+            leftovers=draft.leftovers,
+            sequence=sequence,
+            record=PublicationRecord(draft.revision, now, origin=origin, forced=options.forced, excluded=excluded),
+            strategy=strategy,
+            documents=draft.documents.after,
+            order=draft.order.entries,
+            touched_documents=draft.documents.changed if self.partial else None,
+            repeats=self.repeats,
+        )
+
+
+def draft(
+    reviewed: Review,
+    baseline: Baseline,
+    snapshot: PublicationSnapshot,
+    *,
+    revision: Revision,
+    prune: bool = False,
+    keeps_governance: bool = False,
+) -> Draft:
+    """Return what publishing a reviewed tree without errors would change.
+
+    Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
+    cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
+    publication created are deleted unless a file has them; with ``prune`` so are all managed nodes.
+    ``keeps_governance``: the files do not contain the intents, and the published ones govern. If the publication
+    is to be signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
+    """
+    text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
+    live = baseline.live
+    tops = frozenset(text.tops)
+    orphaned, begun = published.managed - tops, published.begun - tops
+    tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
+    governance = GovernanceChange(baseline.governance)
+    if not keeps_governance:
+        governance = change_governance(baseline.former, reviewed.documents, reviewed.linted.tree, tree, revision)
+    compilation = _compile(reviewed, None if tree == text and not keeps_governance else tree, governance.after)
+    targets = compilation.targets
+    strategy = reviewed.documents.strategy()
+    between_services = ServiceOrder()
+    if compilation.ordered:
+        between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
+    of_governance = tuple(_governance_problems(compilation, governance, reviewed, baseline))
+    problems = (*_problems(compilation, reviewed, baseline, snapshot, between_services), *of_governance)
+    require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
+    moves = move_warnings(baseline.had, targets, between_services, snapshot) if compilation.ordered else ()
+    change = diff(live.tree, tree)
+    affected = tuple(sorted(compilation.changed_since(baseline.targets)))
+    return Draft(
+        revision=revision,
+        reviewed=reviewed,
+        baseline=baseline,
+        change=change,
+        compilation=compilation,
+        roles=lock_roles(tree) | lock_roles(reviewed.linted.tree),
+        strategy=StrategyChange(baseline.strategy, strategy),
+        documents=DocumentsChange(baseline.documents.contents, reviewed.documents.contents),
+        exact=_exact(reviewed, tree, compilation),
+        managed=frozenset(without_reserved(merged.base).tops) | published.managed - change.delete,
+        leftovers=begun - change.delete,
+        affected=affected,
+        order=between_services,
+        governance=governance,
+        warnings=(
+            *_review_warnings(reviewed),
+            *(place(warning, reviewed.linted) for warning in moves),
+            *(place(one, reviewed.linted) for one in of_governance if one.severity is Severity.WARNING),
+            *_orphan_warnings(frozenset(tree.tops) - tops, targets, orphaned - change.delete),
+        ),
+    )
+
+
+def _problems(
+    compilation: Compilation,
+    reviewed: Review,
+    baseline: Baseline,
+    snapshot: PublicationSnapshot,
+    between_services: ServiceOrder,
+) -> Iterable[Problem]:
+    """Return the problems of targets with each other, with the known hosts and with the strategy, each once."""
+    targets, strategy = compilation.targets, reviewed.documents.strategy()
+    return dict.fromkeys(
+        (
+            *compilation.problems,
+            *_foreign_services(compilation, reviewed),
+            *_host_problems(targets, snapshot),
+            *_quarantine_problems(targets, reviewed, baseline),
+            *placement_problems(between_services, strategy, snapshot, targets),
+        )
+    )
+
+
+def _quarantine_problems(targets: Targets, reviewed: Review, baseline: Baseline) -> Iterator[Problem]:
+    """Yield the errors of versions that are in quarantine, or were before this publication."""
+    quarantines = baseline.documents.of(QUARANTINE).values()
+    yield from quarantine_problems(targets, reviewed.documents)
+    yield from lifted_quarantine_problems(targets, reviewed.documents, quarantines)
+
+
+def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapshot: PublicationSnapshot) -> bool:
+    """Whether a draft gives hosts nothing to do beyond the previous publication, whose text is ``last``.
+
+    Under a strategy, the rollout of that publication must be completed, because no other one starts, and the
+    agents of all hosts must report which publication they reached. A rollout of the same revision that is under
+    way continues.
+    """
+    published = snapshot.published
+    if last is None or published.revision is None or draft.concerns_hosts:
+        return False
+    if last.linted.tree != reviewed.linted.tree:
+        return False
+    if draft.strategy.after is None or is_under_way(snapshot, draft.revision):
+        return True
+    completed = snapshot.rollout is not None and is_completed(snapshot.rollout)
+    return completed and all(host.reports_sequence for host in snapshot.hosts)
+
+
+def require_publishable(problems: Iterable[Problem], revision: Revision) -> None:
+    """Raise ``TreeError`` with all errors among the problems, one per line."""
+    errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
+    if errors:
+        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+        raise TreeError("\n  ".join([f"the tree of revision {revision} is not published, for {count}:", *errors]))
+
+
+def _compile(reviewed: Review, tree: Tree | None, governance: Governance) -> Compilation:
+    """Return the compilation of a tree under a governance; ``None``: of the reviewed text under its intents."""
+    if tree is not None:
+        return compile_tree(tree, governance, with_properties=reviewed.signed)
+    return reviewed.compilation.under(governance) if governance.left else reviewed.compilation
+
+
+def _governance_problems(
+    compilation: Compilation, governance: GovernanceChange, reviewed: Review, baseline: Baseline
+) -> Iterator[Problem]:
+    """Yield the problems of services that leave governance, stay left, or come under an intent."""
+    documents = reviewed.documents
+    yield from left_problems(governance, documents, reviewed.linted.tree)
+    yield from adoption_problems(baseline.governance, baseline.had, compilation, governance, documents)
+
+
+def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Problem]:
+    """Yield a problem for each service of a signed publication that the live tree has otherwise than the files.
+
+    Without these problems, whoever can write the live tree could have anything signed.
+    """
+    if not reviewed.signed or compilation.whole is reviewed.compilation.whole:
+        return
+    text, foreign = reviewed.compilation.whole, set()
+    for name, assignments in compilation.whole.items():
+        if assignments != text.get(name):
+            of_text = text.get(name, ())
+            foreign |= {assignment.path for assignment in assignments if assignment not in of_text}
+    for path in sorted(foreign):
+        message = (
+            "nodes of the live tree that are in no file deploy this service or change its properties, and a signed"
+            " publication contains only what the files contain; put the nodes into a file (empty, to end it), or"
+            " remove them with 'zkdeployment tree rm' or 'zkdeployment sync --prune'"
+        )
+        yield Problem(message, path=path)
+
+
+def _host_problems(targets: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
+    """Yield the problems for which agents would refuse the tree; absent hosts count, because they may return."""
+    registered = host_problems(targets, (host.identity for host in snapshot.hosts))
+    yield from registered
+    for known in snapshot.absent:
+        for problem in host_problems(targets, [known.identity]):
+            if problem not in registered:
+                host = known.identity
+                advice = f"{host} is absent; if it is gone for good, 'zkdeployment forget {host.id}'"
+                yield replace(problem, message=f"{problem.message}; {advice}")
+
+
+def _exact(reviewed: Review, tree: Tree, compilation: Compilation) -> str | None:
+    """Return the text's fingerprint if its top-level nodes are exactly those of a tree and no others deploy."""
+    text = without_reserved(reviewed.linted.tree)
+    is_exact = tree == text or select_tops(tree, text.tops) == text
+    return reviewed.fingerprint if is_exact and compilation.whole == reviewed.compilation.whole else None
+
+
+def _review_warnings(reviewed: Review) -> Iterator[Problem]:
+    """Yield the warnings of the text; a strategy that is not in force is one here, though an error of lint."""
+    yield from (problem for problem in reviewed.problems if problem.severity is Severity.WARNING)
+    yield from (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
+
+
+def _orphan_warnings(foreign: Collection[str], targets: Targets, orphaned: Collection[str]) -> Iterator[Problem]:
+    """Yield a warning for each top-level node in no file that had one (``orphaned``) or deploys something.
+
+    ``foreign`` are the top-level nodes of the live tree that are in no file.
+    """
+    assigned = (assignment for assignments in targets.values() for assignment in assignments) if foreign else ()
+    deploying = {top_path(assignment.path) for assignment in assigned} & {*foreign}
+    for top in sorted({*orphaned, *deploying}):
+        message = f"{top} is in no file{' any more' if top in orphaned else ''} and stays unchanged"
+        if top in deploying:
+            message += ", with all it deploys; to end that, put it into one, empty"
+        if top in orphaned:
+            message += "; 'zkdeployment sync --prune' removes it"
+        yield Problem(message, path=top, severity=Severity.WARNING)
+
+
+def drift(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) -> Iterator[str]:
+    """Yield a message, which starts with the path, for each difference from what was published.
+
+    ``nodes`` are those of ``change.paths`` that exist.
+    """
+    for path in sorted(change.paths):
+        node = nodes.get(path)
+        if path in change.create:
+            if node is not None:
+                yield f"{path} is there already"
+        elif node is None:
+            yield f"{path} is gone"
+        elif node.ephemeral:
+            yield f"{path} has become an ephemeral node"
+        elif not stored_alike(published.properties(path) or {}, node.properties):
+            yield from describe_change(TreeChange(update={path: node.properties}), published)
+
+
+def has_foreign_children(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) -> bool:
+    """Whether a node to be deleted has children that were not published, usually registered instances."""
+    return any(path in nodes and nodes[path].children > len(published.children(path)) for path in change.delete)

@@ -1,0 +1,196 @@
+"""The published state, and whether the fleet has converged to it.
+
+The values alone belong here: whether the fleet has converged is judged in ``convergence``, whether a tip is
+published in ``verdicts``.
+
+The syncer, ``status``, the monitor and the history all judge convergence by this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import Cluster, short
+from zkdeployment.base.publication import Published
+from zkdeployment.base.text import listing
+from zkdeployment.strategies.groups import is_selected
+from zkdeployment.strategies.state import Ending
+from zkdeployment.strategies.state_machine import RolloutResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.host import Facts, Host, Identity
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedState:
+    """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` where ``/hosts`` does not exist.
+
+    ``stops`` is the data version of the node above the stops, as in ``RequestState``. ``refused`` is the tip that
+    is recorded as refused. ``signed`` are the data of the node that holds the signed statement, ``buckets`` is the
+    number of nodes below it.
+    """
+
+    cluster: Cluster | None
+    published: Published = Published()  # noqa: RUF009  immutable
+    stops: int | None = None
+    refused: Revision | None = None
+    signed: bytes | None = None
+    buckets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetHosts:
+    """The hosts of the fleet before a publication: ``registered`` ones, and ``absent`` ones, which are known.
+
+    ``unfinished`` are the hosts, by the path of a service, that were to gain it in the published revision and have
+    not got it.
+    """
+
+    registered: Sequence[Host] = ()
+    absent: Sequence[KnownHost] = ()
+    unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationSnapshot(PublishedState):
+    """The published state and the hosts, read once before a publication.
+
+    ``hosts`` are registered, ``absent`` are known but not registered. ``rollout`` is the newest rollout of the
+    published revision, if one has begun. ``held_by_operator``: a hold of an operator is on record. ``unfinished``
+    are the hosts, by the path of a service, that were to gain it in the published revision and have not got it.
+    """
+
+    hosts: Sequence[Host] = ()
+    absent: Sequence[KnownHost] = ()
+    rollout: RolloutState | None = None
+    held_by_operator: bool = False
+    unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def known(self) -> tuple[Identity, ...]:
+        """The identities of all hosts, registered and absent."""
+        return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
+
+
+#: How many hosts of a rollout a sentence names.
+_NAMED = 5
+
+
+def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
+    """Return the hosts that are not at the cluster version; a host without a version is not.
+
+    Hosts that can be leased do not count: no other host waits for them.
+    """
+    return tuple(host for host in hosts if not host.is_leasable and not host.has(cluster.version))
+
+
+def is_excluded(rollout: RolloutState | None, host_id: str, facts: Facts) -> bool:
+    """Whether a host is in no group of the rollout's strategy: the host keeps its version and is not waited for.
+
+    A host that is a member of a group remains one, even if its facts have changed. A host that can be leased is in
+    no group, but follows when the rollout has ended.
+    """
+    if rollout is None or facts.is_leasable:
+        return False
+    is_member = any(host_id in hosts for hosts in rollout.rollout.members.values())
+    return not is_member and not is_selected(rollout.rollout.strategy, host_id, facts)
+
+
+def count_excluded(strategy: Strategy | None, hosts: Iterable[Host]) -> int:
+    """Return the number of hosts in no group of a strategy; 0 without a strategy."""
+    if strategy is None:
+        return 0
+    return sum(not host.is_leasable and not is_selected(strategy, host.identity.id, host.facts) for host in hosts)
+
+
+def is_completed(rollout: RolloutState) -> bool:
+    """Whether a rollout ended successfully: all groups are finished, and no critical group failed."""
+    return rollout.ending is Ending.COMPLETED and rollout.rollout.result is not RolloutResult.FAILED
+
+
+def is_converged(snapshot: PublicationSnapshot) -> bool:
+    """Whether the next revision may be published.
+
+    Without a strategy, all registered hosts must have the cluster version. With a strategy, the rollout must be
+    completed: hosts that failed within the criteria, are absent or in no group do not block it. If all hosts have
+    the version, no rollout needs to begin.
+    """
+    if snapshot.cluster is None:
+        return True
+    if snapshot.rollout is None or not snapshot.published.governs(snapshot.cluster):
+        return not behind(snapshot.cluster, snapshot.hosts)
+    return is_completed(snapshot.rollout)
+
+
+def is_under_way(snapshot: PublicationSnapshot, tip: Revision) -> bool:
+    """Whether a rollout of this revision is under way: another publication of the revision continues that rollout.
+
+    After a stop another publication begins a new rollout, so that hosts that failed try again.
+    """
+    published, cluster = snapshot.published, snapshot.cluster
+    if snapshot.rollout is None or snapshot.rollout.ended is not None or published.strategy is None:
+        return False
+    is_running = cluster in {Cluster(tip), Cluster(False)}
+    return is_running and published.revision == published.ordered == snapshot.rollout.revision == tip
+
+
+def has_unfinished_hosts(snapshot: PublicationSnapshot) -> bool:
+    """Whether registered hosts of a rollout's groups lack the publication: they failed or never began."""
+    return snapshot.rollout is not None and any(
+        not host.is_leasable
+        and not is_excluded(snapshot.rollout, host.identity.id, host.facts)
+        and not host.has_reached(snapshot.published.effective_since)
+        for host in snapshot.hosts
+    )
+
+
+def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
+    """Return the message that a tip must wait: for which hosts, or for which state of the rollout."""
+    ordered = snapshot.published.governs(snapshot.cluster)
+    if ordered and snapshot.rollout is not None:
+        progress = _rollout_progress(snapshot.rollout, snapshot.hosts)
+        reason = f"{progress}; see 'zkdeployment rollout show', wait for its end"
+    else:
+        reason = f"{_hosts_behind(snapshot)}; wait for {'the rollout' if ordered else 'these hosts'}"
+    return f"not converged, so {tip} is not published: {reason} or use --force"
+
+
+def _hosts_behind(snapshot: PublicationSnapshot) -> str:
+    """Return the expected version and the versions of the hosts that are behind."""
+    cluster, strategy = snapshot.cluster, snapshot.published.strategy
+    late = () if cluster is None else behind(cluster, snapshot.hosts)
+    version = None if cluster is None else cluster.version
+    listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
+    message = f"expected version {version}, but {listed}"
+    if snapshot.published.governs(cluster):
+        message = f"no coordinator has begun the rollout by {strategy}; {message}"
+    return message
+
+
+def _rollout_progress(state: RolloutState, hosts: Iterable[Host]) -> str:
+    """Return the phase of a rollout and its busy hosts, or why the rollout waits."""
+    title = f"the rollout {state.id} of {short(state.revision)} by {state.rollout.strategy.name}"
+    if state.ended is not None:
+        return f"{title} failed, and the next has not begun"
+    parts = [f"{title} is under way"]
+    if state.active_phase is not None:
+        task = state.active_phase.task
+        names = {host.identity.id: str(host.identity) for host in hosts}
+        busy = [
+            names.get(host_id, host_id)
+            for host_id in sorted(state.active_phase.granted.keys() - state.active_phase.reports.keys())
+        ]
+        busy_hosts = f", {listing(busy, _NAMED)} busy" if busy else ""
+        parts.append(f"group {task.group} is in its {task.phase.value} phase{busy_hosts}")
+    if state.paused is not None:
+        parts.append(f"it is paused ({state.paused})")
+    elif state.waiting:
+        parts.append(state.waiting)
+    return "; ".join(parts)

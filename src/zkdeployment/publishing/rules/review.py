@@ -1,0 +1,228 @@
+"""Reviews the files of a tree: parses, lints and compiles them, and reads the documents beside them.
+
+Nothing here depends on the live tree or on hosts; ``publishing`` checks those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.host import Identity, is_host_name
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.checks.documents.references import check_problems
+from zkdeployment.documents.collection import Documents
+from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
+from zkdeployment.intents.rules.governance import Governance, coverage_problems, intent_problems, read_intents
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.precedence import placement_problems, service_order
+from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
+from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
+from zkdeployment.publishing.targets.services import has_property
+from zkdeployment.strategies.groups import selects_only_by_name
+from zkdeployment.tree.diff import diff
+from zkdeployment.tree.links import relinked_nodes
+from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
+from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.tree.links import PartLinks
+    from zkdeployment.tree.values import Nodes, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class PartCheck:
+    """The problems of a ``part`` of a tree: those of ``nodes``, and those of ``links``, each with its link."""
+
+    part: Nodes
+    nodes: tuple[Problem, ...]
+    links: tuple[tuple[tuple[str, str], str], ...]
+
+
+def check_parts(
+    tree: Tree, links: Mapping[str, PartLinks], known: Mapping[str, PartCheck]
+) -> dict[str, PartCheck]:
+    """Return the problems of each part of a tree, by its path; ``known`` ones of unchanged parts are reused."""
+    return {
+        top: before
+        if (before := known.get(top)) is not None and before.part is part
+        else PartCheck(part, tuple(_misplaced(tree, part)), tuple(_linked_targets(tree, links[top].links)))
+        for top, part in tree.parts.items()
+    }
+
+
+def _linked_targets(tree: Tree, links: Iterable[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield an error for each symbolic link in place of a target: only nodes are targets."""
+    for path, name in links:
+        if name == f"deploy{SYMBOLIC_LINK}":
+            service, place = path, "deploy"
+        elif name.endswith(SYMBOLIC_LINK) and path.endswith("/deploy"):
+            service, place = parent_path(path), f"deploy/{name.removesuffix(SYMBOLIC_LINK)}"
+        else:
+            continue
+        if has_property(tree, service, "type"):
+            yield (path, name), f"{place} of a service must be a node, not a link"
+
+
+def _misplaced(tree: Tree, part: Nodes) -> Iterator[Problem]:
+    """Yield a warning for each misplaced ``n`` and each node that is named like ``deploy`` but in capitals."""
+    for path in [path for path in part if path[-7:].lower() == "/deploy"]:  # few are left
+        name = path[-7:]
+        if name == "/deploy" and not part[path]:
+            continue
+        if not has_property(tree, parent_path(path), "type") or has_property(tree, path, "type"):
+            continue
+        if name != "/deploy":
+            message = f"{name} is not read; a service is deployed by its child /deploy, in small letters"
+            yield Problem(message, path=path, severity=Severity.WARNING)
+        elif has_property(tree, path, "n"):
+            message = "n of a deploy node is not read; set n on each target below the node"
+            yield Problem(message, path=path, severity=Severity.WARNING)
+
+
+#: Increment this number whenever the same text results in another tree, other targets or other documents: the new
+#: program then does not rely on what an older program published.
+RULES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The files of a tree, parsed, linted and compiled; ``problems`` are all problems, sorted by place.
+
+    ``compilation`` has the targets of the text alone; ``documents`` are the documents beside the tree. Reviews
+    with equal fingerprints have equal texts. ``signed``: the publication will be signed, so all assignments have
+    the digests of their properties. ``checks`` are the problems of each part of the tree.
+    """
+
+    fingerprint: str
+    linted: LintResult
+    compilation: Compilation
+    problems: tuple[Problem, ...]
+    documents: Documents = Documents()  # noqa: RUF009  it cannot be changed
+    signed: bool = False
+    checks: Mapping[str, PartCheck] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> Targets:
+        """The targets that hosts deploy: those of the text without the withheld services."""
+        return self.compilation.targets
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that forbid publication."""
+        return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)
+
+    @property
+    def spare_strategies(self) -> tuple[Problem, ...]:
+        """The strategies that are not in force beside the one that is: lint errors that forbid no publication."""
+        return self.documents.unused if self.documents.in_force else ()
+
+
+def lifting_problems(reviewed: Review, before: Iterable[SourceFile]) -> tuple[Problem, ...]:
+    """Return the errors of a tree that wants versions which were in quarantine ``before`` the change to it."""
+    quarantines = read_documents(document_files(before)).of(QUARANTINE).values()
+    problems = lifted_quarantine_problems(reviewed.targets, reviewed.documents, quarantines)
+    return tuple(place(problem, reviewed.linted) for problem in problems)
+
+
+def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:
+    """Return a hash of the tree files, the documents and the rules of this program.
+
+    The hash for a publication that is to be ``signed`` is another one: its targets have more digests.
+    """
+    digest = hashlib.sha256(f"{RULES}{' signed' if signed else ''}\n".encode())
+    for file in (*tree_files(files), *document_files(files), *nested_files(files)):
+        digest.update(f"{file.name}\n{len(file.content)}\n".encode())
+        digest.update(file.content)
+    return digest.hexdigest()
+
+
+def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: bool = False) -> Review:
+    """Return the review of files, as ``lint``, ``plan`` and the syncer use it.
+
+    Content that is unchanged since the ``last`` review is not judged again. ``signed`` is as in ``Review``, and
+    the same as in ``last``.
+    """
+    files = tuple(files)
+    digest = fingerprint(files, signed=signed)
+    if last is not None and last.fingerprint == digest:
+        return last
+    linted = lint(files, None if last is None else last.linted)
+    documents = read_documents(document_files(files), None if last is None else last.documents)
+    compilation = _compile(linted, Governance(read_intents(documents)), last, with_properties=signed)
+    with_errors = _paths(linted, Severity.ERROR)
+    at_errors = with_errors.union(*(_above(path) for path in with_errors))
+    with_warnings = _paths(linted, Severity.WARNING)
+    # Files with documents alone need no tree.
+    placed = [*(linted.problems if linted.parsed or not documents.files else ()), *documents.errors]
+    for problem in compilation.problems:
+        # Errors in lines of the node, or below it, may be the cause of this conflict.
+        if problem.path in at_errors:
+            continue
+        # A link to nodes of the live tree can be followed only at publication.
+        severity = Severity.WARNING if problem.path in with_warnings else problem.severity
+        placed.append(place(replace(problem, severity=severity), linted))
+    checks = check_parts(linted.tree, linted.links, {} if last is None else last.checks)
+    for check in checks.values():
+        placed += (Problem(message, *linted.merged.links[link], path=link[0]) for link, message in check.links)
+        placed += (place(problem, linted) for problem in check.nodes)
+    if linted.parsed:
+        placed += intent_problems(documents, linted.tree, compilation.whole)
+        placed += coverage_problems(documents, linted.tree, compilation.whole)
+    placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
+    placed += (place(problem, linted) for problem in _placement_problems(compilation.targets, documents))
+    placed += nested_problems(files)
+    placed += check_problems(documents, linted.tree if linted.parsed else None)
+    return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed, checks)
+
+
+def _compile(
+    linted: LintResult, governance: Governance, last: Review | None, *, with_properties: bool
+) -> Compilation:
+    if last is None:
+        return compile_tree(linted.tree, governance, with_properties=with_properties)
+    before = last.linted
+    changed = diff(before.tree, linted.tree).paths | relinked_nodes(before.links, linted.links)
+    since = Recompilation(before.tree, last.compilation, changed)
+    return compile_tree(linted.tree, governance, since=since, with_properties=with_properties)
+
+
+def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:
+    """Yield the waits between services that never end under the strategy, if host names alone show its groups.
+
+    A target is a host's id or its name, and a strategy may have the other one.
+    """
+    strategy = None if documents.errors else documents.strategy()
+    if strategy is None:
+        return
+    hosts = [Identity(name, name) for name in targets if is_host_name(name)]
+    if selects_only_by_name(strategy, [host.id for host in hosts]):
+        yield from placement_problems(
+            service_order({}, targets, hosts, {}), strategy, PublicationSnapshot(None), targets
+        )
+
+
+def place(problem: Problem, linted: LintResult) -> Problem:
+    """Return a problem with the place of its node, or of the nearest node above that has a place."""
+    path = problem.path
+    while problem.file is None and path:
+        if path in linted.positions:
+            file, line, column = linted.positions[path]
+            return replace(problem, file=file, line=line, column=column)
+        path = parent_path(path)
+    return problem
+
+
+def _paths(linted: LintResult, severity: Severity) -> set[str]:
+    problems = (problem for problem in linted.problems if problem.severity is severity)
+    return {problem.path for problem in problems if problem.path is not None}
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := parent_path(path):
+        yield path

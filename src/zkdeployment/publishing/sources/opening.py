@@ -1,0 +1,66 @@
+"""Opens the repository of a tree with the adapter for its version control system.
+
+A new system needs a folder beside ``git`` and ``svn``, an entry in ``SYSTEMS``, and a rule in ``system_of``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from zkdeployment.base.errors import ConfigurationError, without_passwords
+from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.sources.svn.source import SvnSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zkdeployment.publishing.ports import TreeSource
+
+
+def open_source(
+    url: str, tree_directory: Path, *, branch: str | None = None, allowed_signers: Path | None = None
+) -> TreeSource:
+    """Return the source for the repository at ``url``, without using the network.
+
+    Raises ``ConfigurationError`` if the repository's system does not support an option.
+    """
+    return SYSTEMS[system_of(url)](url, tree_directory, branch=branch, allowed_signers=allowed_signers)
+
+
+def system_of(url: str) -> str:
+    """Return the name of a repository's version control system; local directories are inspected."""
+    if re.match(r"svn(\+[a-z]+)?:", url) or (url.startswith("file://") and _is_in_subversion(url)):
+        return "svn"
+    return "git"
+
+
+def _is_in_subversion(url: str) -> bool:
+    directory = Path(unquote(urlsplit(url).path))
+    return any((top / "format").is_file() and (top / "db").is_dir() for top in (directory, *directory.parents))
+
+
+def _open_subversion(
+    url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None
+) -> TreeSource:
+    """Return the source for a Subversion directory; the prefix ``svn:`` marks any URL as Subversion's."""
+    del tree_directory  # Subversion is read without a mirror
+    shown = without_passwords(url)
+    if branch is not None:
+        raise ConfigurationError(
+            f"branch: {shown} is a Subversion repository, where the branch is a part of url; found {branch};"
+            " remove the key branch"
+        )
+    if allowed_signers is not None:
+        raise ConfigurationError(
+            f"allowed-signers: {shown} is a Subversion repository, and only git's commits can be signed; remove"
+            " the key allowed-signers"
+        )
+    plain = url.removeprefix("svn:")
+    return SvnSource(plain if "://" in plain else url)
+
+
+#: Each function takes the arguments of ``open_source``.
+SYSTEMS: Mapping[str, Callable[..., TreeSource]] = {"git": GitSource, "svn": _open_subversion}

@@ -1,0 +1,178 @@
+"""Reads the tree in a directory of a Subversion repository from the server (implements ``ports.TreeSource``)."""
+
+from __future__ import annotations
+
+import tempfile
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from zkdeployment.base.errors import SourceError, without_passwords
+from zkdeployment.base.machine.calls import retry
+from zkdeployment.base.publication import Origin
+from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
+from zkdeployment.documents.registry import mentions_documents
+from zkdeployment.publishing.sources.svn.command import Svn, SvnError
+from zkdeployment.publishing.sources.tree_files import ATTEMPTS, check_limits, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeVar
+
+    from zkdeployment.base.cluster import Revision
+
+    T = TypeVar("T")
+
+
+#: The most files in subdirectories that are searched for documents, which are not in force there.
+_MOST_NESTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SvnSource:
+    """The tree in the directory at ``url``; its revision is the number of the last change. No mirror is kept.
+
+    Each run of svn is limited to ``timeout`` seconds. An unreachable server is tried four times, with ``gap``
+    seconds in between.
+    """
+
+    url: str
+    timeout: float = field(default=300, kw_only=True)
+    gap: float = field(default=3, kw_only=True)
+
+    def fetch(self) -> int:
+
+        def read_revision() -> int:
+            output = self._svn.run("info", "--show-item", "last-changed-revision", f"{self.url}@HEAD").strip()
+            if not output.isdigit():
+                raise SourceError(f"{self._shown}: expected a revision from svn info, found {output[:80]!r}")
+            return int(output)
+
+        return self._retry(read_revision)
+
+    def files(self, revision: Revision) -> tuple[SourceFile, ...]:
+        """The files are in the order in which svn lists them."""
+        return self._retry(lambda: self._files(self._number(revision)))
+
+    def origin(self, revision: Revision) -> Origin:
+        place = self._place(self._number(revision))
+        log = self._retry(lambda: self._svn.run("log", "--xml", "--limit", "1", place))
+        entry = _parse(log).find("logentry")
+        if entry is None:
+            raise SourceError(f"{self._shown} has no revision {revision}")
+        return Origin(
+            author=shorten(entry.findtext("author") or "nobody"),
+            subject=shorten((entry.findtext("msg") or "").strip().partition("\n")[0]),
+            time=_seconds(entry.findtext("date")),
+        )
+
+    def descends(self, revision: Revision, ancestor: Revision) -> bool:
+        return isinstance(ancestor, int) and self._number(revision) >= ancestor
+
+    @property
+    def _shown(self) -> str:
+        return without_passwords(self.url)
+
+    @property
+    def _svn(self) -> Svn:
+        return Svn(self.timeout)
+
+    def _retry(self, act: Callable[[], T]) -> T:
+        def attempt() -> T:
+            try:
+                return act()
+            except SvnError as error:
+                failure = SourceError(f"cannot read {self._shown}: {error}")
+                failure.retry_helps = error.retry_helps
+                raise failure from error
+
+        return retry(attempt, attempts=ATTEMPTS, gap=self.gap)
+
+    def _number(self, revision: Revision) -> int:
+        if isinstance(revision, int) or revision.isdecimal():
+            return int(revision)
+        raise SourceError(f"{self._shown} has no revision {revision}: expected a number")
+
+    def _place(self, revision: int) -> str:
+        return f"{self.url}@{revision}"
+
+    def _files(self, revision: int) -> tuple[SourceFile, ...]:
+        listing = _parse(self._svn.run("list", "--xml", self._place(revision)))
+        sizes: dict[str, int] = {}
+        has_directories = False
+        for entry in listing.iter("entry"):
+            name, size, is_file = entry.findtext("name") or "", entry.findtext("size"), entry.get("kind") == "file"
+            if is_tree_file(name) and not is_file:
+                raise SourceError(
+                    f"{name} of revision {revision} is a directory; a tree file has to be a plain file"
+                )
+            sizes |= {name: int(size or 0)} if is_file else {}
+            has_directories = has_directories or not is_file
+        check_limits({name: size for name, size in sizes.items() if is_tree_file(name)}, str(revision))
+        with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+            top = Path(scratch) / "tree"
+            options = (
+                "--quiet",
+                "--ignore-externals",
+                "--ignore-keywords",
+                "--native-eol",
+                "LF",
+                "--depth",
+                "files",
+            )
+            self._svn.run("export", *options, self._place(revision), str(top))
+            files = tuple(_files(top, sizes, revision))
+        check_limits({file.name: len(file.content) for file in files}, str(revision))
+        return (*files, *self._nested_files(revision)) if has_directories else files
+
+    def _nested_files(self, revision: int) -> Iterator[SourceFile]:
+        """Yield the files with documents in subdirectories; each costs a request, so only the first are read."""
+        listing = _parse(self._svn.run("list", "--xml", "--depth", "infinity", self._place(revision)))
+        found = (
+            (entry.findtext("name") or "", int(entry.findtext("size") or 0))
+            for entry in listing.iter("entry")
+            if entry.get("kind") == "file"
+        )
+        names = [name for name, size in found if "/" in name and may_hold_documents(name, size)]
+        for name in sorted(names)[:_MOST_NESTED]:
+            place = f"{self.url}/{quote(name)}@{revision}"
+            content = self._svn.run("cat", "--ignore-keywords", place).encode()
+            if mentions_documents(content):
+                yield SourceFile(name, content, is_nested=True)
+
+
+def _files(top: Path, sizes: Mapping[str, int], revision: int) -> Iterator[SourceFile]:
+    """Yield the exported tree files, and the YAML files that hold documents of rollouts."""
+    for name, size in sizes.items():
+        if is_tree_file(name):
+            yield SourceFile(name, _content(top / name, revision))
+        elif may_hold_documents(name, size) and not (top / name).is_symlink():
+            content = _content(top / name, revision)
+            if mentions_documents(content):
+                yield SourceFile(name, content)
+
+
+def _content(file: Path, revision: int) -> bytes:
+    if file.is_symlink():
+        raise SourceError(
+            f"{file.name} of revision {revision} is a symbolic link; a tree file has to be a plain file"
+        )
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SourceError(f"cannot read {file.name} of revision {revision}: {error.strerror}") from error
+
+
+def _parse(text: str) -> ET.Element:
+    try:
+        return ET.fromstring(text)  # noqa: S314  svn itself wrote the text
+    except ET.ParseError as error:
+        raise SourceError(f"cannot parse the output of svn as XML: {error}") from error
+
+
+def _seconds(date: str | None) -> float:
+    """Return svn's date, such as ``2026-11-21T10:35:20.207502Z``, in seconds; 0 for a removed date."""
+    return datetime.fromisoformat(date).timestamp() if date else 0.0

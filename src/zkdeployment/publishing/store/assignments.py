@@ -1,0 +1,178 @@
+"""The wanted state of a host, read from the compiled targets or from the live tree.
+
+A role's node also contains its controller, the assignment of the node ``/roles/ROLE``, so that an agent reads at
+most three nodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import ConflictError
+from zkdeployment.base.names import RESERVED
+from zkdeployment.publishing.store.withheld import decode_withheld
+from zkdeployment.publishing.targets.assignments import decode_target
+from zkdeployment.publishing.targets.compiler import wanted_for, wanted_from_tree
+from zkdeployment.publishing.targets.services import deploy_node
+from zkdeployment.tree.values import Tree
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import Node, is_path
+from zkdeployment.zookeeper.reads import Read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.deployment import Assignment, DesiredState
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.zookeeper.session import Session
+
+
+def read_tree(session: Session) -> Tree:
+    """Return the whole tree without reserved top-level nodes and ephemeral nodes."""
+    nodes = walk(session, top_paths(session))
+    return Tree({path: node.properties for path, node in nodes.items() if not node.owner})
+
+
+def top_paths(session: Session) -> list[str]:
+    """Return the paths of the top-level nodes that are not reserved."""
+    return [f"/{name}" for name in session.children("/") or () if name not in RESERVED]
+
+
+def walk(session: Session, paths: Sequence[str]) -> dict[str, Node]:
+    """Return these nodes and all nodes below them, parents first; nodes removed in the meantime are left out."""
+    nodes_by_path: dict[str, Node] = {}
+    waiting = deque(Read(path) for path in sorted(paths))
+    for read, answer in session.pipeline(waiting):
+        if answer is None:
+            continue
+        if read.children:
+            waiting.extend(Read(f"{read.path}/{name}") for name in sorted(answer))
+            continue
+        node = nodes_by_path[read.path] = Node.read(answer)
+        if node.children:
+            waiting.append(Read(read.path, children=True))
+    return nodes_by_path
+
+
+#: Above the nodes of controllers: the prefix of the names of their targets.
+ROLES = "/roles/"
+_encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def node_paths(names: Collection[str]) -> list[str]:
+    """Return the paths of the nodes of these targets, sorted; ``/roles/ROLE`` shares the node of ROLE."""
+    return sorted({paths.target_path(name.removeprefix(ROLES)) for name in names})
+
+
+def encode_targets(
+    targets: Targets, names: Collection[str], known: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """Return the data of the nodes of these targets, by path; names without a target have no node.
+
+    ``known`` are the data of targets that were encoded already, by path.
+    """
+    written: dict[int, str] = {}  # each assignment's text by its identity: all targets of a service share one
+    encoded = {}
+    for name in sorted({name.removeprefix(ROLES) for name in names}):
+        path = paths.target_path(name)
+        if path in known:
+            encoded[path] = known[path]
+            continue
+        assignments = (*targets.get(ROLES + name, ()), *targets.get(name, ()))
+        if assignments or name in targets:
+            for assignment in assignments:
+                if id(assignment) not in written:
+                    written[id(assignment)] = _encode_canonically(assignment.to_json())
+            data = f"[{','.join(written[id(assignment)] for assignment in assignments)}]"
+            encoded[path] = data.encode("ascii")
+    return encoded
+
+
+def decode_targets(nodes: Mapping[str, Node | None]) -> Targets:
+    """Return the targets in these nodes, which are given by name; raises ``TreeError`` if one is invalid."""
+    targets: dict[str, tuple[Assignment, ...]] = {}
+    for name, node in nodes.items():
+        if node is not None:
+            targets |= decode_target(name, node.data)
+    return targets
+
+
+def is_same_work(before: bytes, after: bytes) -> bool:
+    """Whether two versions of a target's node have the same assignments, apart from digests of properties."""
+    try:
+        listed = [json.loads(data) for data in (before, after)]
+        bare = [
+            [{key: each[key] for key in each if key != "properties"} for each in assignments]
+            for assignments in listed
+        ]
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return bare[0] == bare[1]
+
+
+def read_targets(session: Session, names: Iterable[str]) -> Targets:
+    """Return the published targets with these node names."""
+    listed = list(names)
+    nodes = session.get_many(f"{paths.TARGETS}/{name}" for name in listed)
+    return decode_targets({unquote(name): node for name, node in zip(listed, nodes, strict=True)})
+
+
+def read_wanted(session: Session, identity: Identity, revision: Revision) -> DesiredState:
+    """Return what ``identity`` is to run at ``revision``; needs one request if that revision is published.
+
+    Raises ``ConflictError`` if a publication interfered (then call again) or the cluster is at another revision,
+    ``TreeError`` if the tree contradicts itself for this host.
+    """
+    names = identity.target_names
+    seen, (*mine, targets) = session.get_many_seen([*map(paths.target_path, names), paths.TARGETS])
+    if targets is None or targets.properties.get("version") != revision:
+        return _from_tree(session, identity, revision)
+    # Every publication, even of the same revision, and every import writes the parent node of the targets: in its
+    # only transaction, or in the first and the last of several. All reads saw a state at least as new as ``seen``,
+    # and the parent node was read last. If that node has not changed since ``seen``, no target had changed when it
+    # was read. An agent reads the cluster version first, so ``seen`` is as new as the publication that it follows.
+    if targets.changed > seen:
+        raise ConflictError(f"the targets changed while those of {identity} were read")
+    return wanted_for(identity, decode_targets(dict(zip(names, mine, strict=True))))
+
+
+def read_services(session: Session, services: Collection[str]) -> frozenset[str]:
+    """Return those of these paths that are service nodes of the live tree; without paths no request is sent."""
+    asked = [path for path in services if is_path(path)]
+    nodes = session.get_many(map(deploy_node, asked)) if asked else ()
+    return frozenset(path for path, node in zip(asked, nodes, strict=True) if node is not None)
+
+
+def _from_tree(session: Session, identity: Identity, revision: Revision) -> DesiredState:
+    """Return the wanted state of a host from the whole tree: a version set by hand has no compiled targets."""
+    before, targets, withheld = session.get_many([paths.HOSTS, paths.TARGETS, paths.WITHHELD])
+    _check_cluster(before, revision)
+    tree = read_tree(session)
+    after, targets_after = session.get_many([paths.HOSTS, paths.TARGETS])
+    _check_cluster(after, revision)
+    # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.
+    # What is withheld changes only in transactions that write the targets' node.
+    if _changed(before) != _changed(after) or _changed(targets) != _changed(targets_after):
+        raise ConflictError(f"the tree or the cluster version changed while the tree was read for {identity}")
+    return wanted_from_tree(identity, tree, decode_withheld(withheld))
+
+
+def _changed(node: Node | None) -> int | None:
+    return None if node is None else node.changed
+
+
+def _check_cluster(node: Node | None, revision: Revision) -> None:
+    current = None if node is None else Cluster.from_properties(node.properties)
+    if current is None or current.revision != revision:
+        state = "gone" if current is None else current.state.value
+        version = None if current is None else current.version
+        raise ConflictError(
+            f"the cluster version changed while the tree was read: expected {revision}, found {version} ({state})"
+        )

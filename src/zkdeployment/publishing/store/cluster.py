@@ -1,0 +1,171 @@
+"""The node of the cluster version, the recorded stops, and the outputs of failed scripts.
+
+Each of the first ``FIRST`` stops has a node of its own. Later stops share ``LAST`` nodes: each replaces the
+previous stop in its node, and the node's version counts them. Creating a node, and each stop of an operator, also
+changes the parent node, so that a transaction that forgets the stops fails if it does not know all of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from zkdeployment.base.cluster import Cluster, advance
+from zkdeployment.base.errors import ConflictError, ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.stop import FailureOutput, Stop
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from zkdeployment.base.cluster import ClusterEvent, Revision
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
+
+
+def changing_cluster(
+    hosts: Node, event: ClusterEvent, revision: Revision | None = None, *, later: int = 0
+) -> Operation:
+    """Return the operation that changes ``/hosts`` for an event; raises ``RefusedError`` as ``advance`` does."""
+    return setting_cluster(hosts, advance(Cluster.from_properties(hosts.properties), event, revision), later=later)
+
+
+def setting_cluster(hosts: Node, cluster: Cluster, *, later: int = 0) -> Operation:
+    """Return the operation that writes ``cluster`` to ``/hosts``.
+
+    The operation fails unless ``/hosts`` was changed exactly ``later`` times since ``hosts`` was read.
+    """
+    return Set(paths.HOSTS, encode(cluster.properties(hosts.properties)), hosts.version + later)
+
+
+FIRST = 64
+LAST = 64
+
+#: The prefix of shared nodes; no host id has this prefix, and names of operators with it are escaped.
+_SHARED = "~later-"
+_ESCAPED = "~%6Cater-"
+
+#: How many nodes one transaction removes if other programs created more than the limit.
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class RecordedStops:
+    """The names of the nodes of all stops, and the version of their parent node, which was read first."""
+
+    names: tuple[str, ...]
+    version: int
+
+
+def read_stops(session: Session) -> tuple[Stop, ...]:
+    """Return the recorded stops; read in one pipelined round."""
+    names = session.children(paths.STOPS) or ()
+    nodes = session.get_many(f"{paths.STOPS}/{name}" for name in names)
+    return tuple(stop_of(name, node) for name, node in zip(names, nodes, strict=True) if node is not None)
+
+
+def stop_of(name: str, node: Node) -> Stop:
+    """Decode the node of a stop; its ``name`` shows whether the node is shared."""
+    return replace(Stop.from_properties(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
+
+
+def recorded_stops(session: Session) -> RecordedStops:
+    """Return the names of the recorded stops; create their parent node if it is missing."""
+    (above,), (names,) = session.look([paths.STOPS], [paths.STOPS])
+    if above is None:
+        session.ensure(paths.STOPS)
+        (above,), (names,) = session.look([paths.STOPS], [paths.STOPS])
+    if above is None:
+        raise ConflictError(f"{paths.STOPS} was removed right after it was created; check what removes it")
+    return RecordedStops(tuple(names or ()), above.version)
+
+
+def recording_stop(session: Session, stop: Stop) -> list[Operation]:
+    """Return the operations that record a stop; it replaces an earlier stop of the same host or operator.
+
+    Commit them together with a check of ``/hosts``: a stop is recorded only while the fleet is stopped.
+    """
+    recorded = recorded_stops(session)
+    name = quote(stop.key, safe="~@")
+    if name.startswith(_SHARED):
+        name = _ESCAPED + name.removeprefix(_SHARED)
+    if name not in recorded.names and len(recorded.names) >= FIRST:
+        name = f"{_SHARED}{zlib.crc32(name.encode()) % LAST}"
+    path, data = f"{paths.STOPS}/{name}", encode(stop.properties())
+    if name not in recorded.names:
+        return [Create(path, data), _touch(recorded)]
+    replaces_another = name.startswith(_SHARED) and stop.is_failure
+    return [Set(path, data)] if replaces_another else [Set(path, data), _touch(recorded)]
+
+
+def forgetting_stops(recorded: RecordedStops) -> list[Operation]:
+    """Return the operations that remove all recorded stops; they fail if another stop was recorded since."""
+    if not recorded.names:
+        return [Check(paths.STOPS, recorded.version)]
+    return [_touch(recorded), *(Delete(f"{paths.STOPS}/{name}") for name in recorded.names)]
+
+
+def few_stops(session: Session, hosts: int, recorded: RecordedStops | None = None) -> RecordedStops:
+    """Return the recorded stops, after removing so many that one transaction can remove the rest.
+
+    Call this for a fleet that is about to be resumed. ``hosts`` is the version of the node ``/hosts``,
+    ``recorded`` are the stops if they were read already. Raises ``ConflictError`` if the node has changed.
+    """
+    recorded = recorded or recorded_stops(session)
+    surplus: Sequence[str] = recorded.names[FIRST + LAST :]
+    for start in range(0, len(surplus), _BATCH):
+        batch = surplus[start : start + _BATCH]
+        session.commit(Check(paths.HOSTS, hosts), *(Delete(f"{paths.STOPS}/{name}") for name in batch))
+    return replace(recorded, names=recorded.names[: FIRST + LAST])
+
+
+def _touch(recorded: RecordedStops) -> Operation:
+    return Set(paths.STOPS, b"", recorded.version)
+
+
+#: The largest number of hosts whose outputs are kept: of many hosts that fail in the same way, a few are enough.
+OUTPUTS_LIMIT = 20
+
+#: Attempts at a write while other hosts write.
+_ATTEMPTS = 20
+
+
+def write_output(session: Session, output: FailureOutput) -> bool:
+    """Write the output of a host's failed script, in place of an earlier one; return whether there was room."""
+    path, data = paths.output_path(output.host_id), encode(output.properties())
+    for _ in range(_ATTEMPTS):
+        session.ensure(paths.OUTPUTS)
+        (above, node), (names,) = session.look([paths.OUTPUTS, path], [paths.OUTPUTS])
+        if above is None:
+            continue
+        if node is None and len(names or ()) >= OUTPUTS_LIMIT:
+            return False
+        try:
+            # The new version of the parent node makes every other host count again.
+            counted = Set(paths.OUTPUTS, b"", above.version)
+            session.commit(*((Create(path, data), counted) if node is None else (Set(path, data),)))
+        except ConflictError:
+            continue
+        return True
+    return False
+
+
+def read_output(session: Session, host_id: str) -> FailureOutput | None:
+    """Return the end of the output of a host's failed script, if it is kept."""
+    node = session.get(paths.output_path(host_id))
+    return None if node is None else FailureOutput.from_properties(host_id, node.properties)
+
+
+def remove_outputs(session: Session, names: Collection[str]) -> None:
+    """Remove the outputs in nodes of these names: they belong to an earlier publication. Errors are logged."""
+    try:
+        if names:
+            session.commit(*(Delete(f"{paths.OUTPUTS}/{name}") for name in names))
+    except ZkdeploymentError as error:
+        get_logger().warning("outputs-not-removed", reason=str(error))

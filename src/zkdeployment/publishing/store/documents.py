@@ -1,0 +1,106 @@
+"""The published documents and the published strategy.
+
+``/zkdeployment/documents/KIND/SUBJECT`` holds the document as JSON, compressed if it is large. SUBJECT consists of
+the names of the subject, percent-encoded and joined by colons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.log import get_logger
+from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode_content, pack, unpack
+from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from zkdeployment.documents.kinds import Subject
+    from zkdeployment.publishing.records import DocumentKey, Publication
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+
+def document_path(key: DocumentKey) -> str:
+    """Return the path of a document's node."""
+    kind, subject = key
+    return f"{paths.DOCUMENTS}/{kind}/{subject_name(subject)}"
+
+
+def subject_name(subject: Subject) -> str:
+    """Return a subject as the name of a node."""
+    return ":".join(quote(name, safe="") for name in subject) or ":"
+
+
+def read_published_documents(session: Session, kinds: Collection[str] | None = None) -> PublishedDocuments:
+    """Return the published documents (of these ``kinds``); a node without a document is left out and logged."""
+    contents: dict[DocumentKey, dict[str, object]] = {}
+    for path, node in read_document_nodes(session, kinds).items():
+        try:
+            content = unpack(node.data)
+        except ValueError as error:
+            get_logger().warning("document-damaged", path=path, reason=str(error))
+            continue
+        if isinstance(content, dict):
+            contents[_key(path)] = content
+    return PublishedDocuments(contents)
+
+
+def read_document_nodes(session: Session, kinds: Collection[str] | None = None) -> dict[str, Node]:
+    """Return the nodes of all published documents (of these ``kinds``) by path, read in two pipelined rounds."""
+    names_of_kinds = (session.children(paths.DOCUMENTS) or ()) if kinds is None else kinds
+    directories = [f"{paths.DOCUMENTS}/{kind}" for kind in names_of_kinds]
+    listed = session.look((), directories)[1]
+    found = [f"{above}/{name}" for above, names in zip(directories, listed, strict=True) for name in names or ()]
+    nodes = zip(found, session.get_many(found), strict=True)
+    return {path: node for path, node in nodes if node is not None}
+
+
+def document_operations(
+    publication: Publication, kinds: Collection[str], nodes: Mapping[str, Node]
+) -> Iterator[Operation]:
+    """Yield the operations that write the documents of a publication; unchanged documents are not written.
+
+    ``kinds`` are the kinds that have a node, ``nodes`` the existing nodes of the documents that may change.
+    """
+    keys = publication.documents.keys() if publication.touched_documents is None else publication.touched_documents
+    wanted = {document_path(key): publication.documents[key] for key in keys if key in publication.documents}
+    yield from (Create(f"{paths.DOCUMENTS}/{kind}") for kind in sorted({key[0] for key in keys} - set(kinds)))
+    for path, content in sorted(wanted.items()):
+        data, node = encode_content(content), nodes.get(path)
+        if node is None:
+            yield Create(path, data)
+        elif node.data != data:
+            yield Set(path, data, node.version)
+    yield from (Delete(path, nodes[path].version) for path in sorted(nodes.keys() - wanted.keys()))
+
+
+def _key(path: str) -> DocumentKey:
+    kind, name = path.removeprefix(f"{paths.DOCUMENTS}/").split("/")
+    return kind, () if name == ":" else tuple(unquote(part) for part in name.split(":"))
+
+
+def encode_strategy(strategy: Strategy | None) -> bytes:
+    """Encode the data of the node; empty for no strategy."""
+    return b"" if strategy is None else pack(strategy_to_json(strategy))
+
+
+def read_strategy(session: Session) -> Strategy | None:
+    """Return the published strategy, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
+    return decode_strategy(session.get(paths.STRATEGY))
+
+
+def decode_strategy(node: Node | None) -> Strategy | None:
+    """Return the strategy in the node, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
+    if node is None or not node.data:
+        return None
+    try:
+        return strategy_from_json(unpack(node.data))
+    except ValueError as error:
+        raise TreeError(f"{paths.STRATEGY}: {error}; 'zkdeployment sync --force' writes it anew") from error

@@ -1,0 +1,186 @@
+"""The history: a node for each publication, and below it a node for each host that finished or failed.
+
+The next publication folds the hosts' nodes into the publication's node, compressed, and drops the oldest records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.log import get_logger
+from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import pack, unpack
+from zkdeployment.zookeeper.transactions import NODE_LIMIT, Delete, Operation, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.tree.values import Value
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+
+#: How many publications are kept.
+LIMIT = 500
+
+#: How many older publications are checked for results to fold: hosts write to the last one, or a little late.
+_RECENT = 3
+
+#: How many publications are dropped in one call.
+_DROPPED = 20
+
+_CHUNK = 1000
+
+#: Requests for the results of all hosts.
+_REQUESTS = 8
+
+
+def recent_publications(sequences: Sequence[int]) -> list[str]:
+    """Return the nodes of those of the older publications, given by sequence, to which hosts may still write."""
+    return [paths.history_path(sequence) for sequence in sequences[-_RECENT:]]
+
+
+def tidy(
+    session: Session,
+    sequences: Sequence[int],
+    recent: Mapping[str, Collection[str] | None],
+    *,
+    limit: int = LIMIT,
+) -> None:
+    """Fold the results of the ``recent`` publications into their nodes, and drop the oldest publications.
+
+    ``sequences`` are the sequences of all older publications. ``recent`` maps the node of each recent publication
+    to the names of its results. Errors are logged; the next call tries again.
+    """
+    older = [paths.history_path(sequence) for sequence in sequences]
+    surplus = max(0, len(older) + 1 - limit)
+    try:
+        for path in older[:surplus][:_DROPPED]:
+            _drop(session, path)
+        for path, names in recent.items():
+            if names and path not in older[:surplus]:
+                _fold(session, path, names)
+    except ZkdeploymentError as error:
+        get_logger().warning("history-not-tidied", reason=str(error))
+
+
+def read_history(session: Session, last: int | None = None) -> tuple[PublicationRecord, ...]:
+    """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""
+    sequences = _sequences(session)
+    return _records(session, sequences if last is None else sequences[-last:])
+
+
+def read_publication(session: Session, sequence: int) -> tuple[PublicationRecord, ...]:
+    """Return the record of a publication, after that of the next one if there is one; empty if it is unknown."""
+    sequences = _sequences(session)
+    if sequence not in sequences:
+        return ()
+    place = sequences.index(sequence)
+    return _records(session, sequences[place : place + 2])
+
+
+def read_results(session: Session, since: int) -> dict[str, HostResult]:
+    """Return the latest result of each host in the publications from the sequence ``since`` on, by host id.
+
+    The number of requests does not grow with the hosts.
+    """
+    places = [paths.history_path(sequence) for sequence in _sequences(session) if sequence >= since > 0]
+    records, children = session.look(places, places)
+    wanted = [f"{path}/{name}" for path, names in zip(places, children, strict=True) for name in names or ()]
+    unfolded = {
+        path.rpartition("/")[2]: HostResult.from_json(node.properties)
+        for path, node in zip(wanted, session.get_in(wanted, requests=_REQUESTS), strict=True)
+        if node is not None
+    }
+    return merge(*(_record(node).results for node in records if node is not None), unfolded)
+
+
+def _records(session: Session, sequences: Iterable[int]) -> tuple[PublicationRecord, ...]:
+    places = [paths.history_path(sequence) for sequence in sequences]
+    nodes = session.get_many(places)
+    return tuple(
+        _with_results(session, path, _record(node), node.children)
+        for path, node in reversed(list(zip(places, nodes, strict=True)))
+        if node is not None
+    )
+
+
+def _with_results(session: Session, path: str, record: PublicationRecord, children: int) -> PublicationRecord:
+    """Return the record with the results that are not folded into it yet."""
+    if not children:
+        return record
+    results, _ = _results(session, path, session.children(path) or ())
+    return replace(record, results=merge(record.results, results))
+
+
+def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
+    """Return the results by host id; of several results of one host the latest."""
+    results: dict[str, HostResult] = {}
+    for host_id, result in (item for some in many for item in some.items()):
+        if host_id not in results or results[host_id].time <= result.time:
+            results[host_id] = result
+    return results
+
+
+def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
+    """Encode a record with its results; if it is too large, hosts that finished are only counted."""
+    data = pack(_stored(record))
+    if len(data) <= room:
+        return data
+    failed = {host_id: result for host_id, result in record.results.items() if result.error is not None}
+    counted = replace(record, results=failed, left_out=record.left_out + len(record.results) - len(failed))
+    data = pack(_stored(counted))
+    if len(data) <= room:
+        return data
+    brief = {host_id: replace(result, error=(result.error or "")[:20]) for host_id, result in failed.items()}
+    return pack(_stored(replace(counted, results=brief)))
+
+
+def _stored(record: PublicationRecord) -> dict[str, Value]:
+    """Return the stored record, with the keys that only other versions know."""
+    results = [{**result.unknown, **result.to_json()} for _, result in sorted(record.results.items())]
+    return {**record.unknown, **record.to_json(), "results": [*results]}
+
+
+def _sequences(session: Session) -> list[int]:
+    return paths.sequences(session.children(paths.HISTORY) or ())
+
+
+def _fold(session: Session, path: str, names: Collection[str]) -> None:
+    node = session.get(path)
+    if node is None:
+        return
+    results, nodes = _results(session, path, names)
+    record = _record(node)
+    whole = replace(record, results=merge(record.results, results))
+    gone = [Delete(place, folded_node.version) for place, folded_node in nodes.items()]
+    first: list[Operation] = [Set(path, folded(whole), node.version), *gone[:_CHUNK]]
+    session.commit(*first)
+    for start in range(_CHUNK, len(gone), _CHUNK):
+        session.commit(*gone[start : start + _CHUNK])
+
+
+def _drop(session: Session, path: str) -> None:
+    names = session.children(path) or ()
+    for start in range(0, len(names), _CHUNK):
+        session.commit(*(Delete(f"{path}/{name}") for name in names[start : start + _CHUNK]))
+    session.commit(Delete(path))
+
+
+def _results(session: Session, path: str, names: Collection[str]) -> tuple[dict[str, HostResult], dict[str, Node]]:
+    nodes = session.get_many(f"{path}/{name}" for name in names)
+    existing = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+    results = {name: HostResult.from_json(node.properties) for name, node in existing.items()}
+    return results, {f"{path}/{name}": node for name, node in existing.items()}
+
+
+def _record(node: Node) -> PublicationRecord:
+    """Decode a publication's node; an invalid node gives an empty record."""
+    try:
+        record = unpack(node.data)
+    except ValueError:
+        record = None
+    return PublicationRecord.from_json(record if isinstance(record, dict) else {})

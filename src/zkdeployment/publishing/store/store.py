@@ -1,0 +1,455 @@
+"""ZooKeeper as the syncer reads it and publishes to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from zkdeployment.agent.store.inventories import read_inventories
+from zkdeployment.base.cluster import INITIAL, Cluster
+from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
+from zkdeployment.base.host import Host
+from zkdeployment.base.inventory import absent_hosts
+from zkdeployment.base.log import get_logger
+from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.rules.instances import InstanceChange
+from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.intents.store.reader import archive_operations, removed_histories
+from zkdeployment.intents.store.records import (
+    intent_operations,
+    read_awaiting_records,
+    read_governance,
+    read_intent_nodes,
+    read_records,
+    record_operations,
+)
+from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
+from zkdeployment.publishing.signing.standing import coming_publication, implausible
+from zkdeployment.publishing.store.assignments import encode_targets, read_services
+from zkdeployment.publishing.store.builder import (
+    StoredPublication,
+    chunks,
+    read_stored,
+    sequence_of,
+    sequences_of,
+    transactions_for,
+)
+from zkdeployment.publishing.store.cluster import read_stops, remove_outputs
+from zkdeployment.publishing.store.documents import read_published_documents, read_strategy, subject_name
+from zkdeployment.publishing.store.group_stops import ending_stops
+from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
+from zkdeployment.publishing.store.last_publication import decode_published
+from zkdeployment.publishing.store.live_tree import read_live_nodes, read_live_tree
+from zkdeployment.publishing.store.requests import (
+    answer_request,
+    carrying_out,
+    read_request,
+    refused_revision,
+    server_time,
+    write_refusal,
+    write_report,
+)
+from zkdeployment.publishing.store.service_order import read_unfinished, remove_orders_before
+from zkdeployment.publishing.store.signing import (
+    FollowedBuckets,
+    PublicationSigning,
+    SignedOperations,
+    StartedSignature,
+    unsigned_operations,
+)
+from zkdeployment.publishing.store.withheld import read_left
+from zkdeployment.strategies.store.records import read_rollout
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.transactions import Check, Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.documents.collection import PublishedDocuments
+    from zkdeployment.intents.rules.governance import Governance
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.intents.rules.publication import IntentsChange
+    from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.intents.store.records import IntentOperations
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.ports import PublicationSigner
+    from zkdeployment.publishing.records import Publication, PublicationRequest, Refusal
+    from zkdeployment.publishing.signing.standing import StandingPublication
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.tree.values import LiveNode, LiveTree
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
+
+
+def remove_unused_locks(session: Session, names: Collection[str], deployed: Collection[str]) -> None:
+    """Remove those of the locks ``names`` that have no contenders and whose services are not in the tree.
+
+    ``deployed`` are services that are known to be in the tree; for others the tree is read. An agent that needs a
+    lock at the same time creates its node again.
+    """
+    services = {f"/{name.replace(',', '/')}": name for name in names}
+    unknown = services.keys() - deployed
+    for service in sorted(unknown - read_services(session, unknown)):
+        lock = f"{paths.AGENT_LOCKS}/{services[service]}"
+        try:
+            with contextlib.suppress(ConflictError):  # the lock has contenders, or was removed
+                session.commit(Delete(lock))
+        except DeniedError as error:
+            get_logger().warning("unused-locks-not-removed", reason=str(error))
+            return
+
+
+T = TypeVar("T")
+
+#: How many transactions of a publication are sent before the first of them is answered.
+_PENDING = 2
+
+
+class ZooKeeperPublications:
+    """Publishing through one session: ZooKeeper as the syncer reads it and publishes to it.
+
+    All methods raise ``UnreachableError``.
+
+    ``identity`` names this syncer as the holder of the lock (default: host name and process id). ``history`` is
+    how many publications the history keeps. ``reach`` is called with the name of a failpoint before and after
+    each transaction of a publication. With a ``signer``, publications are signed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        identity: str | None = None,
+        history: int = LIMIT,
+        reach: Callable[[str], None] = lambda _place: None,
+        signer: PublicationSigner | None = None,
+    ) -> None:
+        self._session = session
+        self._history = history
+        self._reach = reach
+        self._signing = None if signer is None else PublicationSigning(signer)
+        self._buckets = FollowedBuckets(session)
+        self._lock: ContenderLock | None = None
+        self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
+
+    def published_state(self) -> PublishedState:
+        """Read the cluster version (``None`` if ``/hosts`` does not exist) and the last publication."""
+        wanted = [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS, paths.SIGNED]
+        (stops, hosts, targets, managed, refusals, signed), (tops,) = self._session.look(wanted, ["/"])
+        return PublishedState(
+            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            published=decode_published(targets, managed, tops or ()),
+            stops=0 if stops is None else stops.version,
+            refused=refused_revision(refusals),
+            signed=None if signed is None else signed.data,
+            buckets=0 if signed is None else signed.children,
+        )
+
+    def hosts(self, sequence: int) -> FleetHosts:
+        """Read all known hosts, and which of them still miss a service that they gain in a publication."""
+        listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence)]
+        names, known, awaited = (names or () for names in self._session.look((), listed)[1])
+        hosts = read_hosts(self._session, names)
+        absent = read_inventories(self._session, set(known) - {host.identity.id for host in hosts})
+        unfinished = read_unfinished(self._session, sequence, awaited)
+        return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished)
+
+    def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
+        """Read the inventories of those of the hosts that reported one."""
+        return read_inventories(self._session, host_ids)
+
+    def reports(self, services: Collection[str]) -> FleetReports:
+        """Read what all known hosts and the providers of these services report, without any clusters."""
+        return read_reports(self._session, services)
+
+    def strategy(self) -> Strategy | None:
+        """Read the published strategy, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
+        return read_strategy(self._session)
+
+    def documents(self) -> PublishedDocuments:
+        """Read the published documents."""
+        return read_published_documents(self._session)
+
+    def rollout(self, sequence: int) -> RolloutState | None:
+        """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
+        return read_rollout(self._session, sequence)
+
+    def is_held_by_operator(self) -> bool:
+        """Whether an operator's hold is on record."""
+        return any(stop.is_hold for stop in read_stops(self._session))
+
+    def live_tree(self) -> LiveTree:
+        """Read the whole live tree, without reserved and ephemeral nodes."""
+        return read_live_tree(self._session)
+
+    def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
+        """Read these nodes; nodes that do not exist are left out."""
+        return read_live_nodes(self._session, paths)
+
+    def lock(self) -> ContenderLock:
+        """Return a new ``/hosts-lock``.
+
+        Once it is held, ``publish`` writes only while it is still held, and its last transaction releases it.
+        """
+        self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
+        return self._lock
+
+    def intents(self) -> tuple[IntentRecord, ...]:
+        """Read the records of all intents, as ``ZooKeeperIntents.records`` does."""
+        return read_records(self._session)
+
+    def governance(self) -> Governance:
+        """Read the intents of the last complete publication, and the services that left governance before.
+
+        Raises ``TreeError`` if a record is damaged.
+        """
+        return read_governance(self._session)
+
+    def left(self) -> tuple[LeftService, ...]:
+        """Read the services that left the governance of their intents; raises ``TreeError`` if it is damaged."""
+        return read_left(self._session)
+
+    def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
+        """Read the records whose last instance is terminated and has no final status yet."""
+        return read_awaiting_records(self._session)
+
+    def record_final_status(self, record: IntentRecord) -> None:
+        """Write a record whose last instance has its final status now.
+
+        Raises ``ConflictError`` if the record changed since it was read: then it stays unchanged.
+        """
+        operations = record_operations(self._session, record)
+        for transaction in chunks([*operations.parts, *operations.indexes], self._session.acl_size):
+            self._reach("before:final-status")
+            self._session.commit(*transaction)
+            self._reach("after:final-status")
+
+    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> int:
+        """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
+
+        ``intents`` is the change of intents, ``None`` if no intents exist before and after it. Return the sequence
+        of the last publication that changed something for hosts: this one, unless it only repeats.
+
+        Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
+        either nothing was written, or the mark stays and the next publication completes the work. Raises
+        ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
+        """
+        expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
+        started = None if self._signing is None else self._signing.start(coming_publication(publication))
+        request = None if publication.request is None else carrying_out(self._session, publication.request)
+        buckets = () if self._signing is None or started is None else self._signing.changed(started)
+        encoded = {} if self._signing is None else self._signing.encoded
+        snapshot = replace(read_stored(self._session, publication, buckets), request=request, encoded=encoded)
+        current = Cluster.from_properties(snapshot.hosts.properties)
+        if current != expected:
+            raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
+        if publication.published is not None and publication.published.stamp != snapshot.targets.version:
+            raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
+        if publication.stops not in {None, snapshot.stops.version}:
+            raise ConflictError("the fleet was stopped, or resumed, in the meantime")
+        if intents is not None:
+            snapshot = replace(snapshot, intents=_intent_operations(self._session, publication, intents, snapshot))
+        snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started))
+        first, *others = transactions_for(publication, snapshot, self._session.acl_size)
+        recent = recent_publications(snapshot.recorded)
+        if others:
+            self._commit([first])
+            self._commit(others[:-1])
+        finish = self._begin(others[-1] if others else first, releases=True)
+        listed = [*recent, paths.OUTPUTS, paths.AGENT_LOCKS]
+        leftovers = _logging_errors(lambda: self._session.look((), listed)[1])  # sent meanwhile
+        finish()
+        if leftovers is not None:
+            _logging_errors(lambda: self._clean_up(publication, snapshot, recent, leftovers))
+        return sequences_of(publication, snapshot)[1]
+
+    def _clean_up(
+        self,
+        publication: Publication,
+        snapshot: StoredPublication,
+        recent: Sequence[str],
+        leftovers: Sequence[Collection[str] | None],
+    ) -> None:
+        """Remove the nodes of earlier publications that are not needed any more.
+
+        ``leftovers`` are the children of the ``recent`` records, and of the nodes of outputs and of agents' locks.
+        """
+        *results, outputs, locks = leftovers
+        tidy(self._session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
+        if publication.order or snapshot.order is not None:
+            remove_orders_before(self._session, sequences_of(publication, snapshot)[1])
+        remove_outputs(self._session, outputs or ())
+        if locks:
+            targets = publication.targets.values()
+            deployed = {assignment.path for assignments in targets for assignment in assignments}
+            remove_unused_locks(self._session, locks, deployed)
+
+    def start_signing(self, coming: StandingPublication) -> None:
+        """Begin to sign a publication that will probably be written, while it is prepared.
+
+        Without a key, this does nothing.
+        """
+        if self._signing is not None:
+            self._signing.start(coming)
+
+    def has_signed(self, data: bytes | None, buckets: int) -> bool:
+        """Whether these are the data of the signed statement as this process wrote it last, with all buckets.
+
+        ``buckets`` is the number of the nodes of buckets.
+        """
+        return self._signing is not None and self._signing.has_written(data, buckets)
+
+    def has_buckets(self, digests: Mapping[str, str]) -> bool:
+        """Read the signed buckets; return whether all have these digests, by name."""
+        return self._buckets.have(digests)
+
+    def renew_signature(self, standing: StandingPublication, *, kept: bytes | None = None) -> bool:
+        """Sign the publication that stands in ZooKeeper again, and write the statement and buckets that differ.
+
+        ``standing`` is that publication as it has to be. ``kept`` are the data of a statement that was verified:
+        they stay if they are of this publication. Returns ``False``, and writes nothing, if the targets in
+        ZooKeeper are others. Raises ``ConflictError`` if another publication was written at the same time, or the
+        lock was lost.
+        """
+        if self._signing is None:
+            return False
+        started = self._signing.start(standing)
+        names = self._session.children(paths.TARGETS) or ()
+        read = [f"{paths.TARGETS}/{name}" for name in names]
+        targets, signed, *nodes = self._session.get_many([paths.TARGETS, paths.SIGNED, *read])
+        if (0 if targets is None else targets.version) != standing.stamp:
+            raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
+        present = {path: node.data for path, node in zip(read, nodes, strict=True) if node is not None}
+        if present != encode_targets(standing.targets, standing.targets):
+            return False
+        operations = self._signing.operations(self._session, started, signed, kept=kept)
+        check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
+        for chunk in chunks([*operations.buckets, *operations.statement], self._session.acl_size):
+            self._commit([[*check, *chunk]])
+        return True
+
+    def _signed(
+        self, publication: Publication, snapshot: StoredPublication, started: StartedSignature | None
+    ) -> SignedOperations:
+        """Return the operations that write the signature of a publication, or remove that of an earlier one."""
+        if self._signing is None or started is None:
+            return unsigned_operations(snapshot.signed)
+        sequence, since = sequences_of(publication, snapshot)
+        if (
+            sequence != publication.sequence
+        ):  # the number to sign is recorded before, and ZooKeeper cannot raise it
+            raise implausible(sequence - 1, publication.sequence)
+        started = self._signing.restart(started, sequence, since)
+        known = None if publication.touched is None else snapshot.buckets
+        return self._signing.operations(self._session, started, snapshot.signed, known)
+
+    def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
+        """Commit transactions in order, each under the lock; send the next while the previous one is executed."""
+        pending: deque[Callable[[], None]] = deque()
+        for operations in transactions:
+            if len(pending) == _PENDING:
+                pending.popleft()()
+            pending.append(self._begin(operations))
+        while pending:
+            pending.popleft()()
+
+    def _begin(self, operations: Sequence[Operation], *, releases: bool = False) -> Callable[[], None]:
+        """Send a transaction that is executed only under the lock; return a function that waits for its end.
+
+        ``releases``: the transaction releases the lock as well.
+        """
+        lock = self._lock
+        held: Sequence[Operation] = ()
+        if lock is not None and lock.path is not None:
+            held = lock.releasing() if releases else [Check(lock.path, 0)]
+        self._reach("before:commit")
+        wait = self._session.begin(*held, *operations)
+
+        def finish() -> None:
+            """Wait for the end of the transaction."""
+            wait()
+            if lock is not None and releases:
+                lock.note_released()
+            self._reach("after:commit")
+
+        return finish
+
+    def watch_requests(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when an operator requests a publication or announces a push."""
+        self._session.watch(paths.REQUEST, changed)
+        self._session.watch(paths.NOTICE, changed)
+
+    def request(self) -> PublicationRequest | None:
+        """Read the operator's request for a publication that is not answered yet; ``None`` without one."""
+        request = read_request(self._session)
+        return None if request is None or request.error is not None else request
+
+    def answer(self, request: PublicationRequest, error: str) -> None:
+        """Record why a request was not carried out. A request that was carried out is removed by ``publish``."""
+        answer_request(self._session, request, error)
+
+    def server_time(self) -> float:
+        """Return ZooKeeper's time, in seconds since the epoch."""
+        return server_time(self._session)
+
+    def record_refusal(self, refusal: Refusal | None) -> None:
+        """Record that the tip is refused, and why; ``None``: that the present tip is not refused."""
+        write_refusal(self._session, refusal)
+
+    def report(self, message: str, interval: float, fetched: float | None) -> None:
+        """Publish this syncer's heartbeat.
+
+        ``message`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
+        when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
+        """
+        write_report(self._session, self._identity, message, interval, fetched)
+
+
+def _logging_errors(clean_up: Callable[[], T]) -> T | None:
+    """Return the result of a part of the clean-up; ``None`` after an error, which is logged.
+
+    A publication does not fail because of its clean-up: the clean-up of the next publication tries again.
+    """
+    try:
+        return clean_up()
+    except ZkdeploymentError as error:
+        get_logger().warning("leftovers-not-removed", reason=str(error))
+        return None
+
+
+def _intent_operations(
+    session: Session, publication: Publication, intents: IntentsChange, snapshot: StoredPublication
+) -> IntentOperations:
+    """Return the operations that write the records of intents that a publication changes."""
+    record = publication.record
+    time = 0.0 if record is None else record.time
+    origin = None if record is None else record.origin
+    author, reason = ("", "") if origin is None else (origin.author, origin.subject)
+    revision, sequence = str(publication.revision), sequence_of(publication, snapshot)
+    records = intents.records(InstanceChange(sequence, time, author, revision, reason))
+    nodes = read_intent_nodes(session, records.keys(), intents.after.keys())
+    operations = intent_operations(records, nodes, publication.withheld, publication.left)
+    removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, intents.after)))
+    changed = map(subject_text, {*records, *(intents.before.keys() - intents.after.keys())})
+    return replace(
+        operations,
+        parts=(*operations.parts, *archive_operations(session, removed)),
+        indexes=(*operations.indexes, *ending_stops(session, [*changed])),
+    )
+
+
+def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:
+    """Return the registered hosts with these names of nodes; read in one pipelined round."""
+    nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+    return tuple(
+        Host.from_properties(name, node.properties)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    )

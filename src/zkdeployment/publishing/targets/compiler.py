@@ -1,0 +1,381 @@
+"""Compiles a tree into targets, and decides the wanted state of a host, after a check for conflicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from zkdeployment.base.checkout import is_checkout
+from zkdeployment.base.deployment import Assignment, DesiredState, Rerun
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.base.source_files import Problem
+from zkdeployment.publishing.targets.assignments import by_path, role_controller, unchecked_assignments
+from zkdeployment.publishing.targets.services import (
+    Service,
+    check_n,
+    has_property,
+    read_controller,
+    read_property,
+    read_service,
+)
+from zkdeployment.tree.links import resolved_properties
+from zkdeployment.tree.values import node_name, parent_path, properties_digest, top_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.tree.values import Tree
+
+
+#: The path of a service node and the name of a target.
+ServiceTarget: TypeAlias = "tuple[str, str]"
+
+
+def without_withheld(targets: Targets, withheld: Collection[ServiceTarget]) -> Targets:
+    """Return the targets without these services; a target that has no other services is omitted."""
+    if not withheld:
+        return targets
+    paths: dict[str, set[str]] = {}
+    for path, target in withheld:
+        paths.setdefault(target, set()).add(path)
+    kept = {
+        name: tuple(assignment for assignment in assignments if assignment.path not in paths[name])
+        if name in paths
+        else assignments
+        for name, assignments in targets.items()
+    }
+    return {name: assignments for name, assignments in kept.items() if assignments or not targets[name]}
+
+
+def withheld_to_json(withheld: Collection[ServiceTarget]) -> dict[str, list[str]]:
+    """Return withheld targets in the form that is published under ``/zkdeployment/withheld``: targets by path."""
+    listed: dict[str, list[str]] = {}
+    for path, target in sorted(withheld):
+        listed.setdefault(path, []).append(target)
+    return listed
+
+
+def withheld_from_json(value: Mapping[str, object]) -> frozenset[ServiceTarget]:
+    """Return the withheld targets that ``withheld_to_json`` encoded; malformed entries withhold nothing."""
+    return frozenset(
+        (path, target)
+        for path, names in value.items()
+        if isinstance(names, list)
+        for target in names
+        if isinstance(target, str)
+    )
+
+
+def host_conflicts(identity: Identity, targets: Targets) -> Iterator[Problem]:
+    """Yield the conflicts between the assignments of one host, and of its role's controller."""
+    if identity.role is not None:
+        for name in identity.target_names:
+            for assignment in targets.get(name, ()) if name != identity.role else ():
+                path = f"{assignment.path}/deploy/{name}"
+                role = identity.role
+                message = f"{path} is for {identity}, which has the role {role}: only deploy/{role} counts"
+                yield Problem(message, path=path)
+    elif identity.id != identity.name:
+        by_id = {assignment.path for assignment in targets.get(identity.id, ())}
+        for assignment in targets.get(identity.name, ()):
+            if assignment.path in by_id:
+                message = (
+                    f"{assignment.path} is deployed to both {identity.name} and {identity.id}, which are one host"
+                )
+                yield Problem(message, path=assignment.path)
+    yield from _conflicts((*unchecked_assignments(identity, targets), *role_controller(identity.role, targets)))
+
+
+def target_conflicts(names: Iterable[str], targets: Targets) -> Iterable[Problem]:
+    """Return the conflicts within each of the targets with these ``names``, each conflict once."""
+    return dict.fromkeys(
+        problem
+        for name in sorted(names)
+        for problem in _conflicts((*targets[name], *role_controller(name, targets)))
+    )
+
+
+def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:
+    """Yield a problem for each package that one host would need in two versions."""
+    if len({assignment.package for assignment in assignments}) == len(assignments) and not any(
+        assignment.patches for assignment in assignments
+    ):
+        return
+    wanted: dict[str, dict[str | None, str]] = {}
+    for assignment in assignments:
+        for package, version in (
+            [(assignment.package, assignment.version), *assignment.patches.items()] if assignment.n else ()
+        ):
+            paths = wanted.setdefault(package, {})
+            others = [other for other in paths if _exclude_each_other(version, other)]
+            if others and version not in paths:
+                conflict = f"{_with_version(package, others[0])} for {paths[others[0]]}"
+                yield Problem(
+                    f"{_with_version(package, version)} for {assignment.path} and {conflict} on the same host",
+                    path=assignment.path,
+                )
+            paths.setdefault(version, assignment.path)
+
+
+def _exclude_each_other(version: str | None, other: str | None) -> bool:
+    """Whether a host cannot have both versions; any version (``None``) is satisfied by packages, not checkouts."""
+    if version is None or other is None:
+        return version is not other and (is_checkout(version) or is_checkout(other))
+    return version != other
+
+
+def _with_version(package: str, version: str | None) -> str:
+    return package if version is None else f"{package} {version}"
+
+
+def compile_targets(
+    tree: Tree,
+    *,
+    only: Collection[str] | None = None,
+    checks_conflicts: bool = True,
+    with_properties: bool = False,
+) -> tuple[Targets, tuple[Problem, ...]]:
+    """Return the targets of a tree and all problems, each with its path.
+
+    The key of a role's controller is the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
+    restricts targets and problems to these names: errors for other hosts do not concern an agent. Without
+    ``checks_conflicts``, services of one target may exclude each other. ``with_properties`` adds the digest of the
+    properties to all assignments, and not only to those that need it because of ``rerun = 'changed'``.
+    """
+    compiler = _Compiler(tree, with_properties=with_properties)
+    compiler.read(tree.nodes, only)
+    targets = {
+        name: tuple(sorted(assignments, key=by_path)) for name, assignments in sorted(compiler.targets.items())
+    }
+    conflicts = target_conflicts(targets, targets) if checks_conflicts else ()
+    return targets, (*compiler.problems, *conflicts)
+
+
+def recompile_targets(
+    tree: Tree,
+    before: Tree,
+    changed: Collection[str],
+    last: Targets,
+    *,
+    checks_conflicts: bool = True,
+    with_properties: bool = False,
+) -> tuple[Targets, tuple[Problem, ...], frozenset[str]]:
+    """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
+
+    The last value of the result has the names of the targets that may differ from the ``last`` targets.
+
+    ``last`` are the targets of the tree ``before`` the change, which had no problems. ``changed`` must include all
+    nodes with property links whose values may have changed. ``with_properties`` must have the value with which
+    ``last`` was compiled.
+    """
+    stale = frozenset(path for node in changed for path in _concerned(node))
+    compiler = _Compiler(tree, with_properties=with_properties)
+    compiler.read(_nodes_of(stale, tree))
+    renewed = frozenset({*compiler.targets, *(_target_name(path) for path in _nodes_of(stale, before))})
+    targets = dict(last)
+    for name in renewed:
+        kept = [assignment for assignment in last.get(name, ()) if assignment.path not in stale]
+        if assignments := [*kept, *compiler.targets.get(name, ())]:
+            targets[name] = tuple(sorted(assignments, key=by_path))
+        else:
+            targets.pop(name, None)
+    checked = renewed | {name.removeprefix("/roles/") for name in renewed}
+    conflicts = target_conflicts(checked & targets.keys(), targets) if checks_conflicts else ()
+    return targets, (*compiler.problems, *conflicts), renewed
+
+
+class _Compiler:
+    """One compilation: each service node is read once, however many targets it has."""
+
+    def __init__(self, tree: Tree, *, with_properties: bool) -> None:
+        self.tree = tree
+        self.with_properties = with_properties
+        self.services: dict[str, Service | None] = {}
+        self.digests: dict[str, str | None] = {}
+        self.made: dict[tuple[str, int], Assignment] = {}
+        self.targets: dict[str, list[Assignment]] = {}
+        self.problems: list[Problem] = []
+        self.above_types: frozenset[str] | None = None
+
+    def read(self, paths: Iterable[str], only: Collection[str] | None = None) -> None:
+        """Add the controllers and targets among these nodes that have one of these names (``None``: all)."""
+        for path in paths:
+            above, name = parent_path(path), _target_name(path)
+            if only is not None and name not in only:
+                continue
+            if above == "/roles":
+                self._add_controller(path)
+            elif name != path and above.endswith("/deploy") and above != "/deploy":
+                self._add(above.removesuffix("/deploy"), path, name)
+
+    def _add(self, service_path: str, path: str, name: str) -> None:
+        """Add one target of a service: ``path`` is ``SERVICE/deploy/NAME``."""
+        if service_path not in self.services:
+            if not has_property(self.tree, service_path, "type"):
+                self._note_missing_type(service_path, path)
+                return
+            self.services[service_path], problems = read_service(self.tree, service_path)
+            self.problems += problems
+            if (read := self.services[service_path]) is not None and not self._add_digest(
+                service_path, read.rerun
+            ):
+                self.services[service_path] = None
+        service = self.services[service_path]
+        if problem := _target_problem(name):
+            self.problems.append(Problem(problem, path=path))
+            return
+        n = 1
+        if has_property(self.tree, path, "n"):
+            try:
+                n = check_n(read_property(self.tree, path, "n"))
+            except TreeError as error:
+                self.problems.append(Problem(str(error), path=path))
+                return
+        if service is not None:
+            self.targets.setdefault(name, []).append(self._assignment(service_path, service, n))
+
+    def _assignment(self, path: str, service: Service, n: int) -> Assignment:
+        """Return the assignment of a service; targets with the same number of instances share it."""
+        if (path, n) not in self.made:
+            self.made[path, n] = Assignment(
+                path=path,
+                n=n,
+                package=service.package,
+                application=service.application,
+                subtype=service.subtype,
+                version=service.version,
+                patches=service.patches,
+                rerun=service.rerun,
+                properties=self.digests[path],
+                after=service.after,
+                undeploys_last=service.undeploys_last,
+            )
+        return self.made[path, n]
+
+    def _add_digest(self, path: str, rerun: Rerun) -> bool:
+        """Note the digest of a node's resolved properties if it is wanted; return whether there is no problem."""
+        self.digests[path] = None
+        if self.with_properties or rerun is Rerun.CHANGED:
+            try:
+                self.digests[path] = properties_digest(resolved_properties(self.tree.properties, path))
+            except TreeError as error:
+                needed_for = "rerun = 'changed'" if rerun is Rerun.CHANGED else "a signed publication"
+                message = f"{needed_for} needs the values of all property links: {error}"
+                self.problems.append(Problem(message, path=path))
+                return False
+        return True
+
+    def _add_controller(self, path: str) -> None:
+        if has_property(self.tree, path, "type"):
+            try:
+                controller = read_controller(self.tree, path)
+            except TreeError as error:
+                self.problems.append(Problem(str(error), path=path))
+                return
+            if self._add_digest(path, controller.rerun):
+                self.targets[path] = [replace(controller, properties=self.digests[path])]
+
+    def _note_missing_type(self, service_path: str, path: str) -> None:
+        """Add a problem for a service without a type, unless its ``deploy`` node is an ordinary node.
+
+        A service may itself be called deploy, and so may a node above services.
+        """
+        if has_property(self.tree, service_path + "/deploy", "type") or path in self._above_types():
+            return
+        self.services[service_path] = None
+        message = "no type: it has a deploy node, so expected a package name and perhaps a subtype"
+        self.problems.append(Problem(message, path=service_path))
+
+    def _above_types(self) -> frozenset[str]:
+        """Return the nodes that have a type, and all nodes above them."""
+        if self.above_types is None:
+            paths: set[str] = set()
+            for path in self.tree.nodes:
+                node = path if has_property(self.tree, path, "type") else ""
+                while node and node not in paths:
+                    paths.add(node)
+                    node = parent_path(node)
+            self.above_types = frozenset(paths)
+        return self.above_types
+
+
+def _target_problem(name: str) -> str | None:
+    """Return why a node below ``deploy`` cannot be a target, or ``None`` if it can."""
+    if any(is_name(kind, name) for kind in (NameKind.HOST_ID, NameKind.HOST_NAME, NameKind.ROLE)):
+        return None
+    shown = name if len(name) <= 60 else name[:57] + "..."
+    return f"{shown!a} is not a host id, a host name or a role, so nothing can be deployed to it"
+
+
+def _target_name(path: str) -> str:
+    """Return the name of the target of a node ``SERVICE/deploy/NAME`` or of the controller ``/roles/ROLE``."""
+    return path if path.startswith("/roles/") else node_name(path)
+
+
+def _nodes_of(services: Collection[str], tree: Tree) -> Iterator[str]:
+    """Yield the nodes of a tree that make targets of these services, and the controllers among these services."""
+    places = {f"{path}/deploy" for path in services}
+    tops = {top_path(path) for path in services}
+    for part in [part for top, part in tree.parts.items() if top in tops]:
+        for path in part:
+            if parent_path(path) in places or (path.startswith("/roles/") and path in services):
+                yield path
+
+
+def _concerned(path: str) -> Iterator[str]:
+    """Yield the services and controllers that may depend on a node: itself, and services with it in ``deploy``."""
+    yield path
+    while path:
+        path, _, name = path.rpartition("/")
+        if name == "deploy":
+            yield path
+
+
+def wanted_from_tree(
+    identity: Identity, tree: Tree, withheld: Collection[ServiceTarget] = frozenset()
+) -> DesiredState:
+    """Return the wanted state of a host according to the whole tree; raises ``TreeError`` with all problems.
+
+    ``withheld`` are the services that are not deployed because of the state of their intents.
+    """
+    whole, problems = compile_targets(tree, only=identity.published_names, checks_conflicts=False)
+    targets = without_withheld(whole, withheld)
+    problems = (*problems, *target_conflicts(targets, targets))
+    if problems:
+        raise _tree_error(problems)
+    return wanted_for(identity, targets)
+
+
+def wanted_for(identity: Identity, targets: Targets) -> DesiredState:
+    """Return the assignments of a host and its role's controller; raises ``TreeError`` with all problems.
+
+    ``targets`` need to hold only ``identity.published_names``.
+    """
+    return DesiredState(
+        assignments_for(identity, targets), next(iter(role_controller(identity.role, targets)), None)
+    )
+
+
+def assignments_for(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
+    """Return the assignments of a host, sorted by path; raises ``TreeError`` with all problems.
+
+    A host with a role gets the assignments of the role only, another host those of its id and its name.
+    """
+    problems = tuple(host_conflicts(identity, targets))
+    if problems:
+        raise _tree_error(problems)
+    return unchecked_assignments(identity, targets)
+
+
+def host_problems(targets: Targets, identities: Iterable[Identity]) -> tuple[Problem, ...]:
+    """Return the problems that ``assignments_for`` would raise for these hosts, each problem once."""
+    return tuple(
+        dict.fromkeys(problem for identity in identities for problem in host_conflicts(identity, targets))
+    )
+
+
+def _tree_error(problems: Iterable[Problem]) -> TreeError:
+    return TreeError("; ".join(str(problem) for problem in problems))

@@ -1,0 +1,348 @@
+"""Service nodes and role controllers: their properties, and the packages of controllers.
+
+The checks are used on trees, and again on published assignments.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.checkout import is_checkout, parse_checkout
+from zkdeployment.base.deployment import FIRST, LAST, Assignment, Rerun
+from zkdeployment.base.errors import HostFilesError, TreeError
+from zkdeployment.base.names import NameKind, is_name, name_problem
+from zkdeployment.base.packages import has_version, removable_packages
+from zkdeployment.base.plan import ChangeController, PackageChange
+from zkdeployment.base.source_files import Problem
+from zkdeployment.tree.links import property_value
+from zkdeployment.tree.values import PROPERTY_LINK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import TypeVar
+
+    from zkdeployment.base.inventory import Inventory
+    from zkdeployment.tree.values import Tree, Value
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+#: The most instances of one service on one host: a larger number is a typing error.
+MAX_N = 1000
+
+#: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).
+MAX_PATH = 200
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The properties of a service node, as fields of ``Assignment``."""
+
+    package: str
+    application: str
+    subtype: str | None = None
+    version: str | None = None
+    patches: Mapping[str, str] = field(default_factory=dict)
+    rerun: Rerun = Rerun.ALWAYS
+    after: tuple[str, ...] = ()
+    undeploys_last: bool = False
+
+
+def deploy_node(service: str) -> str:
+    """Return the path of a service's ``deploy`` node, which has the targets as children."""
+    return f"{service}/deploy"
+
+
+def services(tree: Tree) -> frozenset[str]:
+    """Return the paths of a tree's service nodes, valid or not."""
+    return frozenset(path.removesuffix("/deploy") for path in tree.nodes if path.endswith("/deploy"))
+
+
+def has_property(tree: Tree, path: str, name: str) -> bool:
+    """Whether a node has a property, itself or as a property link."""
+    properties = tree.properties(path) or {}
+    return name in properties or name + PROPERTY_LINK in properties
+
+
+def read_property(tree: Tree, path: str, name: str) -> Value:
+    """Return an existing property, through property links; raises ``LinkError``."""
+    properties = tree.properties(path) or {}
+    return properties[name] if name in properties else property_value(tree.properties, path, name)
+
+
+def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, ...]]:
+    """Return the service of a node that has a ``type``, or ``None``, and all problems of the node."""
+    problems: list[Problem] = []
+
+    def attempt(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except TreeError as error:
+            problems.append(Problem(str(error), path=path))
+            return None
+
+    def read_optional(name: str, check: Callable[[Value], T]) -> T | None:
+        return attempt(lambda: check(read_property(tree, path, name))) if has_property(tree, path, name) else None
+
+    attempt(lambda: check_path(path))
+    service_type = attempt(lambda: check_type(read_property(tree, path, "type")))
+    version = read_optional("version", check_version)
+    patches = read_optional("patches", check_patches) or {}
+    rerun = read_optional("rerun", check_rerun) or Rerun.ALWAYS
+    after = read_optional("deploy_after", check_after) or ()
+    undeploys_last = read_optional("undeploy", check_undeploy) or False
+    if service_type is None:
+        return None, tuple(problems)
+    package, subtype = service_type
+    in_place = has_property(tree, path, "version")
+    application = package if in_place else attempt(lambda: application_of(package))
+    problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
+    if problems or application is None:
+        return None, tuple(problems)
+    return Service(package, application, subtype, version, patches, rerun, after, undeploys_last), ()
+
+
+def check_path(value: Value) -> str:
+    """Return a service node's path; raises ``TreeError`` unless files and locks can be named after it."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise TreeError(f"path is {shown(value)}, expected the path of a service node")
+    for part in value[1:].split("/"):
+        check_name(NameKind.SERVICE, part)
+    if len(value) > MAX_PATH:
+        raise TreeError(f"path has {len(value)} characters, at most {MAX_PATH} fit into the names of its files")
+    return value
+
+
+def check_name(kind: NameKind, value: Value) -> str:
+    """Return a name; raises ``TreeError`` unless it is a valid name of that kind."""
+    if not isinstance(value, str):
+        raise TreeError(f"{kind.value} is {shown(value)}, expected text")
+    problem = name_problem(kind, value)
+    if problem is not None:
+        raise TreeError(problem)
+    return value
+
+
+def check_type(value: Value) -> tuple[str, str | None]:
+    """Split a type into package and subtype; raises ``TreeError`` unless it is one or two words."""
+    if not isinstance(value, str):
+        raise TreeError(f"type is {shown(value)}, expected text: a package name and perhaps a subtype")
+    match value.split():
+        case [package]:
+            return check_name(NameKind.PACKAGE, package), None
+        case [package, subtype]:
+            return check_name(NameKind.PACKAGE, package), check_name(NameKind.SUBTYPE, subtype)
+        case words:
+            raise TreeError(
+                f"type {shown(value)} has {len(words)} words, expected a package name and perhaps a subtype"
+            )
+
+
+def application_of(package: str) -> str:
+    """Return what precedes the last dash of a package name that holds its version; raises ``TreeError``."""
+    application, dash, version = package.rpartition("-")
+    if not dash:
+        raise TreeError(
+            f"no version: type {package!a} has no dash; expected a version property or a type like {package}-1.0"
+        )
+    check_name(NameKind.VERSION, version)
+    return check_name(NameKind.PACKAGE, application)
+
+
+def check_version(value: Value) -> str:
+    """Return the version of a package or a checkout as text; raises ``TreeError`` unless it is valid."""
+    match value:
+        case str():
+            return parse_checkout(value).text if is_checkout(value) else check_name(NameKind.VERSION, value)
+        case bool():
+            pass
+        case int() | float() if 0 <= value < 10**15:
+            return str(value)
+    raise TreeError(f"version is {shown(value)}, expected text like '1.4' or a number")
+
+
+def check_patches(value: Value) -> dict[str, str]:
+    """Return the patches by name; raises ``TreeError`` unless it is a list of ``NAME VERSION``."""
+    if not isinstance(value, list):
+        raise TreeError(f"patches is {shown(value)}, expected a list like ['foo-fix 1.4']")
+    patches: dict[str, str] = {}
+    for entry in value:
+        match entry.split() if isinstance(entry, str) else None:
+            case [name, version]:
+                if is_checkout(version):
+                    raise TreeError(f"patch {shown(entry)} is a checkout, expected a package's version like 1.4")
+                exact = check_version(version)
+                if patches.setdefault(check_name(NameKind.PACKAGE, name), exact) != exact:
+                    raise TreeError(f"patch {name} is listed in two versions, {patches[name]} and {exact}")
+            case _:
+                raise TreeError(f"patches holds {shown(entry)}, expected texts like 'foo-fix 1.4'")
+    return patches
+
+
+def patch_problems(package: str, version: str | None, patches: Collection[str]) -> Iterator[str]:
+    """Yield the reasons why a package or a checkout cannot have these patches."""
+    if package in patches:
+        yield f"lists its own package {package} as a patch"
+    if patches and is_checkout(version):
+        yield f"{package} is checked out, and only packages can have patches; remove patches"
+
+
+def check_rerun(value: Value) -> Rerun:
+    """Return when deployments run again; raises ``TreeError`` unless it is ``'always'`` or ``'changed'``."""
+    for rerun in Rerun:
+        if value == rerun.value:
+            return rerun
+    raise TreeError(f"rerun is {shown(value)}, expected 'always' or 'changed'")
+
+
+def check_after(value: Value) -> tuple[str, ...]:
+    """Return the paths of services, sorted; raises ``TreeError`` unless the value is a list of such paths."""
+    if not isinstance(value, list):
+        raise TreeError(f"deploy_after is {shown(value)}, expected a list of paths of services like ['/shop/db']")
+    try:
+        return tuple(sorted({check_path(path) for path in value}))
+    except TreeError as error:
+        raise TreeError(f"deploy_after: {error}") from error
+
+
+def check_undeploy(value: Value) -> bool:
+    """Return whether undeployments are last; raises ``TreeError`` unless the value is 'first' or 'last'."""
+    if not isinstance(value, str) or value not in {FIRST, LAST}:
+        raise TreeError(f"undeploy is {shown(value)}, expected '{FIRST}' or '{LAST}'")
+    return value == LAST
+
+
+def check_group(value: Value) -> str | None:
+    """Return the subject of a deployment intent group, ``None`` for no group; raises ``TreeError`` otherwise."""
+    if value is None:
+        return None
+    names = value.split("/") if isinstance(value, str) else []
+    if len(names) == 4 and all(is_name(NameKind.PLAIN, name) for name in names):
+        return "/".join(names)
+    raise TreeError(f"group is {shown(value)}, expected PROJECT/APP/VERSION/NAME")
+
+
+def check_properties(value: Value) -> str:
+    """Return a digest of properties; raises ``TreeError`` unless it is a SHA-256 in hexadecimal digits."""
+    if isinstance(value, str) and _DIGEST.fullmatch(value):
+        return value
+    raise TreeError(f"properties is {shown(value)}, expected a SHA-256 of 64 hexadecimal digits")
+
+
+def check_n(value: Value) -> int:
+    """Return a number of instances; raises ``TreeError`` unless it is a whole number from 0 to ``MAX_N``."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_N:
+        return value
+    raise TreeError(f"n is {shown(value)}, expected a whole number from 0 to {MAX_N}")
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, shortened and in ASCII."""
+    try:
+        text = ascii(value)
+    except ValueError:  # the number has more digits than Python converts
+        return "a very long number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read_controller(tree: Tree, path: str) -> Assignment:
+    """Return the controller of ``/roles/ROLE``, which has a ``type``; raises ``TreeError``.
+
+    The type is the package's name, without a subtype; the version is a package's or a checkout's.
+    """
+    check_path(path)
+    package, subtype = check_type(read_property(tree, path, "type"))
+    if subtype is not None:
+        raise TreeError(f"type of a role controller is '{package} {subtype}', expected a package name alone")
+    if not has_property(tree, path, "version"):
+        raise TreeError(f"no version: expected the version of the role controller {package}")
+    version = check_version(read_property(tree, path, "version"))
+    return Assignment(path=path, n=1, package=package, application=package, version=version)
+
+
+def change_controller(
+    controller: Assignment | None, needed: Collection[str], inventory: Inventory
+) -> ChangeController | None:
+    """Return the step that brings the role controller's package up to date, if one is needed.
+
+    For a controller that is a checkout, the step removes the package in its place. ``needed`` are the packages and
+    checkouts of the wanted deployments, which are kept even if they have a controller's scripts. Raises
+    ``HostFilesError`` if two packages of controllers are installed, or if deployments use the software in the
+    controller's directory.
+    """
+    wanted = "" if controller is None else controller.package
+    package = None if controller is None or is_checkout(controller.version) else controller
+    _check_place(controller, inventory)
+    # Unneeded checkouts are removed with those of deployments.
+    installed = inventory.controllers - inventory.checkouts.keys() - (frozenset(needed) - {wanted})
+    # A managed controller beside the wanted one is left from an interrupted switch between the two.
+    extra = installed - {wanted} - (inventory.managed.keys() if wanted in installed else frozenset())
+    if len(installed) > 1 and extra:
+        raise HostFilesError(
+            f"two role controllers are installed, {' and '.join(sorted(installed))}, expected one at most:"
+            " remove the one that does not belong on this host"
+        )
+    if package is None and wanted in inventory.packages.keys() & (
+        inventory.managed.keys() | inventory.scripts.keys()
+    ):
+        installed |= {wanted}
+    unwanted = installed if package is None else installed - {wanted}
+    removed = tuple(sorted(removable_packages(unwanted, inventory)))
+    want: dict[str, str | None] = {}
+    if package is not None and not _is_there(package, inventory):
+        want[package.package] = package.version
+    again = frozenset() if package is None or want else _lost(wanted, inventory)
+    if not want and not removed and not again:
+        return None
+    names = frozenset({*want, *removed, *again})
+    return ChangeController(
+        change=PackageChange(
+            want=want,
+            remove=frozenset(name for name in removed if name in inventory.packages),
+            managed=names,
+            reinstall=again,
+        ),
+        removed=removed,
+        registered={name: inventory.managed.get(name, name) for name in sorted(names)},
+        reason=f"{wanted} has lost its scripts" if again else _reason(controller, removed, inventory),
+    )
+
+
+def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
+    """Raise ``HostFilesError`` if deployments would lose the script that undeploys them.
+
+    The controller changes before the undeployments. A new version of a package or a checkout may undeploy what
+    the old version deployed, but a checkout and a package are different software.
+    """
+    if controller is None:
+        return
+    name, is_checked_out = controller.package, controller.package in inventory.checkouts
+    used = any(name == (marker.package or marker.application) for marker in inventory.markers)
+    if used and is_checked_out is not is_checkout(controller.version):
+        raise HostFilesError(
+            f"/opt/{name} is {'a checkout' if is_checked_out else 'no checkout'} with deployments, expected room"
+            f" for the role controller {name} {controller.version}: publish a revision without both first"
+        )
+
+
+def _is_there(controller: Assignment, inventory: Inventory) -> bool:
+    installed = inventory.packages.get(controller.package, ())
+    version = controller.version
+    return len(installed) == 1 and version is not None and has_version(installed[0], version)
+
+
+def _lost(name: str, inventory: Inventory) -> frozenset[str]:
+    """Return the controller's name if its package is installed but its scripts are missing."""
+    return frozenset({name} if name in inventory.lost_scripts or name not in inventory.controllers else ())
+
+
+def _reason(controller: Assignment | None, removed: tuple[str, ...], inventory: Inventory) -> str:
+    if controller is None:
+        return f"the role controller {', '.join(removed)} is not wanted any more"
+    asked = f"{controller.path} asks for {controller.package} {controller.version}"
+    installed = removed or tuple(str(package) for package in inventory.packages.get(controller.package, ()))
+    return f"{asked}, found {', '.join(installed) or 'none'}"

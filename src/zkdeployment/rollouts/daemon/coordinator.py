@@ -1,0 +1,424 @@
+"""The coordinator: it leads the rollouts with a strategy, or queues until the leading coordinator ends.
+
+Each step may be repeated: a rollback that an earlier coordinator committed is found in the branch by the rollout
+that its message names.
+
+A coordinator only grants phases to hosts; the hosts deploy. Its whole state is in ZooKeeper, where a successor
+reads it. The decisions are in ``zkdeployment.rollout``; this module reads, decides, records and grants.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import short
+from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    ConflictError,
+    LockLostError,
+    RefusedError,
+    RestartError,
+    ShutdownError,
+    TreeError,
+    UnreachableError,
+    ZkdeploymentError,
+    error_message,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
+from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
+from zkdeployment.rollouts.daemon.telemetry import CoordinatorTelemetry
+from zkdeployment.strategies.groups import unmatched_selectors
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.phases import checked
+from zkdeployment.strategies.progress import (
+    RecoveryEvent,
+    advance,
+    grants,
+    has_failed,
+    is_recovery_pending,
+    is_superseded,
+    next_attempt,
+    operators_stop,
+    recover,
+    restarted_hosts,
+    seconds_until_change,
+    start,
+    supersede,
+)
+from zkdeployment.strategies.state import Ending, RecoveryStage
+from zkdeployment.strategies.state_machine import GroupVerdict
+from zkdeployment.strategies.states import final_report, rollout_state
+from zkdeployment.strategies.timekeeping import cycle_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    import structlog
+
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.daemon.metrics import Probe
+    from zkdeployment.base.host import Facts
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.machine.systemd import SystemdNotifier
+    from zkdeployment.checks.daemon.check_daemon import CheckDaemon
+    from zkdeployment.checks.daemon.check_job import CheckHealth
+    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.publishing.acts.commits import Author, TreeCommits
+    from zkdeployment.rollouts.store.records import ZooKeeperRollouts
+    from zkdeployment.strategies.state import (
+        ActivePhase,
+        Recovery,
+        RolloutObservation,
+        RolloutSnapshot,
+        RolloutState,
+    )
+
+
+def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> None:
+    """Log the selectors of a new rollout's strategy that match none of the ``known`` hosts."""
+    for warning in unmatched_selectors(state.rollout.strategy, known):
+        get_logger().warning("selector-unmatched", rollout=state.id, reason=warning)
+
+
+def log_changes(before: RolloutState | None, after: RolloutState) -> None:
+    """Log the changes between two states of a rollout; without a state ``before``, that it began."""
+    log = get_logger().bind(rollout=after.id, revision=after.revision)
+    if before is None:
+        strategy = after.rollout.strategy
+        log.info(
+            "rollout-begun", strategy=strategy.name, groups=len(strategy.groups), hosts=len(after.rollout.hosts)
+        )
+        return
+    for act in after.acts[len(before.acts) :]:
+        log.info("act-applied", act=str(act.act), group=act.group)
+    _log_hosts(log, before, after)
+    _log_groups(log, before, after)
+    if after.active_phase is not None and _task(after.active_phase) != _task(before.active_phase):
+        task = after.active_phase.task
+        log.info("phase-begun", group=task.group, phase=task.phase.value, hosts=len(task.hosts))
+    if after.waiting and after.waiting != before.waiting:
+        log.info("rollout-blocked", reason=after.waiting)
+    if after.recovery is not None and after.recovery != before.recovery:
+        log.warning("recovery-changed", stage=after.recovery.stage.value, reason=str(after.recovery))
+    if after.ended is not None and before.ended is None:
+        log.info("rollout-ended", result=rollout_state(after).value, report=final_report(after))
+
+
+def _log_hosts(log: structlog.stdlib.BoundLogger, before: RolloutState, after: RolloutState) -> None:
+    for host in sorted(after.errors.keys() - before.errors.keys()):
+        log.warning("host-failed", host=host, reason=after.errors[host])
+    for host in sorted(restarted_hosts(before, after)):
+        log.warning(
+            "deployment-restarted", host=host, reason="the host no longer has the revision: it starts again"
+        )
+
+
+def _log_groups(log: structlog.stdlib.BoundLogger, before: RolloutState, after: RolloutState) -> None:
+    for name in (group.name for group in after.rollout.strategy.groups):
+        progress, former = after.rollout.progress[name], before.rollout.progress[name]
+        for phase in (phase for phase in Phase if phase in progress.submitted and phase not in former.submitted):
+            log.info("phase-judged", group=name, phase=phase.value, hosts=len(progress.submitted[phase]))
+        if progress.verdict is not former.verdict:
+            log_verdict = log.error if progress.verdict is GroupVerdict.FAILED else log.info
+            log_verdict(
+                "group-judged",
+                group=name,
+                verdict=progress.verdict and progress.verdict.value,
+                reason=progress.reason,
+            )
+
+
+def _task(active: ActivePhase | None) -> tuple[str, str] | None:
+    return None if active is None else (active.task.group, active.task.phase.value)
+
+
+#: Seconds for which the coordinator waits for a syncer before it runs its next cycle.
+_PUBLICATION_TIMEOUT = 30.0
+
+
+class RecoveryDelayedError(ZkdeploymentError):
+    """A rollback could not be committed or published now; the coordinator tries again."""
+
+    retry_helps = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverySteps:
+    """Carries out recoveries. ``open_commits`` opens the branch of the tree for commits of ``author``."""
+
+    operator: OperatorAdapters
+    open_commits: Callable[[], AbstractContextManager[TreeCommits]]
+    author: Author
+
+    def run(self, state: RolloutState, *, now: float) -> RolloutState:
+        """Return the rollout after the next step of its recovery.
+
+        Raises ``RecoveryDelayedError`` if the step could not be taken now, and ``UnreachableError``.
+        """
+        recovery = state.recovery
+        if recovery is None:
+            return state
+        try:
+            with self.open_commits() as commits:
+                if recovery.stage is RecoveryStage.DUE:
+                    return self._commit(state, commits)
+                return self._publish(state, recovery, commits, now)
+        except (UnreachableError, RestartError, LockLostError, ShutdownError):
+            raise
+        except (RefusedError, TreeError, ConfigurationError) as error:
+            return recover(state, RecoveryEvent.REFUSED, reason=error_message(error))
+        except ZkdeploymentError as error:
+            raise RecoveryDelayedError(f"the rollback after rollout {state.id} is delayed: {error}") from error
+
+    def _commit(self, state: RolloutState, commits: TreeCommits) -> RolloutState:
+        if commits.trailer(state.revision, ROLLBACK_TRAILER) is not None:
+            reason = f"{short(state.revision)} is a rollback itself, which is never rolled back"
+            return recover(state, RecoveryEvent.REFUSED, reason=reason)
+        order = RollbackOrder(
+            author=self.author, reason=f"rollout {state.id} of {short(state.revision)} failed", rollout=state.id
+        )
+        outcome = roll_back(order, commits, self.operator.fleet, self.operator.rollouts)
+        if not outcome.changed and outcome.commit == state.revision:
+            reason = f"{short(state.revision)} has the tree of the last revision that succeeded"
+            return recover(state, RecoveryEvent.REFUSED, reason=reason)
+        return recover(state, RecoveryEvent.COMMITTED, commit=str(outcome.commit))
+
+    def _publish(self, state: RolloutState, recovery: Recovery, commits: TreeCommits, now: float) -> RolloutState:
+        stop = operators_stop(self.operator.fleet.snapshot().stops)
+        if stop is not None:
+            return recover(state, RecoveryEvent.REFUSED, reason=f"{recovery.commit} is committed, but {stop}")
+        act = Act(COORDINATOR, "rollback", f"rollout {state.id} failed", now)
+        publish_now(
+            recovery.commit,
+            act,
+            commits,
+            self.operator.fleet,
+            self.operator.cluster,
+            timeout=_PUBLICATION_TIMEOUT,
+        )
+        return recover(state, RecoveryEvent.PUBLISHED)
+
+
+#: The kinds of failures, each with the seconds until the next cycle.
+PAUSES = {
+    FailureKind(LockLostError, "lead-lost", logging.WARNING): 0.0,
+    FailureKind(ConflictError, "write-conflicted", logging.INFO): 0.0,
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING): 2.0,
+    FailureKind(RecoveryDelayedError, "rollback-delayed", logging.WARNING): 10.0,
+    FailureKind(Exception, "coordination-failed", logging.ERROR): 2.0,
+}
+
+FAILURE_KINDS = tuple(PAUSES)
+
+#: Seconds between two cycles at most, without any change.
+_MOST_SECONDS = 15.0
+
+
+class Coordinator:
+    """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open.
+
+    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``checks``
+    runs in a thread of its own for as long as the coordinator runs. ``health`` reads the checks of groups with
+    ``healthy_checks``; without it such groups do not wait for checks. ``record_failure``: see ``CycleFailures``.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
+        self,
+        store: ZooKeeperRollouts,
+        clock: Clock,
+        control: Control,
+        *,
+        connect: Callable[[], None],
+        notifier: SystemdNotifier,
+        probe: Probe,
+        recovery: RecoverySteps | None = None,
+        checks: CheckDaemon | None = None,
+        health: CheckHealth | None = None,
+        record_failure: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._control = control
+        self._connect = connect
+        self._notifier = notifier
+        self._recovery = recovery
+        self._checks = checks
+        self._health = health
+        self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
+        self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
+        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
+        self._lead = DaemonLead(store.lead, notifier, otherwise="another coordinator leads")
+        self._tidied = False
+        self._interval = cycle_interval(0)
+
+    def run(self) -> None:
+        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
+        self._notifier.ready()
+        if self._checks is not None:
+            self._checks.start()
+        try:
+            run_cycles(
+                self._run_measured_cycle,
+                self._control,
+                self._clock,
+                self._notifier,
+                least=lambda: max(self._interval, self._backoff.seconds),
+            )
+        finally:
+            self._notifier.stopping()
+            if self._checks is not None:
+                self._checks.close()
+            self._store.resign()
+            self._telemetry.write(up=False)
+
+    def _run_measured_cycle(self) -> float:
+        pause = self.run_cycle()
+        self._telemetry.beat()
+        return pause
+
+    def run_cycle(self) -> float:
+        """Coordinate once if this coordinator leads; return the seconds until the next cycle."""
+        try:
+            self._connect()
+            if not self._lead.held:
+                self._tidied = False
+            if not self._lead.acquire():
+                self._telemetry.queue()
+                self._failures.end()  # what fails now is a matter of the coordinator that leads
+                return 0.0
+            pause = self._coordinate()
+        except RestartError:
+            raise
+        except ZkdeploymentError as error:
+            return self._report(error)
+        except Exception as error:  # noqa: BLE001  a defect of the program must not end every coordinator
+            return self._resign_after(error)
+        self._backoff.reset()
+        self._failures.end()
+        return pause
+
+    def _coordinate(self) -> float:
+        """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
+        snapshot = self._store.snapshot()
+        state, now = snapshot.state, round(self._clock.now(), 1)
+        self._telemetry.lead(state)
+        self._interval = cycle_interval(0 if state is None else len(state.rollout.hosts))
+        if state is not None and is_superseded(snapshot):
+            self._write(state, supersede(state, now))
+            return 0.0
+        if self._recovery is not None and state is not None and is_recovery_pending(snapshot):
+            self._recover(self._recovery, state, now)
+            return 0.0
+        attempt = next_attempt(snapshot)
+        if attempt is not None:
+            self._begin(snapshot, attempt, now)
+            return 0.0
+        if state is not None and state.sequence == snapshot.published.effective_since:
+            pause = self._advance(snapshot, state, now)
+        else:
+            self._notifier.status("nothing to coordinate: no strategy is in force")
+            pause = _MOST_SECONDS
+        if state is not None and not self._tidied:
+            # This may take long: it comes after the grants, which hosts wait for.
+            self._store.tidy(state.id)
+            self._tidied = True
+            return 0.0
+        return pause
+
+    def _begin(self, snapshot: RolloutSnapshot, attempt: int, now: float) -> None:
+        strategy, published = self._store.strategy(), snapshot.published
+        if strategy is None or published.ordered is None or strategy.name != published.strategy:
+            name = "none" if strategy is None else strategy.name
+            raise ConflictError(
+                f"the rollout did not begin: expected strategy {published.strategy}, found {name}; another"
+                " publication is under way, and the coordinator tries again"
+            )
+        observation = self._store.first_observation(published.ordered, now=now)
+        state = start(
+            strategy,
+            observation,
+            sequence=published.effective_since,
+            attempt=attempt,
+            revision=published.ordered,
+            before=snapshot.state,
+        )
+        self._store.begin(state, published.stamp)
+        self._tidied = False
+        log_changes(None, state)
+        log_unmatched_selectors(state, {**observation.absent, **observation.present})
+
+    def _advance(self, snapshot: RolloutSnapshot, state: RolloutState, now: float) -> float:
+        observation = self._with_health(self._store.observation(snapshot, state, now=now), state)
+        after = advance(state, observation)
+        self._write(state, after)
+        pause = seconds_until_change(after, observation)
+        return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
+
+    def _with_health(self, observation: RolloutObservation, state: RolloutState) -> RolloutObservation:
+        """Return an observation with the health of the hosts whose checks decide now."""
+        since = checked(state, observation.now)
+        if self._health is None or not since:
+            return observation
+        health = self._health.read(since, state.sequence, observation.now)
+        return replace(observation, unhealthy=health.unhealthy, unchecked=health.unchecked)
+
+    def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
+        """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""
+        self._store.grant(state, grants(state))
+        self._notifier.status(f"rollout {state.id} of {short(state.revision)} failed: rolling back")
+        with self._notifier.uninterrupted():
+            after = recovery.run(state, now=now)
+        self._write(state, after)
+
+    def _write(self, before: RolloutState, after: RolloutState) -> None:
+        """Write the state, then the grants that follow from it: a successor completes what is missing.
+
+        Reports of hosts that start again are removed before that, so that no coordinator takes them for new ones.
+        """
+        if after != before:
+            if restarted := restarted_hosts(before, after):
+                self._store.clear_reports(after, restarted)
+            stops = has_failed(after) and not has_failed(before)
+            self._store.record(after, _stop(after) if stops else None)
+            self._telemetry.show(after)
+            log_changes(before, after)
+        self._store.grant(after, grants(after))
+        self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_summary(after)}")
+
+    def _resign_after(self, error: Exception) -> float:
+        """Report an unexpected error and leave the lead to another coordinator; return the seconds to wait."""
+        self._report(error)
+        self._store.resign()
+        self._lead.lose()
+        return self._backoff.fail()
+
+    def _report(self, error: Exception) -> float:
+        """Report an error of a cycle; return the seconds until the next cycle."""
+        kind = self._failures.report(error)
+        if isinstance(error, LockLostError):
+            self._lead.lose()
+        self._telemetry.fail(kind.event, leads=self._lead.held and not isinstance(error, UnreachableError))
+        return PAUSES[kind]
+
+
+def _stop(state: RolloutState) -> Stop:
+    ended = state.begun if state.ended is None else state.ended
+    by = state.acts[-1].act.by if state.ending is Ending.ABORTED and state.acts else COORDINATOR
+    return Stop.of_operator(Act(by, "stop", final_report(state), ended))
+
+
+def _summary(state: RolloutState) -> str:
+    if state.ended is not None:
+        return "ended"
+    active = state.active_phase
+    if active is None:
+        return state.waiting or "beginning"
+    task = active.task
+    return f"{task.phase.value} of {task.group}, {len(active.reports)} of {len(task.hosts)} hosts finished"

@@ -1,0 +1,473 @@
+"""The coordinator's side of the records of rollouts: the lead, observed hosts, and grants.
+
+Every write is a transaction that fails unless the leader's lock node still exists: a coordinator whose session
+expired can write nothing, whatever it believes.
+
+An agent reads the grant of its own host with ``permissions``.
+
+The state of the newest rollout is read and written here, and the observations are read. Its parts are
+``leadership`` (the right to write), ``grants``, ``host_registry``, ``old_rollouts`` (removal) and ``records`` (the
+encoding of nodes).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
+
+from zkdeployment.agent.store.inventories import known_ids, read_inventories
+from zkdeployment.base.cluster import Cluster, ClusterEvent
+from zkdeployment.base.errors import LockLostError, ZkdeploymentError
+from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
+from zkdeployment.base.log import get_logger
+from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop
+from zkdeployment.publishing.store.documents import read_strategy
+from zkdeployment.publishing.store.last_publication import decode_published
+from zkdeployment.rollouts.store.acts import read_rollout_acts
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.phases import proving as proving_hosts
+from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
+from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.store import records
+from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.stop import Stop
+    from zkdeployment.strategies.permission import Grant
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
+
+
+_Item = TypeVar("_Item")
+
+#: Operations of one transaction, besides the check of the lead; a large transaction blocks the whole ensemble.
+_BATCH = 499
+
+
+class RolloutLeadership:
+    """One coordinator's contention for the lead, and the transactions that it may commit as the leader.
+
+    ``identity`` is the coordinator's name in the queue. ``reach`` is called before and after each commit with
+    ``before:PLACE`` and ``after:PLACE``.
+    """
+
+    def __init__(self, session: Session, identity: str, reach: Callable[[str], None]) -> None:
+        self._session = session
+        self._reach = reach
+        self._lock = ContenderLock(session, paths.COORDINATORS, identity)
+        self._node: str | None = None
+
+    @property
+    def node(self) -> str | None:
+        """The path of the lock node that gives the lead; ``None`` while another coordinator leads."""
+        return self._node
+
+    def acquire(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads now."""
+        leads = False
+        try:
+            leads = self._lock.acquire(timeout)
+        finally:
+            # While this coordinator goes on leading, other threads find the node at all times.
+            self._node = self._lock.path if leads else None
+        return leads
+
+    def release(self) -> None:
+        """Leave the lead, or the queue for it; never raises."""
+        self._node = None
+        self._lock.release()
+
+    def commit(self, place: str, *operations: Operation) -> None:
+        """Commit a transaction as the leader; raises ``LockLostError`` if another coordinator leads."""
+        if self._node is None:
+            raise LockLostError(
+                "this coordinator does not lead any more: another coordinator leads; it queues for the lead again"
+            )
+        self._reach(f"before:{place}")
+        try:
+            self._session.commit(Check(self._node, 0), *operations)
+        except TransactionError as error:
+            if error.path == self._node:
+                raise LockLostError(
+                    "this coordinator lost the lead: its ZooKeeper session expired; it queues for the lead again"
+                ) from error
+            raise
+        self._reach(f"after:{place}")
+
+    def commit_in_batches(self, place: str, operations: Iterable[Operation]) -> None:
+        """Commit operations that do not depend on each other, in as many transactions as they need."""
+        for batch in batches([*operations]):
+            self.commit(place, *batch)
+
+
+def batches(items: list[_Item]) -> Iterator[list[_Item]]:
+    """Return the items in lists that are short enough for the operations of one transaction."""
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]
+
+
+class PublishedGrants:
+    """The grants of the newest rollout, with a copy of the nodes so that only differences are written."""
+
+    def __init__(self, session: Session, leadership: RolloutLeadership) -> None:
+        self._session = session
+        self._leadership = leadership
+        self._copy: tuple[str, dict[str, Grant]] | None = None
+
+    def forget(self) -> None:
+        """Read the nodes again before the next change: another coordinator may have written them."""
+        self._copy = None
+
+    def publish(self, rollout_id: str, wanted: Mapping[str, Grant]) -> None:
+        """Create, replace and delete nodes until the grants of a rollout are the wanted ones."""
+        published = self._read(rollout_id)
+        changed = [host for host, grant in wanted.items() if published.get(host) != grant]
+        withdrawn = [host for host in published if host not in wanted]
+        for hosts in batches(changed + withdrawn):
+            operations = [_operation(rollout_id, host, published, wanted) for host in hosts]
+            try:
+                self._leadership.commit("grant", *operations)
+            except ZkdeploymentError:
+                self.forget()  # it is unknown whether the transaction was committed
+                raise
+            for host in hosts:
+                if host in wanted:
+                    published[host] = wanted[host]
+                else:
+                    del published[host]
+
+    def _read(self, rollout_id: str) -> dict[str, Grant]:
+        if self._copy is None or self._copy[0] != rollout_id:
+            directory = paths.grants_path(rollout_id)
+            names = self._session.children(directory) or ()
+            nodes = self._session.get_many(f"{directory}/{name}" for name in names)
+            grants = {
+                unquote(name): decode_grant(node)
+                for name, node in zip(names, nodes, strict=True)
+                if node is not None
+            }
+            self._copy = rollout_id, grants
+        return self._copy[1]
+
+
+def _operation(
+    rollout_id: str, host: str, published: Mapping[str, Grant], wanted: Mapping[str, Grant]
+) -> Operation:
+    path = paths.grant_path(rollout_id, host)
+    if host not in wanted:
+        return Delete(path)
+    data = encode_grant(wanted[host])
+    return Set(path, data) if host in published else Create(path, data)
+
+
+class HostRegistry:
+    """The registered hosts, read through one session; ``changed`` is called when hosts register or leave.
+
+    A host's node is read when the host registers. Later changes are read only on request, because thousands of
+    hosts write to their nodes all the time. ``left_at`` maps the hosts that deregistered within the last
+    ``RESTART`` seconds to the time of that, in seconds since the epoch. ``facts`` maps the registered hosts to
+    their facts.
+    """
+
+    def __init__(self, session: Session, changed: Callable[[object], None]) -> None:
+        self._session = session
+        self._changed = changed
+        self._hosts: dict[str, Host] = {}
+        self._stale = False
+        self.left_at: Mapping[str, float] = {}
+        self.facts: Mapping[str, Facts] = {}
+
+    def expire(self) -> None:
+        """Read all hosts again next time: the copies date from an earlier lead and may be outdated."""
+        self._stale = True
+
+    def registered(self, now: float) -> Mapping[str, Host]:
+        """Return the registered hosts by id, as of their registration or of the last ``refresh``."""
+        names = self._session.children(paths.HOSTS, self._changed) or ()
+        known = {} if self._stale else self._hosts
+        new = self.read(name for name in names if name not in known)
+        self._stale = False
+        gone = (self.left_at.keys() | self._hosts.keys()).difference(names)
+        self.left_at = {name: since for name in gone if now - (since := self.left_at.get(name, now)) < RESTART}
+        self._hosts = {name: host for name in names if (host := known.get(name) or new.get(name)) is not None}
+        facts = {**self.facts, **{name: host.facts for name, host in new.items()}}
+        self.facts = {name: facts[name] for name in self._hosts}
+        return self._hosts
+
+    def read(self, host_ids: Iterable[str]) -> dict[str, Host]:
+        """Return the current content of hosts' nodes, without updating the registry."""
+        names = list(host_ids)
+        nodes = self._session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+        return {
+            name: Host.from_properties(name, node.properties)
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
+
+    def refresh(self, host_ids: Iterable[str]) -> dict[str, Host]:
+        """Return the current content of hosts' nodes and keep it in the registry."""
+        hosts = self.read(host_ids)
+        self._hosts |= hosts
+        self.facts = {**self.facts, **{name: host.facts for name, host in hosts.items()}}
+        return hosts
+
+    def absent(self, registered: Collection[Host]) -> dict[str, Facts]:
+        """Return the facts of known hosts that are not registered, and of host names that are only targets."""
+        ids = {host.identity.id for host in registered}
+        away = read_inventories(self._session, known_ids(self._session) - ids)
+        identities = [host.identity for host in registered] + [inventory.identity for inventory in away]
+        known = {name for identity in identities for name in identity.target_names}
+        targets = map(unquote, self._session.children(paths.TARGETS) or ())
+        unknown = {name for name in targets if is_host_name(name) and name not in known}
+        facts = {inventory.identity.id: inventory.facts for inventory in away}
+        return facts | dict.fromkeys(sorted(unknown), Facts())
+
+
+def remove_old_rollouts(session: Session, leadership: RolloutLeadership, current: str) -> None:
+    """Remove grants, reports and acts of all rollouts but the current one, and states that left the history."""
+    names = [name for name in session.children(paths.ROLLOUTS) or () if name != current]
+    _, children = session.look([], [paths.rollout_path(name) for name in names])
+    kept = {str(sequence) for sequence in paths.sequences(session.children(paths.HISTORY) or ())}
+    for name, directories in zip(names, children, strict=True):
+        path = paths.rollout_path(name)
+        for directory in directories or ():
+            _remove(session, leadership, f"{path}/{directory}")
+        if name.partition("-")[0] not in kept:
+            leadership.commit("tidy", Delete(path))
+
+
+def _remove(session: Session, leadership: RolloutLeadership, directory: str) -> None:
+    names = session.children(directory) or ()
+    leadership.commit_in_batches("tidy", (Delete(f"{directory}/{name}") for name in names))
+    leadership.commit("tidy", Delete(directory))
+
+
+class ZooKeeperRollouts:
+    """The records of rollouts through one session.
+
+    Each method raises ``UnreachableError`` if ZooKeeper does not answer. Only the leading coordinator can write;
+    writes of any other raise ``LockLostError``.
+
+    ``changed`` (which must not block) is called when something changed that the coordinator read. ``identity`` is
+    the coordinator's name for others (default: its host and process). ``reach`` is called before and after each
+    write with the name of the place.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        changed: Callable[[], None],
+        *,
+        identity: str | None = None,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self._session = session
+        self._changed = changed
+        identity = identity or f"{socket.gethostname()} (process {os.getpid()})"
+        self._leadership = RolloutLeadership(session, identity, reach)
+        self._grants = PublishedGrants(session, self._leadership)
+        self._registry = HostRegistry(session, self._wake)
+        self._cached: tuple[bytes, RolloutState] | None = None
+        self._unreadable: str | None = None
+        self._acts: Check | None = None
+        self._watching = False
+
+    # The lead
+
+    def lead(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads.
+
+        The place in the queue is kept from call to call.
+        """
+        before = self._leadership.node
+        leads = self._leadership.acquire(timeout)
+        if self._leadership.node != before:
+            self._grants.forget()  # another coordinator may have led in between
+            self._registry.expire()
+        return leads
+
+    def resign(self) -> None:
+        """Leave the lead, or the queue for it; never raises."""
+        self._leadership.release()
+
+    @property
+    def lead_node(self) -> str | None:
+        """The lock node of this coordinator while it leads; other threads may ask for it."""
+        return self._leadership.node
+
+    # Reading
+
+    def snapshot(self) -> RolloutSnapshot:
+        """Return the published revision and the newest rollout; a change of either wakes from now on."""
+        if not self._watching:
+            self._session.watch(paths.HOSTS, self._changed)
+            self._session.watch(paths.TARGETS, self._changed)
+            self._watching = True
+        self._acts = None
+        hosts, targets, rollouts = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.ROLLOUTS])
+        publication = decode_published(targets)
+        return RolloutSnapshot(
+            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            published=publication,
+            state=self._read_state(current_id(rollouts), publication.effective_since),
+        )
+
+    def strategy(self) -> Strategy | None:
+        """Return the published strategy; raises ``TreeError`` if it cannot be read."""
+        return read_strategy(self._session)
+
+    def first_observation(self, revision: Revision, *, now: float) -> RolloutObservation:
+        """Return all registered and absent hosts, freshly read, before a rollout of ``revision`` begins."""
+        self._registry.expire()
+        hosts = self._registry.registered(now)
+        return RolloutObservation(
+            now=now,
+            active=True,
+            present=self._registry.facts,
+            absent=self._registry.absent(hosts.values()),
+            left_at=self._registry.left_at,
+            current=frozenset(name for name, host in hosts.items() if _is_current(host, revision)),
+        )
+
+    def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
+        """Return the hosts, the awaited reports and the new acts of a rollout; a change of these wakes once."""
+        hosts = self._registry.registered(now)
+        directory = paths.acts_path(state.id)
+        # The version is read before the acts: an act that arrives in between makes the next record fail.
+        acts = self._session.get(directory)
+        self._acts = None if acts is None else Check(directory, acts.version)
+        proving = self._registry.read(proving_hosts(state))
+        return RolloutObservation(
+            now=now,
+            active=snapshot.active,
+            present=self._registry.facts,
+            current=frozenset(
+                name
+                for name, host in hosts.items()
+                if name not in state.rollout.hosts and _has_published(host, state) and host.error is None
+            ),
+            outdated=self._outdated(state, hosts) if snapshot.active else frozenset(),
+            failing=frozenset(
+                name for name, host in proving.items() if not _has_published(host, state) or host.error
+            ),
+            reports=records.read_reports(self._session, state, self._wake),
+            acts=read_rollout_acts(self._session, state.id, state.last_act_number, self._wake),
+        )
+
+    def _outdated(self, state: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
+        """Return the hosts that succeeded and no longer have the revision.
+
+        The registry's copy of a host is usually older than its deployment; such hosts are read again once.
+        """
+        doubtful = [
+            name
+            for name, host in hosts.items()
+            if state.rollout.hosts.get(name) is HostProgress.SUCCESS and not _has_published(host, state)
+        ]
+        fresh = self._registry.refresh(doubtful)
+        return frozenset(name for name, host in fresh.items() if not _has_published(host, state))
+
+    def _read_state(self, rollout_id: str | None, sequence: int) -> RolloutState | None:
+        """Read a rollout's state; an unreadable state of an earlier publication is ignored."""
+        if rollout_id is None:
+            return None
+        node = self._session.get(paths.rollout_path(rollout_id))
+        if node is None:
+            return None
+        if self._cached is None or self._cached[0] != node.data:
+            try:
+                self._cached = node.data, records.decode_state(node.data)
+            except ZkdeploymentError as error:
+                if rollout_id.startswith(f"{sequence}-"):
+                    raise
+                if self._unreadable != rollout_id:
+                    get_logger().warning("rollout-unreadable", rollout=rollout_id, reason=str(error))
+                self._unreadable = rollout_id
+                return None
+        self._version = node.version
+        return self._cached[1]
+
+    # Writing
+
+    def begin(self, state: RolloutState, stamp: int) -> None:
+        """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is ``stamp``."""
+        self._session.ensure(paths.ROLLOUTS)
+        self._leadership.commit(
+            "begin",
+            Check(paths.TARGETS, stamp),
+            Create(paths.rollout_path(state.id), records.encode_state(state)),
+            Create(paths.grants_path(state.id)),
+            Create(paths.reports_path(state.id)),
+            Create(paths.acts_path(state.id)),
+            Set(paths.ROLLOUTS, encode({"current": state.id})),
+        )
+
+    def record(self, state: RolloutState, stop: Stop | None = None) -> None:
+        """Replace the state of the newest rollout; with a ``stop`` the fleet stops and all grants become void.
+
+        The fleet is not stopped if its cluster version is another revision than the rollout's. Raises
+        ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are acts that
+        ``observation`` has not returned.
+        """
+        self._leadership.commit(
+            "record",
+            self._replacing(state),
+            *(() if self._acts is None else (self._acts,)),
+            *(() if stop is None else self._stopping(state, stop)),
+        )
+
+    def clear_reports(self, state: RolloutState, hosts: Collection[str]) -> None:
+        """Remove the reports of hosts that start again in a rollout."""
+        existing = {*(self._session.children(paths.reports_path(state.id)) or ())}
+        reports = [paths.report_path(state.id, phase.value, host) for host in sorted(hosts) for phase in Phase]
+        self._leadership.commit_in_batches(
+            "clear", (Delete(path) for path in reports if path.rpartition("/")[2] in existing)
+        )
+
+    def grant(self, state: RolloutState, wanted: Mapping[str, Grant]) -> None:
+        """Make the published grants of a rollout equal to the wanted ones."""
+        self._grants.publish(state.id, wanted)
+
+    def tidy(self, current: str) -> None:
+        """Remove the records of all rollouts but the current one, except for the final states in the history."""
+        remove_old_rollouts(self._session, self._leadership, current)
+
+    def _replacing(self, state: RolloutState) -> Operation:
+        self._cached = records.encode_state(state), state
+        return Set(paths.rollout_path(state.id), self._cached[0], self._version)
+
+    def _stopping(self, state: RolloutState, stop: Stop) -> Iterator[Operation]:
+        """Return the operations that stop the fleet, unless hosts deploy another publication by now."""
+        # An operator may resume the fleet before the grants are withdrawn: "over" makes them void at once.
+        yield Set(paths.ROLLOUTS, encode({"current": state.id, "over": True}))
+        node, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+        if node is None:
+            return
+        cluster, published = Cluster.from_properties(node.properties), decode_published(targets)
+        if published.is_wanted(cluster, state.revision, state.sequence):
+            yield changing_cluster(node, ClusterEvent.STOP)
+            yield from recording_stop(self._session, stop)
+
+    def _wake(self, _event: object) -> None:
+        self._changed()
+
+
+def _has_published(host: Host, state: RolloutState) -> bool:
+    """Return whether a host completed the rollout's publication, or a later one that changed only documents."""
+    return host.has(state.revision) or host.has_reached(state.sequence)
+
+
+def _is_current(host: Host, revision: Revision) -> bool:
+    """Return whether a host has the revision and reports no error."""
+    return host.has(revision) and host.error is None

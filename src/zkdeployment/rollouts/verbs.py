@@ -1,0 +1,463 @@
+"""``zkdeployment rollout``: the groups and hosts of a rollout, directives to it, and its simulation."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+from rich import box
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age, ago
+from zkdeployment.base.errors import ConfigurationError, RefusedError, UnreachableError, ZkdeploymentError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.base.text import listing
+from zkdeployment.cli.operator_options import new_act, reason_option
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.tables import console_for, live_display, styled
+from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.config.load import find_servers
+from zkdeployment.documents.facts import read_facts
+from zkdeployment.documents.reading import read_documents
+from zkdeployment.fleet.operator import open_operator
+from zkdeployment.strategies.groups import unmatched_selectors
+from zkdeployment.strategies.order import Faults, simulate, summarize
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state import Directive
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, Rollout
+from zkdeployment.strategies.states import (
+    UNSUCCESSFUL,
+    GroupState,
+    RolloutProgressState,
+    directive_description,
+    directive_objection,
+    host_counts,
+)
+from zkdeployment.strategies.views import RolloutStatus, rollout_changes, rollout_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from zkdeployment.base.host import Facts
+    from zkdeployment.documents.collection import Documents
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.strategy import Strategy
+    from zkdeployment.strategies.views import GroupStatus
+    from zkdeployment.zookeeper.servers import Servers
+
+
+_VERBS = {
+    "abort": LazyVerb("rollouts.verbs", "End the rollout as failed, which stops the fleet.", "abort"),
+    "pause": LazyVerb("rollouts.verbs", "Start no further hosts in the rollout.", "pause"),
+    "promote": LazyVerb("rollouts.verbs", "Let a group begin that waits to be promoted.", "promote"),
+    "resume": LazyVerb("rollouts.verbs", "Continue a paused rollout.", "resume"),
+    "show": LazyVerb("rollouts.verbs", "Show the groups and hosts of a rollout.", "show"),
+    "simulate": LazyVerb(
+        "rollouts.verbs", "Show the order and the outcome of a rollout, without a fleet.", "simulate_rollout"
+    ),
+}
+
+
+@click.group(name="rollout", cls=LazyVerbGroup, verbs=_VERBS)
+def command() -> None:
+    """Simulate, watch and direct rollouts: deployments by groups of hosts in the order of a strategy.
+
+    \b
+    Example:
+      zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml
+      zkdeployment rollout show --watch
+      zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
+    """
+
+
+_INTERVAL = 1.0
+_BAR = 16
+_NOT_CONVERGED = 4
+
+#: How many active hosts of a group are named.
+_NAMED = 3
+
+_COLOURS = {
+    GroupState.WAITING: "",
+    GroupState.PREPARING: "cyan",
+    GroupState.DEPLOYING: "cyan",
+    GroupState.BAKING: "cyan",
+    GroupState.SUCCESS: "green",
+    GroupState.FAILED: "red",
+}
+
+
+@click.command(name="show")
+@click.argument("rollout_id", metavar="[ID]", required=False)
+@click.option("--watch", is_flag=True, help="Show the rollout live until it is over, or until Ctrl-C.")
+@output_option
+@zookeeper_options
+def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) -> None:
+    """Show a rollout: its groups in order, what each group does or waits for, and the failed hosts.
+
+    Without ID, show the rollout of the published revision. The exit code is 0 if the rollout is over and all
+    groups and hosts succeeded, 4 if it is under way or had failures, 3 if there is no rollout. With --watch, the
+    display is live until the rollout is over; without a terminal, a line is printed for each change.
+
+    \b
+    Example:
+      zkdeployment rollout show
+      zkdeployment rollout show --watch
+      zkdeployment rollout show 1763731234-1 -o json
+    """
+    with open_operator(connection) as operator:
+        names: dict[str, str] = {}
+
+        def look() -> RolloutStatus:
+            snapshot = operator.fleet.snapshot()
+            identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
+            names.update({identity.id: identity.name for identity in identities})
+            led = snapshot.coordinator is not None
+            if rollout_id is None and snapshot.rollout is not None:
+                return rollout_status(
+                    snapshot.rollout, led=led, now=time.time(), governed=snapshot.governed, known=snapshot.facts
+                )
+            state = operator.rollouts.rollout(rollout_id)  # without an id: raises if the rollout cannot be read
+            if state is None or rollout_id is None:
+                raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
+            return rollout_status(state, led=led, now=time.time())
+
+        status = _watch(look, names) if watch else look()
+    if not watch:
+        if output != "table":
+            emit(status.to_json(), output, schema="rollout")
+        else:
+            console_for(stderr=False).print(render(status, names, time.time()), soft_wrap=True)
+    raise click.exceptions.Exit(0 if status.state is RolloutProgressState.SUCCESS else _NOT_CONVERGED)
+
+
+def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | None) -> str:
+    if rollout_id is not None:
+        return (
+            f"there is no rollout {rollout_id}; 'zkdeployment history show REV' lists the rollouts of a revision"
+        )
+    if strategy is None:
+        return "there is no rollout: no strategy is published, so all hosts deploy a revision at once"
+    if coordinator is None:
+        return f"the rollout by {strategy} has not begun: no coordinator runs; start zkdeployment-coordinator"
+    return f"the rollout by {strategy} has not begun yet; {coordinator} is the coordinator"
+
+
+def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> RolloutStatus:
+    """Show a rollout until it is over; return its last status."""
+
+    def draw(status: RolloutStatus, problem: str) -> RenderableType:
+        drawn = render(status, names, time.time())
+        return Group(styled(problem, "red"), drawn) if problem else drawn
+
+    with live_display(console_for(stderr=False), rollout_changes, draw) as show_status:
+        status, problem = look(), ""
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                show_status(status, problem)
+                if status.is_over:
+                    break
+                time.sleep(_INTERVAL)
+                try:
+                    status, problem = look(), ""
+                except UnreachableError as error:
+                    problem = str(error)
+    return status
+
+
+def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> RenderableType:
+    """Return a rollout: its groups as a tree, its failed hosts, and the acts of operators."""
+    table = Table("GROUP", "STATE", "DONE", "", "FAILED", "WHY", box=box.SIMPLE_HEAD)
+    for group in status.groups:
+        done = group.count(HostProgress.SUCCESS)
+        total = len(group.hosts)
+        failed = group.count(HostProgress.FAILURE)
+        table.add_row(
+            styled(f"{'  ' * group.depth}{group.name}{' (critical)' if group.critical else ''}"),
+            styled(group.state.value, _COLOURS[group.state]),
+            f"{done}/{total}",
+            ProgressBar(total=max(1, total), completed=done, width=_BAR),
+            styled(str(failed) if failed else "", "red"),
+            styled(_why(group, names)),
+        )
+    acts = [styled(act, "yellow") for act in status.acts]
+    warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
+    head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
+    if status.ended is not None:
+        head += f", took {age(status.ended - status.begun)}"
+    return Group(
+        styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.description, "bold")
+    )
+
+
+def _outcome(status: RolloutStatus, names: Mapping[str, str]) -> Iterator[Text]:
+    """Yield the counts of hosts, each failed host with its error and, after the end, all unfinished hosts."""
+    yield styled(host_counts(status.hosts.values()))
+    failed = [host for host, state in status.hosts.items() if state is HostProgress.FAILURE]
+    for host in sorted({*failed, *status.errors}):
+        yield styled(f"{_name(host, names)}: {status.errors.get(host, 'failed')}", "red")
+    for state in (HostProgress.PREPARED, HostProgress.NOT_STARTED) if status.ended is not None else ():
+        hosts = sorted(host for host, progress in status.hosts.items() if progress is state)
+        if hosts:
+            yield styled(f"{UNSUCCESSFUL[state]}: {', '.join(_name(host, names) for host in hosts)}", "yellow")
+
+
+def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
+    phases = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
+    active = [_name(host, names) for host, state in group.hosts.items() if state in phases]
+    return "; ".join(filter(None, (group.description, f"active: {listing(active, _NAMED)}" if active else "")))
+
+
+def _name(host_id: str, names: Mapping[str, str]) -> str:
+    name = names.get(host_id, host_id)
+    return name if name == host_id else f"{name} ({host_id})"
+
+
+def _complete_group(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the groups of the present rollout that can be promoted, as completions."""
+    try:
+        with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
+            state = operator.rollouts.rollout()
+    except ZkdeploymentError:
+        return []
+    if state is None:
+        return []
+    groups = [group.name for group in state.rollout.strategy.groups if group.name.startswith(incomplete)]
+    return [CompletionItem(name) for name in groups if directive_objection(state, Directive.PROMOTE, name) is None]
+
+
+@click.command(name="promote")
+@click.argument("group", shell_complete=_complete_group)
+@reason_option(required=True)
+@zookeeper_options
+def promote(connection: Servers, group: str, reason: str) -> None:
+    """Permit GROUP to begin as soon as all groups that it depends on have succeeded.
+
+    Only a group with 'manual: true' in the strategy waits to be promoted, or a group whose required hosts are not
+    registered: that group begins without these hosts.
+
+    The exit code is 3 if there is no such group, if it does not wait to be promoted, or if the rollout is over.
+
+    \b
+    Example:
+      zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
+    """
+    state = _direct(connection, Directive.PROMOTE, reason, group)
+    echo(f"promoted {group} of rollout {state.id}")
+
+
+@click.command(name="pause")
+@reason_option(required=True)
+@zookeeper_options
+def pause(connection: Servers, reason: str) -> None:
+    """Start no further hosts in the present rollout; hosts that began finish their phase.
+
+    \b
+    Example:
+      zkdeployment rollout pause --reason 'latency is up, under investigation'
+    """
+    state = _direct(connection, Directive.PAUSE, reason)
+    echo(f"paused rollout {state.id}")
+    echo("'zkdeployment rollout resume' continues the rollout; 'zkdeployment rollout abort' ends it.", err=True)
+
+
+@click.command(name="resume")
+@reason_option(required=False)
+@zookeeper_options
+def resume(connection: Servers, reason: str) -> None:
+    """Continue a paused rollout.
+
+    \b
+    Example:
+      zkdeployment rollout resume --reason 'was a broken dashboard'
+    """
+    state = _direct(connection, Directive.RESUME, reason)
+    echo(f"resumed rollout {state.id}")
+
+
+@click.command(name="abort")
+@reason_option(required=True)
+@zookeeper_options
+def abort(connection: Servers, reason: str) -> None:
+    """End the present rollout as failed, which stops the fleet: nothing starts until the fleet is resumed.
+
+    Hosts finish their present step. 'zkdeployment resume' begins the rollout again for all hosts without the
+    revision; 'zkdeployment resume --latest' publishes the branch's tip first.
+
+    \b
+    Example:
+      zkdeployment rollout abort --reason 'web 1.3 loses sessions'
+    """
+    state = _direct(connection, Directive.ABORT, reason)
+    echo(f"aborted rollout {state.id}")
+    echo(
+        "The coordinator stops the fleet when it reads this; 'zkdeployment stop' stops the fleet at once.",
+        err=True,
+    )
+
+
+def _direct(connection: Servers, directive: Directive, reason: str, group: str | None = None) -> RolloutState:
+    """Record a directive; return the rollout that it applies to."""
+    description = directive_description(directive, group)
+    with open_operator(connection) as operator:
+        state = operator.rollouts.direct(directive, new_act(description, reason), group)
+        if operator.rollouts.coordinator() is None:
+            echo("no coordinator runs: the directive takes effect when a coordinator runs", err=True)
+    return state
+
+
+_OUTCOME_COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
+
+
+@click.command(name="simulate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--strategy", "name", metavar="NAME", help="The strategy to simulate; default: the strategy in force."
+)
+@click.option(
+    "--hosts",
+    "inventory",
+    metavar="HOSTS",
+    required=True,
+    help="A JSON or YAML file: host → {rack, tags, labels}.",
+)
+@click.option(
+    "--prepare-fails", metavar="HOST", multiple=True, help="A host whose preparation fails. May be repeated."
+)
+@click.option(
+    "--deploy-fails", metavar="HOST", multiple=True, help="A host whose deployment fails. May be repeated."
+)
+@click.option(
+    "--times-out",
+    metavar="GROUP:PHASE",
+    multiple=True,
+    help="A group whose phase prepare or deploy times out. May be repeated.",
+)
+@output_option
+def simulate_rollout(
+    *,
+    files: tuple[Path, ...],
+    name: str | None,
+    inventory: str,
+    prepare_fails: tuple[str, ...],
+    deploy_fails: tuple[str, ...],
+    times_out: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show the order and the outcome of a rollout, without a fleet.
+
+    FILE is a YAML file with strategy documents. The exit code is 0 for every outcome of the rollout, 1 if the
+    documents are invalid.
+
+    \b
+    Example:
+      zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml --deploy-fails app1 --times-out web:prepare
+    """
+    documents = read_documents(SourceFile(str(file), _read(file)) for file in files)
+    problems = [str(problem) for problem in (documents.errors if name is None else documents.problems)]
+    strategy = None if problems else _choose(documents, name)
+    if strategy is None:
+        problems = problems or [_missing_hosts(documents, name)]
+        _show_problems(problems, output)
+        raise click.exceptions.Exit(1)
+    hosts = _read_hosts(inventory)
+    faults = Faults(
+        _check_names(prepare_fails, hosts, "host"),
+        _check_names(deploy_fails, hosts, "host"),
+        _phases(times_out, strategy),
+    )
+    rollout = simulate(strategy, hosts, faults)
+    warnings = unmatched_selectors(strategy, hosts)
+    for warning in warnings:
+        echo(f"warning: {warning}", err=True)
+    if output == "table":
+        console_for(stderr=False).print(_render(rollout))
+    else:
+        emit({"valid": True, "errors": [], "warnings": [*warnings], **summarize(rollout)}, output)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _choose(documents: Documents, name: str | None) -> Strategy | None:
+    """Return the strategy of this name; without a name, the strategy that the syncer would publish."""
+    return documents.strategy() if name is None else documents.strategies.get(name)
+
+
+def _missing_hosts(documents: Documents, name: str | None) -> str:
+    expected = "a strategy" if name is None else f"the strategy {name}"
+    return f"expected {expected}, found: {', '.join(sorted(documents.strategies)) or 'none'}"
+
+
+def _read_hosts(inventory: str) -> Mapping[str, Facts]:
+    """Return the facts of hosts from a file, or from JSON that was given instead of a file's name."""
+    if inventory.lstrip().startswith("{"):
+        return read_facts("--hosts", inventory.encode())
+    return read_facts(inventory, _read(Path(inventory)))
+
+
+def _check_names(names: Iterable[str], known: Iterable[str], kind: str) -> frozenset[str]:
+    """Return the names; raises ``UsageError`` for a name that is not known."""
+    expected = frozenset(known)
+    for name in names:
+        if name not in expected:
+            raise click.UsageError(f"there is no {kind} {name}; expected one of: {', '.join(sorted(expected))}")
+    return frozenset(names)
+
+
+def _phases(values: Iterable[str], strategy: Strategy) -> frozenset[tuple[str, Phase]]:
+    phases = set()
+    for value in values:
+        group, _, phase = value.rpartition(":")
+        if phase not in {known.value for known in Phase}:
+            raise click.UsageError(f"--times-out {value}: expected GROUP:prepare or GROUP:deploy")
+        _check_names([group], (known.name for known in strategy.groups), "group")
+        phases.add((group, Phase(phase)))
+    return frozenset(phases)
+
+
+def _show_problems(problems: list[str], output: str) -> None:
+    if output == "table":
+        for problem in problems:
+            echo(problem, err=True)
+    else:
+        emit({"valid": False, "errors": problems}, output)
+
+
+def _render(rollout: Rollout) -> RenderableType:
+    """Return the groups in the order of the rollout, groups that never began last, and the hosts by state."""
+    table = Table("GROUP", "CRITICAL", "HOSTS", "PREPARE", "DEPLOY", "REASON", box=box.SIMPLE_HEAD)
+    never_begun = [group.name for group in rollout.strategy.groups if group.name not in rollout.order]
+    for name in (*rollout.order, *never_begun):
+        course = rollout.progress[name]
+        table.add_row(
+            styled(name),
+            "critical" if rollout.strategy.group(name).critical else "-",
+            str(len(rollout.members[name])),
+            *(
+                styled(course.verdicts[phase].value, style=_OUTCOME_COLOURS[course.verdicts[phase]])
+                for phase in Phase
+            ),
+            styled(course.reason),
+        )
+    states = []
+    for state in HostProgress:
+        hosts = [name for name, progress in rollout.hosts.items() if progress is state]
+        if hosts:
+            states.append(styled(f"{state.value}: {', '.join(hosts)}"))
+    return Group(table, *states, styled(f"result: {rollout.result.value}", style="bold"))

@@ -1,0 +1,170 @@
+"""The page of the rollout: its groups in order, what each does or waits for, and what operators can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
+from zkdeployment.service.views.acts import promotion, rollout_acts
+from zkdeployment.service.views.fleet import HostLink, Tone
+from zkdeployment.service.views.frame import host_page, moment
+from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.states import GroupState, RolloutProgressState
+from zkdeployment.strategies.views import rollout_status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.service.views.acts import ActLink
+    from zkdeployment.service.views.frame import Moment
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.views import GroupStatus, RolloutStatus
+
+#: How many hosts of a group or of a rollout are named.
+_NAMED = 8
+
+_GROUP_TONES = {
+    GroupState.WAITING: Tone.UNKNOWN,
+    GroupState.PREPARING: Tone.BUSY,
+    GroupState.DEPLOYING: Tone.BUSY,
+    GroupState.BAKING: Tone.BUSY,
+    GroupState.SUCCESS: Tone.GOOD,
+    GroupState.FAILED: Tone.BAD,
+}
+_TONES = {
+    RolloutProgressState.UNDER_WAY: Tone.BUSY,
+    RolloutProgressState.PAUSED: Tone.HALTED,
+    RolloutProgressState.SUCCESS: Tone.GOOD,
+    RolloutProgressState.PARTIAL: Tone.BAD,
+    RolloutProgressState.FAILED: Tone.BAD,
+    RolloutProgressState.ABORTED: Tone.HALTED,
+    RolloutProgressState.SUPERSEDED: Tone.UNKNOWN,
+}
+_HEADLINES = {
+    RolloutProgressState.UNDER_WAY: "The rollout is under way",
+    RolloutProgressState.PAUSED: "The rollout is paused",
+    RolloutProgressState.SUCCESS: "The rollout succeeded",
+    RolloutProgressState.PARTIAL: "The rollout ended, and some hosts failed",
+    RolloutProgressState.FAILED: "The rollout failed",
+    RolloutProgressState.ABORTED: "The rollout was aborted",
+    RolloutProgressState.SUPERSEDED: "A newer publication replaced the rollout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group of the rollout: ``done`` and ``failed`` of ``total`` hosts, the active ones, and why it waits."""
+
+    name: str
+    depth: int
+    critical: bool
+    state: str
+    tone: Tone
+    after: str
+    done: int
+    failed: int
+    total: int
+    description: str
+    active: tuple[HostLink, ...]
+    more_active: int
+    promotion: ActLink | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedHost:
+    """A host that failed in the rollout, with its error."""
+
+    host: HostLink
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutView:
+    """The values of the page of the rollout. Without a rollout, only ``headline`` and ``sentence`` are set."""
+
+    tone: Tone
+    headline: str
+    sentence: str
+    id: str = ""
+    revision: str = ""
+    strategy: str = ""
+    begun: Moment | None = None
+    took: str = ""
+    done: int = 0
+    total: int = 0
+    groups: tuple[GroupRow, ...] = ()
+    failures: tuple[FailedHost, ...] = ()
+    more_failures: int = 0
+    history: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    acts: tuple[ActLink, ...] = ()
+
+
+def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> RolloutView:
+    """Return the page of the present rollout at ``now``, in seconds since the epoch."""
+    state = snapshot.rollout
+    if state is None:
+        return _no_rollout(snapshot)
+    led = snapshot.coordinator is not None
+    status = rollout_status(state, led=led, now=now, governed=snapshot.governed, known=snapshot.facts)
+    names = {identity.id: identity.name for identity in snapshot.identities}
+    failures = sorted({*status.errors, *(id_ for id_, at in status.hosts.items() if at is HostProgress.FAILURE)})
+    stuck = status.state is RolloutProgressState.UNDER_WAY and not led
+    return RolloutView(
+        tone=Tone.BAD if stuck else _TONES[status.state],
+        headline="The rollout does not continue" if stuck else _HEADLINES[status.state],
+        sentence=f"{'Result' if status.is_over else 'Now'}: {status.description}.",
+        id=status.id,
+        revision=short(status.revision),
+        strategy=status.strategy,
+        begun=moment(status.begun, now),
+        took="" if status.ended is None else age(status.ended - status.begun),
+        done=sum(at is HostProgress.SUCCESS for at in status.hosts.values()),
+        total=len(status.hosts),
+        groups=tuple(_group(group, state, names, may_act=may_act) for group in status.groups),
+        failures=tuple(_failure(status, id_, names) for id_ in failures[:_NAMED]),
+        more_failures=max(0, len(failures) - _NAMED),
+        history=status.acts,
+        warnings=status.warnings,
+        acts=rollout_acts(state, "/rollout") if may_act else (),
+    )
+
+
+def _no_rollout(snapshot: FleetSnapshot) -> RolloutView:
+    if snapshot.strategy is None:
+        sentence = (
+            "No strategy is published, so all hosts deploy a revision at once, each service one host at a time."
+        )
+        return RolloutView(Tone.UNKNOWN, "There is no rollout", sentence)
+    begun = f"The rollout by {snapshot.strategy} has not begun."
+    if snapshot.coordinator is None:
+        return RolloutView(Tone.BAD, "The rollout does not begin", f"{begun} No coordinator runs.")
+    return RolloutView(Tone.BUSY, "The rollout is about to begin", f"{begun} {snapshot.coordinator} coordinates.")
+
+
+def _group(group: GroupStatus, state: RolloutState, names: Mapping[str, str], *, may_act: bool) -> GroupRow:
+    phases = {GroupState.PREPARING.value, GroupState.DEPLOYING.value}
+    active = [id_ for id_, at in group.hosts.items() if at in phases]
+    return GroupRow(
+        name=group.name,
+        depth=min(group.depth, 6),
+        critical=group.critical,
+        state=group.state.value,
+        tone=_GROUP_TONES[group.state],
+        after="" if group.state is GroupState.WAITING else ", ".join(group.depends_on),
+        done=group.count(HostProgress.SUCCESS),
+        failed=group.count(HostProgress.FAILURE),
+        total=len(group.hosts),
+        description="" if group.state is GroupState.DEPLOYING else group.description,
+        active=tuple(HostLink(names.get(id_, id_), host_page(id_)) for id_ in active[:_NAMED]),
+        more_active=max(0, len(active) - _NAMED),
+        promotion=promotion(state, group, "/rollout") if may_act else None,
+    )
+
+
+def _failure(status: RolloutStatus, host_id: str, names: Mapping[str, str]) -> FailedHost:
+    link = HostLink(names.get(host_id, host_id), host_page(host_id))
+    return FailedHost(link, status.errors.get(host_id, "failed"))

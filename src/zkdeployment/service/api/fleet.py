@@ -1,0 +1,157 @@
+"""``GET /api/v1/status``, ``hosts``, ``locks``, ``services`` and ``audit``: the state of the fleet."""
+
+import json
+import threading
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.json_values import with_schema
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.views.history import audit_records
+from zkdeployment.fleet.views.locks import by_urgency, to_json
+from zkdeployment.fleet.views.services import (
+    hosts_of_services,
+    paths_of_services,
+    services_status,
+    withheld_from_host,
+)
+from zkdeployment.fleet.views.status import HostState, fleet_status
+from zkdeployment.service.access.rights import Reader, require
+from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
+from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.models.acts import AuditAnswer
+from zkdeployment.service.models.fleet import LocksBody, ServicesBody, StatusBody
+from zkdeployment.service.models.why import WhyBody
+from zkdeployment.service.users.user import Right
+
+
+class EncodedStatus:
+    """The encoded status of the last reading that a client asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reading: FleetReading | None = None
+        self._body = b""
+
+    def body(self, reading: FleetReading) -> bytes:
+        """Return the body for a reading."""
+        with self._lock:
+            if self._reading is not reading:
+                self._body = json.dumps(with_schema("status", reading.status.to_json())).encode()
+                self._reading = reading
+            return self._body
+
+
+def encoded_status(request: Request) -> EncodedStatus:
+    """Return the encoded status of the application that handles a request."""
+    encoded: EncodedStatus = request.app.state.encoded_status
+    return encoded
+
+
+router = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]})
+
+_MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
+
+HostName = Annotated[str, Path(description="The id or the name of a host.")]
+ServicePath = Annotated[str, Path(description="The path of a service or of a node above services.")]
+
+
+@router.get("/status", response_model=StatusBody, responses={304: {"description": "Nothing has changed."}})
+def read_status(request: Request, user: Reader, adapters: Adapters) -> Response:
+    """Return the status of the whole fleet from the service's memory.
+
+    The header `Age` is the number of seconds since ZooKeeper confirmed it. With `If-None-Match`, an unchanged
+    status is not sent again.
+    """
+    del user
+    cached = adapters.feed.snapshot()
+    tag = f'"{cached.reading.started:x}-{cached.reading.number}"'
+    age = max(0, int(adapters.clock.now() - cached.read_at))
+    headers = {"ETag": tag, "Age": str(age), "Cache-Control": "private, no-cache"}
+    if request.headers.get("If-None-Match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(encoded_status(request).body(cached.reading), media_type="application/json", headers=headers)
+
+
+@router.get("/hosts/{host}", response_model=StatusBody, responses=_MISSING)
+def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
+    """Return the status of one host."""
+    del user
+    status = fleet_status(adapters.feed.snapshot().fleet, names=(host,))
+    if all(found.state is HostState.UNKNOWN for found in status.hosts):
+        raise NotFoundError(f"there is no host {host}: no known host has this id or name")
+    return JSONResponse(with_schema("status", status.to_json()))
+
+
+@router.get("/hosts/{host}/why", response_model=WhyBody, responses=_MISSING)
+def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
+    """Explain why a host is not at the cluster version."""
+    del user
+    fleet = adapters.feed.snapshot().fleet
+    explanation = explain_host(fleet, adapters.feed.locks(), host, now=time.time())
+    if explanation.cause is Cause.UNKNOWN:
+        raise NotFoundError(explanation.sentence)
+    if (registered := find_host(fleet, host)) is not None and explanation.cause is Cause.FAILED:
+        explanation = explanation.with_output(adapters.operator.fleet.failure_output(registered.identity.id))
+    if (identity := find_identity(fleet, host)) is not None:
+        feed = adapters.feed
+        explanation = explanation.with_facts(
+            withheld_from_host(identity, feed.withheld(), feed.intents, feed.left())
+        )
+        findings = adapters.operator_checks.findings([identity.id], time.time())
+        explanation = explanation.with_checks(findings)
+    return JSONResponse(with_schema("why", explanation.to_json()))
+
+
+@router.get("/locks", response_model=LocksBody)
+def read_locks(user: Reader, adapters: Adapters) -> Response:
+    """Return all locks that are held: their holders, the hosts that wait, and the work under them."""
+    del user
+    hosts = adapters.feed.snapshot().fleet.hosts
+    locks = by_urgency(adapters.feed.locks(), hosts)
+    return JSONResponse(with_schema("locks", {"locks": to_json(locks, hosts)}))
+
+
+@router.get("/services", response_model=ServicesBody)
+def read_all_services(user: Reader, adapters: Adapters) -> Response:
+    """Return the status of all services."""
+    del user
+    return _services(adapters, "")
+
+
+@router.get("/services/{path:path}", response_model=ServicesBody, responses=_MISSING)
+def read_services(path: ServicePath, user: Reader, adapters: Adapters) -> Response:
+    """Return the status of the services at and below a path: versions, hosts, deployments and instances."""
+    del user
+    return _services(adapters, path)
+
+
+def _services(adapters: Adapters, path: str) -> Response:
+    feed, above = adapters.feed, "/".join(["", *filter(None, path.split("/"))])
+    cached, targets = feed.snapshot(), feed.targets()
+    known = feed.known_hosts([identity.id for identity in hosts_of_services(cached.fleet)])
+    providers = feed.providers(paths_of_services(targets, above))
+    status = services_status(cached.status, cached.fleet, targets, known, providers, path=above)
+    return JSONResponse(with_schema("services", status.to_json()))
+
+
+audit_router = APIRouter(
+    prefix="/api/v1", tags=["audit"], responses=ERRORS, dependencies=[Depends(require(Right.READ_AUDIT))]
+)
+
+
+@audit_router.get("/audit")
+def audit(
+    adapters: ConnectedAdapters,
+    who: Annotated[str, Query(max_length=200, description="A user, USER@HOST or an address; empty: all.")] = "",
+    limit: Annotated[int, Query(ge=1, le=500, description="The most records of each kind.")] = 100,
+) -> AuditAnswer:
+    """Return acts and failed logins, the newest first."""
+    acts, failed = adapters.operator.fleet.acts(), adapters.logins.failed_logins()
+    return AuditAnswer.of(audit_records(acts, failed, who=who, limit=limit))

@@ -1,0 +1,95 @@
+"""``GET /healthz`` and ``GET /metrics``: for load balancers, probes and Prometheus."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request, Response
+
+from zkdeployment.base.daemon.metrics import DaemonProcess
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
+from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.metrics import ServerFacts, server_metrics
+from zkdeployment.service.models.fleet import ServiceHealth
+from zkdeployment.service.request_log import request_counts
+
+router = APIRouter(tags=["service"])
+
+#: Seconds in which probes get their answer.
+_LIMIT = 0.7
+
+
+class HealthCheck:
+    """Asks ZooKeeper in a thread of its own, one request at a time, whose answer all waiting probes share."""
+
+    def __init__(self) -> None:
+        self._thread = CapacityLimiter(1)
+        self._asking: asyncio.Future[object] | None = None
+
+    async def ask(self, ask: Callable[[], object]) -> None:
+        """Return when ZooKeeper has answered; raises ``UnreachableError`` if it does not in time."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(run_sync(ask, limiter=self._thread))
+            self._asking.add_done_callback(_take_error)
+        done, _ = await asyncio.wait({self._asking}, timeout=_LIMIT)
+        if not done:
+            raise UnreachableError(f"ZooKeeper has not answered for {_LIMIT:g} s")
+        done.pop().result()
+
+
+def _take_error(asking: asyncio.Future[object]) -> None:
+    """Take the error of a request that no probe waits for any more; else asyncio logs it."""
+    if not asking.cancelled():
+        asking.exception()
+
+
+@router.get("/healthz", responses={503: ERRORS[503]})
+async def healthz(request: Request, adapters: ConnectedAdapters) -> ServiceHealth:
+    """Answer 200 when ZooKeeper answers, else 503, within a second."""
+    check: HealthCheck = request.app.state.health_check
+    await check.ask(adapters.operator.fleet.syncer_report)
+    return ServiceHealth()
+
+
+metrics_router = APIRouter(tags=["service"])
+
+_STARTED = time.time()
+
+_TEXT: dict[int | str, dict[str, object]] = {
+    200: {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
+@metrics_router.get("/metrics", response_class=Response, responses=_TEXT)
+async def read_metrics(request: Request, user: Reader, adapters: Adapters) -> Response:
+    """Return the metrics of this service: requests, event streams, the age of the fleet that it shows; pools."""
+    del user
+    counts, hub = request_counts(request), request.app.state.event_hub
+    try:
+        cached = adapters.feed.snapshot()
+    except UnreachableError:
+        cached = None
+    facts = ServerFacts(
+        process=DaemonProcess(
+            version=version("zkdeployment"),
+            started=_STARTED,
+            now=adapters.clock.now(),
+            up=True,
+            link=adapters.connection(),
+        ),
+        requests=dict(counts.requests),
+        seconds=dict(counts.seconds),
+        streams=hub.streams,
+        lost=hub.lost,
+        read_at=None if cached is None else cached.read_at,
+        readings=0 if cached is None else cached.reading.number,
+        connected=cached is not None and cached.connected,
+        pools=None if cached is None else cached.reading.pools,
+        stopped_groups=None if cached is None else len(cached.reading.fleet.group_stops),
+    )
+    return Response(adapters.render_metrics(server_metrics(facts)), media_type="text/plain; version=0.0.4")

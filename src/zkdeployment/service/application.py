@@ -1,0 +1,184 @@
+"""The application: the routers of the API and of the pages, the adapters they use, and HEAD."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import copy, deepcopy
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from anyio import CapacityLimiter
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import Depends, FastAPI
+from starlette.datastructures import State
+from starlette.middleware.gzip import GZipMiddleware
+
+from zkdeployment.checks.api import checks, deployments
+from zkdeployment.intents.api import clusters, groups
+from zkdeployment.intents.requests import IntentResources
+from zkdeployment.pools import api
+from zkdeployment.pools.service_requests import SessionRequests
+from zkdeployment.programs.routers import PAGE_ROUTERS
+from zkdeployment.service.access.cookies import forbid_cross_site
+from zkdeployment.service.access.headers import HostCheck, SecurityHeaders
+from zkdeployment.service.access.identity import KnownSessions, LoginTurns, ProxyClients
+from zkdeployment.service.access.limits import BodyLimit, check_json, check_parameters
+from zkdeployment.service.api import acts, events, fleet, health, publications
+from zkdeployment.service.api import acts as jobs
+from zkdeployment.service.api import fleet as audit
+from zkdeployment.service.api import health as metrics
+from zkdeployment.service.api.fleet import EncodedStatus
+from zkdeployment.service.error_responses import ERRORS, install_error_handlers
+from zkdeployment.service.pages.live_page import LastKnown
+from zkdeployment.service.planner import RevisionPlanner
+from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
+from zkdeployment.service.streams.event_hub import EventHub
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.site import Site
+
+
+#: GET below this path hands work over to a monitoring system, so that HEAD would lose it: the answer is 405.
+_NOT_SAFE = "/deployments/"
+
+
+class HeadRequests:
+    """An ASGI application that answers HEAD as another one answers GET; the HTTP server leaves the body out."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on one request, HEAD as GET."""
+        if scope["type"] != "http" or scope["method"] != "HEAD" or scope["path"].startswith(_NOT_SAFE):
+            await self._application(scope, receive, send)
+            return
+        # The server reads the method in its own scope to know that it leaves the body out.
+        head, inner = _Head(send), {**scope, "method": "GET"}
+        try:
+            await self._application(inner, head.receive, head.send)
+        finally:
+            scope["route"] = inner.get("route")
+
+
+class _Head:
+    """A request without a body, whose client leaves as soon as it has the first part of the response."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._answered = asyncio.Event()
+        self._asked = False
+
+    async def receive(self) -> Message:
+        """Return an empty body, and after the beginning of the response that the client has left."""
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self._answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Pass on a part of the response."""
+        await self._send(message)
+        if message["type"] == "http.response.body":
+            self._answered.set()
+
+
+_DESCRIPTION = (
+    "The state of a fleet, and acts on it. Programs log in with the name of a user and its key (HTTP Basic). Each"
+    " error is one sentence in the key `detail`."
+)
+
+#: The routers of operations that need a login.
+_API_ROUTERS = (
+    jobs.router,
+    fleet.audit_router,
+    checks.router,
+    deployments.router,
+    events.router,
+    audit.router,
+    clusters.router,
+    groups.releases_router,
+    groups.router,
+    groups.intents_router,
+    acts.jobs_router,
+    health.metrics_router,
+    api.usage_router,
+    api.pools_router,
+    publications.router,
+    acts.rollback_router,
+    api.sessions_router,
+    api.tenants_router,
+)
+
+#: The requests for sessions that wait for a worker at once: they must not take the threads of all other requests.
+_WAITING = 200
+
+#: The threads of all other requests. Those that may wait for slow servers have places for fewer than half of them.
+_THREADS = 300
+
+
+class Threads:
+    """An ASGI application that gives another one its threads."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on one request."""
+        current_default_thread_limiter().total_tokens = _THREADS
+        await self._application(scope, receive, send)
+
+
+def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
+    """Return the ASGI application of the service."""
+    application = copy(_routed_application())
+    application.state = State()
+    application.state.adapters = adapters
+    application.state.site = site
+    application.state.known_sessions = KnownSessions()
+    application.state.login_turns = LoginTurns()
+    application.state.event_hub = EventHub(adapters.feed)
+    application.state.health_check = metrics.HealthCheck()
+    application.state.last_known = LastKnown()
+    application.state.encoded_status = EncodedStatus()
+    application.state.intent_resources = IntentResources()
+    application.state.page_requests = SessionRequests()
+    application.state.planner = RevisionPlanner()
+    application.state.request_counts = RequestCounts()
+    application.state.session_requests = CapacityLimiter(_WAITING)
+    counted = CountedRequests(HeadRequests(BodyLimit(application)), application.state.request_counts)
+    compressed = GZipMiddleware(counted, minimum_size=1000, compresslevel=5)
+    guarded = SecurityHeaders(HostCheck(compressed, site), site)
+    return Threads(ProxyClients(AccessLog(guarded), site))
+
+
+def api_description() -> dict[str, Any]:
+    """Return the description of the API, as ``/openapi.json`` answers it."""
+    return deepcopy(_routed_application().openapi())
+
+
+@cache
+def _routed_application() -> FastAPI:
+    """Return the application without its state: FastAPI analyses the routes once in a process."""
+    application = FastAPI(
+        title="zkdeployment",
+        description=_DESCRIPTION,
+        version=version("zkdeployment"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(forbid_cross_site), Depends(check_json)],
+    )
+    install_error_handlers(application)
+    # Probes of load balancers may add parameters of their own.
+    application.include_router(metrics.router)
+    for router in _API_ROUTERS:
+        application.include_router(router, responses=ERRORS, dependencies=[Depends(check_parameters)])
+    for router in PAGE_ROUTERS:
+        application.include_router(router)
+    return application

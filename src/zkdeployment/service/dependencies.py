@@ -1,0 +1,95 @@
+"""The adapters of the service, as parameters that routes declare.
+
+FastAPI evaluates the annotations of routes, so this module and the modules of routes import all names at run time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.service.access.cookies import SAFE_METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.daemon.metrics import Metric
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.checks.ports import CheckAdapters
+    from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+    from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.pools.ports import PoolAdapters
+    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.service.openid import IdentityProvider
+    from zkdeployment.service.users.login_store import ZooKeeperLogins
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
+    from zkdeployment.zookeeper.servers import ConnectionStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAdapters:
+    """The adapters that the service depends on.
+
+    ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
+    present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
+    files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
+    configured repository. ``repositories`` are the repositories from which hosts install packages, if they are
+    configured. ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in Prometheus'
+    text format.
+    """
+
+    operator: OperatorAdapters
+    checks: ZooKeeperCheckInstances
+    monitoring: ZooKeeperMonitoringSystems
+    operator_checks: CheckAdapters
+    pools: PoolAdapters
+    feed: ZooKeeperFeed
+    users: ZooKeeperUsers
+    logins: ZooKeeperLogins
+    openid: IdentityProvider | None
+    connection: Callable[[], ConnectionStatus]
+    clock: Clock
+    render_metrics: Callable[[Iterable[Metric]], bytes]
+    read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
+    commits: TreeCommits | None = None
+    repositories: DnfHostRepositories | None = None
+
+
+async def get_adapters(request: Request) -> ServerAdapters:
+    """Return the adapters of the application that handles a request."""
+    adapters: ServerAdapters = request.app.state.adapters
+    return adapters
+
+
+async def get_connected_adapters(request: Request) -> ServerAdapters:
+    """Return the adapters; raises ``UnreachableError`` while there is no connection to ZooKeeper."""
+    adapters = await get_adapters(request)
+    check_connection(adapters, waits=request.method not in SAFE_METHODS)
+    return adapters
+
+
+def check_connection(adapters: ServerAdapters, *, waits: bool = False) -> None:
+    """Raise ``UnreachableError`` at once while ZooKeeper is not connected or does not answer.
+
+    Waiting for an answer in each request would use up the threads of the service. An act (``waits``) is worth it.
+    """
+    link = adapters.connection()
+    if not link.connected:
+        raise UnreachableError("the service has no connection to ZooKeeper; it reconnects by itself")
+    if not waits and not link.answers:
+        raise UnreachableError(f"ZooKeeper has not answered for {link.silent:.0f} s; try again")
+
+
+#: For routes that can answer without ZooKeeper.
+Adapters = Annotated[ServerAdapters, Depends(get_adapters)]
+
+#: For routes that send requests to ZooKeeper.
+ConnectedAdapters = Annotated[ServerAdapters, Depends(get_connected_adapters)]

@@ -1,0 +1,309 @@
+"""The pages of the fleet: hosts, locks, services, plan, history and audit."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.base.cluster import Revision
+from zkdeployment.base.errors import SourceError, TreeError
+from zkdeployment.base.publication import Targets
+from zkdeployment.base.text import printable
+from zkdeployment.checks.rules.findings import CheckFinding
+from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.views.history import audit_records
+from zkdeployment.fleet.views.status import HostStatus
+from zkdeployment.service.access.rights import PoolReader, Reader, require
+from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
+from zkdeployment.service.pages.live_page import (
+    FLEET_EVENTS,
+    RECENT,
+    Known,
+    changed_hosts,
+    is_fragment,
+    last_known,
+    read_or,
+    read_withheld,
+    show_page,
+    view_address,
+)
+from zkdeployment.service.planner import planner_of
+from zkdeployment.service.users.user import ActKind, Right, User
+from zkdeployment.service.views.acts import fleet_acts
+from zkdeployment.service.views.fleet import FrontPageData, fleet_view
+from zkdeployment.service.views.frame import host_page
+from zkdeployment.service.views.history import (
+    PAGE_SIZE,
+    SHOWN,
+    TreeDifference,
+    audit_view,
+    history_view,
+    previous_record,
+    publication_view,
+)
+from zkdeployment.service.views.hosts import HostQuery, host_view
+from zkdeployment.service.views.locks import lock_rows
+from zkdeployment.service.views.plan import plan_view, refused_plan
+from zkdeployment.service.views.services import (
+    ServiceHosts,
+    find_services,
+    page_hosts,
+    service_view,
+    services_view,
+    withheld_of_host,
+    withheld_of_service,
+    withheld_services_view,
+)
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Response:
+    """Return the page of the fleet, or the parts of it that changed; tenants may see only the pools."""
+    if not user.may(Right.READ_FLEET):
+        return RedirectResponse("/pools", 303)
+    feed, now = adapters.feed, adapters.clock.now()
+    cached, known = feed.snapshot(), last_known(request)
+    data = FrontPageData(
+        snapshot=cached.fleet,
+        status=cached.status,
+        locks=known.read(Known.LOCKS, feed.locks, ()),
+        records=known.read(Known.HISTORY, lambda: feed.history(RECENT), ()),
+        syncer=cached.reading.syncer,
+        stale=not cached.connected,
+    )
+    parameters = request.query_params
+    query = HostQuery.of_parameters({name: parameters.getlist(name) for name in parameters})
+    changed = changed_hosts(request, len(cached.status.hosts))
+    view = fleet_view(data, query, now=now, changed=changed)
+    acts = fleet_acts(cached.fleet, view_address(request), user)
+    return show_page(
+        request,
+        adapters,
+        user,
+        "fleet.html",
+        events=FLEET_EVENTS,
+        view=view,
+        acts=acts if cached.connected else (),
+        whole_map=changed is None,
+    )
+
+
+@router.get("/map/{place}", dependencies=[Depends(require(Right.READ_FLEET))])
+def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(ge=0)]) -> Response:
+    """Redirect to the page of the host at a place of the map; a page that refreshes itself gets a line of text."""
+    hosts = adapters.feed.snapshot().status.hosts
+    if place >= len(hosts):
+        raise HTTPException(404, f"the map has {len(hosts)} hosts, and no place {place}")
+    host = hosts[place]
+    if not is_fragment(request):
+        return RedirectResponse(host_page(host.id), 303)
+    detail = host.error or host.step or ""
+    return PlainTextResponse(printable(f"{host.name}: {host.state.value}{f': {detail}' if detail else ''}"))
+
+
+hosts_router = APIRouter(include_in_schema=False)
+
+
+@hosts_router.get("/hosts/{host}")
+def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
+    """Return the page of the host with this id or name."""
+    feed, now = adapters.feed, adapters.clock.now()
+    cached, last = feed.snapshot(), last_known(request)
+    status = next((each for each in cached.status.hosts if host in {each.id, each.name}), None)
+    if status is None:
+        raise HTTPException(404, f"no host with the id or name {host} is known")
+    known = read_or(lambda: feed.known_hosts([status.id]), ())
+    explanation = explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now)
+    if explanation.cause is Cause.FAILED:
+        output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
+        explanation = explanation.with_output(output)
+    findings = read_or(lambda: adapters.operator_checks.findings([status.id], now), ())
+    explanation = explanation.with_checks(findings)
+    view = host_view(
+        status,
+        explanation,
+        cached.fleet,
+        known[0] if known else None,
+        last.read(Known.TARGETS, feed.targets, {}),
+        last.read(Known.HISTORY, lambda: feed.history(RECENT), ()),
+        now=now,
+    )
+    identity = next(each for each in cached.fleet.identities if each.id == status.id)
+    withheld = withheld_of_host(read_withheld(request, adapters), identity)
+    return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view, withheld=withheld)
+
+
+locks_router = APIRouter(include_in_schema=False)
+
+
+@locks_router.get("/locks")
+def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
+    """Return the page of the locks."""
+    cached = adapters.feed.snapshot()
+    may_act = cached.connected and user.may(Right.ACT_ON_FLEET)
+    rows = lock_rows(
+        last_known(request).read(Known.LOCKS, adapters.feed.locks, ()),
+        cached.fleet.hosts,
+        now=adapters.clock.now(),
+        user=user if may_act else None,
+    )
+    return show_page(request, adapters, user, "locks.html", events=FLEET_EVENTS, rows=rows, may_act=may_act)
+
+
+services_router = APIRouter(include_in_schema=False)
+
+ServicesPage = Annotated[int, Query(ge=1, le=100_000)]
+
+
+@services_router.get("/services")
+def show_services(
+    request: Request, adapters: Adapters, user: Reader, text: str = "", page: ServicesPage = 1
+) -> Response:
+    """Return the page that lists the services."""
+    cached = adapters.feed.snapshot()
+    services = find_services(cached.fleet, _targets(request, adapters))
+    view = services_view(services, cached.status, text=text.strip(), page=page)
+    withheld = withheld_services_view(read_withheld(request, adapters), text.strip())
+    return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view, withheld=withheld)
+
+
+@services_router.get("/services/{path:path}")
+def show_service(
+    request: Request, adapters: Adapters, user: Reader, path: str, page: ServicesPage = 1
+) -> Response:
+    """Return the page of the service at a path of the tree."""
+    feed = adapters.feed
+    cached = feed.snapshot()
+    service = find_services(cached.fleet, _targets(request, adapters)).get(f"/{path}")
+    withheld = withheld_of_service(read_withheld(request, adapters), f"/{path}")
+    if service is None and withheld.services:
+        service = ServiceHosts(f"/{path}", "", {})
+    if service is None:
+        raise HTTPException(404, f"the published tree deploys no service /{path}")
+    hosts = page_hosts(service, cached.status, page)
+    subtree = read_or(lambda: feed.subtree(service.path), None)
+    view = service_view(
+        service,
+        cached.status,
+        hosts,
+        read_or(lambda: feed.known_hosts([host.id for host in hosts]), ()),
+        read_or(lambda: feed.providers([service.path]).get(service.path, {}), {}),
+        {} if subtree is None else subtree.get(service.path, {}),
+        checks=read_or(lambda: _findings(adapters, service.path, hosts), ()),
+        page=page,
+    )
+    return show_page(request, adapters, user, "service.html", events=FLEET_EVENTS, view=view, withheld=withheld)
+
+
+def _findings(adapters: ServerAdapters, path: str, hosts: Sequence[HostStatus]) -> tuple[CheckFinding, ...]:
+    return adapters.operator_checks.findings([host.id for host in hosts], adapters.clock.now(), path)
+
+
+def _targets(request: Request, adapters: ServerAdapters) -> Targets:
+    return last_known(request).read(Known.TARGETS, adapters.feed.targets, {})
+
+
+plan_router = APIRouter(include_in_schema=False)
+
+#: The longest name of a branch that is read.
+_MOST_CHARACTERS = 200
+
+
+@plan_router.get("/plan")
+def show_plan(
+    request: Request,
+    adapters: ConnectedAdapters,
+    user: Reader,
+    revision: Annotated[str, Query(max_length=_MOST_CHARACTERS)] = "",
+) -> Response:
+    """Return the page with the plan of a branch or a commit, or with the form that asks for one."""
+    revision, view, mistake, status = revision.strip(), None, "", 200
+    if adapters.read_revision is None:
+        mistake = "The service knows no repository: expected url and tree-directory in [sync]."
+    elif revision:
+        try:
+            prediction, checks = planner_of(request).plan(adapters, revision)
+            view = plan_view(prediction.forecast, prediction.warnings, prediction.packages, checks)
+        except TreeError as error:
+            view = refused_plan(str(error))
+        except SourceError as error:
+            mistake, status = str(error), 404
+    return show_page(
+        request, adapters, user, "plan.html", status=status, revision=revision, view=view, mistake=mistake
+    )
+
+
+history_router = APIRouter(include_in_schema=False)
+
+PageNumber = Annotated[int, Query(ge=1, le=1000)]
+
+
+@history_router.get("/history")
+def show_history(request: Request, adapters: Adapters, user: Reader, page: PageNumber = 1) -> Response:
+    """Return the page that lists the publications, newest first."""
+    records = adapters.feed.history(page * PAGE_SIZE + 1)
+    view = history_view(records, page, adapters.clock.now())
+    return show_page(request, adapters, user, "history.html", events="publication host", view=view)
+
+
+@history_router.get("/history/{sequence}")
+def show_publication(
+    request: Request,
+    adapters: Adapters,
+    user: Reader,
+    sequence: Annotated[int, Path(ge=0, lt=2**53)],
+    page: PageNumber = 1,
+    changes: str = "",
+) -> Response:
+    """Return the page of one publication; ``changes`` asks for what it changed in the tree."""
+    feed = adapters.feed
+    records = feed.publication(sequence)
+    if not records:
+        raise HTTPException(404, f"the history has no publication {sequence}")
+    before = previous_record(read_or(lambda: feed.history(RECENT), ()), sequence)
+    difference = None
+    if changes and before is not None:
+        difference = _difference(request, adapters, before.revision, records[-1].revision)
+    view = publication_view(
+        records,
+        records[-1],
+        feed.acts(),
+        feed.rollouts(sequence),
+        difference,
+        page=page,
+        now=adapters.clock.now(),
+        may_roll_back=adapters.commits is not None
+        and user.may_act(ActKind.ROLL_BACK)
+        and isinstance(records[-1].revision, str),
+        may_compare=adapters.read_revision is not None and before is not None,
+    )
+    return show_page(request, adapters, user, "publication.html", events="publication host", view=view)
+
+
+def _difference(request: Request, adapters: ServerAdapters, before: Revision, after: Revision) -> TreeDifference:
+    try:
+        return TreeDifference(planner_of(request).changes(adapters, before, after))
+    except SourceError as error:
+        return TreeDifference(unknown=str(error))
+
+
+audit_router = APIRouter(include_in_schema=False)
+
+
+@audit_router.get("/audit")
+def show_audit(
+    request: Request,
+    adapters: ConnectedAdapters,
+    user: Annotated[User, Depends(require(Right.READ_AUDIT))],
+    who: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Return the page of acts and failed logins; ``who`` selects those of a user, an operator or an address."""
+    who = who.strip()
+    records = audit_records(adapters.feed.acts(), adapters.logins.failed_logins(), who=who, limit=SHOWN)
+    view = audit_view(records, who, adapters.clock.now())
+    return show_page(request, adapters, user, "audit.html", view=view)

@@ -1,0 +1,219 @@
+"""Pages that stay current: rendered from templates, refreshed in parts, and shown with the last known values."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.text import printable, printable_lines
+from zkdeployment.service.access import cookies
+from zkdeployment.service.access.cookies import form_token
+from zkdeployment.service.views.frame import page_frame
+from zkdeployment.service.views.services import WithheldReading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    from fastapi import Request
+
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import User
+
+
+#: The folder of style sheets, scripts and icons.
+STATIC = files("zkdeployment.service") / "static"
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the address of a static file; it changes with the content, so that browsers keep the file."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()
+    return f"/static/{name}?v={digest[:12]}"
+
+
+def _visible(value: object) -> object:
+    """Return a value for a page: characters that are invisible or change the direction of text are escaped."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _lines(text: str) -> Markup:
+    """Return a text of several lines for a page: line breaks and tabs stay."""
+    return Markup.escape(printable_lines(text))
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("zkdeployment.service"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_visible,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.globals["asset"] = asset
+_TEMPLATES.filters["lines"] = _lines
+
+_TEMPLATES.globals["form_token"] = form_token
+
+
+def render_page(
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **values: object,
+) -> HTMLResponse:
+    """Return a page made from a template and its values."""
+    return HTMLResponse(render(template, request=request, **values), status, headers=dict(headers or {}))
+
+
+def render(template: str, **values: object) -> str:
+    """Return the text of a page."""
+    return _TEMPLATES.get_template(template).render(values)
+
+
+def error_page(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> HTMLResponse:
+    """Return the page that reports an error."""
+    title = HTTPStatus(status).phrase
+    return render_page(
+        request, "error.html", status=status, headers=headers, title=title, detail=detail, retry=status == 503
+    )
+
+
+if TYPE_CHECKING:
+    V = TypeVar("V")
+
+
+class Known(Enum):
+    """The values that are remembered: one of each kind, so that the memory is bounded."""
+
+    LOCKS = "locks"
+    HISTORY = "history"
+    TARGETS = "targets"
+    INTENTS = "intents"
+    REPORTS = "reports"
+    WITHHELD = "withheld"
+    LEFT = "left"
+    SESSIONS = "sessions that have ended"
+    USES = "the use of pools"
+
+
+class LastKnown:
+    """Remembers the last value of each kind. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._values: dict[Known, Any] = {}
+
+    def read(self, kind: Known, read: Callable[[], V], default: V) -> V:
+        """Return what ``read`` returns; while ZooKeeper is unreachable, its last value, or else ``default``."""
+        try:
+            value = self._values[kind] = read()
+        except UnreachableError:
+            value = self._values.get(kind, default)
+        return value
+
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+if TYPE_CHECKING:
+    D = TypeVar("D")
+
+#: How many publications are searched for the wanted revision and for results of a host.
+RECENT = 20
+
+#: The way in which htmx replaces a part of a page: with as few changes as possible.
+_MORPH = Markup('hx-swap-oob="outerMorph"')
+
+#: The kinds of events that concern a page which shows the fleet.
+FLEET_EVENTS = "host publication rollout stop"
+
+
+def is_fragment(request: Request) -> bool:
+    """Return whether a page asks for its parts, to refresh itself."""
+    return request.headers.get("HX-Request") == "true"
+
+
+def changed_hosts(request: Request, extent: int) -> frozenset[str] | None:
+    """Return the ids of the hosts that changed since the page was made; ``None`` if it needs the whole map.
+
+    ``extent`` is the number of hosts on the present map.
+    """
+    if not is_fragment(request) or request.headers.get("X-Map-Extent") != str(extent):
+        return None
+    return frozenset(unquote(name) for name in request.headers.get("X-Changed-Hosts", "").split())
+
+
+def show_page(
+    request: Request,
+    adapters: ServerAdapters,
+    user: User,
+    template: str,
+    *,
+    events: str = "",
+    status: int = 200,
+    **values: object,
+) -> HTMLResponse:
+    """Return a page, or its parts; ``events`` are the kinds of events after which it refreshes itself."""
+    fragment = is_fragment(request)
+    cached = adapters.feed.snapshot()
+    frame = page_frame(
+        request.url.path,
+        user,
+        now=adapters.clock.now(),
+        events=events,
+        token=cookies.form_token(request),
+        connected=cached.connected,
+        read_at=cached.read_at,
+    )
+    layout = {
+        "layout": "fragment.html" if fragment else "page.html",
+        "fragment": fragment,
+        "oob": _MORPH if fragment else "",
+        "frame": frame,
+    }
+    return HTMLResponse(render(template, **layout, **values), status)
+
+
+def last_known(request: Request) -> LastKnown:
+    """Return the memory of the application for the time when ZooKeeper is away."""
+    memory: LastKnown = request.app.state.last_known
+    return memory
+
+
+def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldReading:
+    """Return the services that are withheld, the published intents, and the services that left governance."""
+    nothing: frozenset[ServiceTarget] = frozenset()
+    withheld = last_known(request).read(Known.WITHHELD, adapters.feed.withheld, nothing)
+    none_left: tuple[LeftService, ...] = ()
+    left = last_known(request).read(Known.LEFT, adapters.feed.left, none_left)
+    intents = tuple(record.intent for record in adapters.feed.snapshot().reading.intents.values())
+    return WithheldReading(withheld, intents, left)
+
+
+def read_or(read: Callable[[], T], default: D) -> T | D:
+    """Return what ``read`` returns, or ``default`` while ZooKeeper is away: the other parts stay useful."""
+    try:
+        return read()
+    except UnreachableError:
+        return default
+
+
+def view_address(request: Request) -> str:
+    """Return the path and the query of a page: the view to which the user returns after an act."""
+    query = request.url.query
+    return f"{request.url.path}?{query}" if query else request.url.path

@@ -1,0 +1,150 @@
+"""Plans and differences of revisions: few at a time, so that they do not use up the threads of the service."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from zkdeployment.agent.package_check import with_package_check
+from zkdeployment.base.errors import RefusedError, SourceError, TreeError
+from zkdeployment.checks.views.wanted import planned_difference
+from zkdeployment.fleet.views.forecast import predict
+from zkdeployment.intents.rules.overview import find_overview, intent_overviews
+from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.publishing.rules.interruption import ordered_revision
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.service.error_responses import RETRY_AFTER
+from zkdeployment.tree.diff import describe_change, diff
+from zkdeployment.tree.lint import lint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from fastapi import Request
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.checks.views.wanted import CheckDifference
+    from zkdeployment.fleet.views.forecast import Prediction
+    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.rules.overview import IntentOverview
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.service.dependencies import ServerAdapters
+
+#: The most lines of a difference.
+_MOST_LINES = 1000
+
+#: How many plans are made at a time; further requests are asked to come back.
+_AT_ONCE = 2
+
+
+class RevisionPlanner:
+    """Makes plans; it is made once for each application."""
+
+    def __init__(self) -> None:
+        self._free = threading.BoundedSemaphore(_AT_ONCE)
+
+    def plan(self, adapters: ServerAdapters, revision: str | None) -> tuple[Prediction, CheckDifference]:
+        """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
+
+        Returned is also what happens to check instances.
+
+        Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
+        the repository does not have, ``SourceError`` if the repository cannot be read, and ``RefusedError`` if no
+        repository is configured.
+        """
+        if adapters.read_revision is None:
+            raise RefusedError(
+                "the service knows no repository, so it cannot plan: expected url and tree-directory in [sync]"
+            )
+        with self._place():
+            found, files = adapters.read_revision(revision)
+            reviewed = review(files)
+            if reviewed.errors:
+                raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
+            return _prediction(adapters, reviewed, found)
+
+    def plan_files(
+        self, adapters: ServerAdapters, files: Sequence[SourceFile], title: str
+    ) -> tuple[Prediction, CheckDifference]:
+        """Return the plan of files that no revision has yet and ``title`` names; raises what ``plan`` raises."""
+        with self._place():
+            return _prediction(adapters, review(files), None, title)
+
+    def intent_overview(self, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
+        """Return the published form of an intent and, if the service has a repository, the form at the tip.
+
+        Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
+        """
+        record = adapters.feed.intent(subject)
+        tip: Mapping[IntentSubject, IntentSnapshot] = {}
+        if adapters.commits is not None:
+            with self._place():
+                reviewed = review(adapters.commits.at_tip()[1])
+                tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+        return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
+
+    def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
+        """Return what a revision changed in the tree of another one, a line for each effect.
+
+        Raises ``SourceError`` if the repository does not have both or cannot be read. Without a configured
+        repository, the result is empty.
+        """
+        if adapters.read_revision is None:
+            return ()
+        with self._place():
+            old, new = (lint(adapters.read_revision(str(revision))[1]).tree for revision in (before, after))
+            lines = tuple(describe_change(diff(old, new), old))
+        more = len(lines) - _MOST_LINES
+        return lines if more <= 0 else (*lines[:_MOST_LINES], f"and {more} more")
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._free.acquire(blocking=False):
+            raise HTTPException(
+                503,
+                f"{_AT_ONCE} plans are being made, and no more at a time; try again",
+                {"Retry-After": str(RETRY_AFTER)},
+            )
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+def _prediction(
+    adapters: ServerAdapters, reviewed: Review, revision: Revision | None, title: str = ""
+) -> tuple[Prediction, CheckDifference]:
+    """Return the plan of a reviewed tree, with the check of its packages if the repositories are configured.
+
+    Returned is also what happens to check instances.
+    """
+    basis = adapters.operator.prediction_basis()
+    ordered = ordered_revision(basis.published)
+    if ordered is not None and adapters.read_revision is not None:
+        basis = replace(basis, ordered_text=_reviewed(adapters.read_revision, ordered))
+    predicted = predict(reviewed, basis, revision=revision, title=title)
+    if adapters.repositories is not None:
+        predicted = with_package_check(predicted, basis, adapters.repositories)
+    return predicted, planned_difference(reviewed, basis, predicted)
+
+
+def _reviewed(
+    read: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]], revision: Revision
+) -> Review | None:
+    """Return the text of a revision; ``None`` if the repository does not have it any more."""
+    try:
+        return review(read(str(revision))[1])
+    except SourceError:
+        return None
+
+
+def planner_of(request: Request) -> RevisionPlanner:
+    """Return the planner of the application that handles a request."""
+    planner: RevisionPlanner = request.app.state.planner
+    return planner

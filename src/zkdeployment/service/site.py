@@ -1,0 +1,36 @@
+"""The site as browsers see it, and how much of the service one client may occupy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from zkdeployment.service.users.external_logins import TrustedProxies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """The most connections, and so event streams, of an address, and the most event streams of a user."""
+
+    connections_per_address: int = 250
+    streams_per_user: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The public side of the service.
+
+    ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
+    the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
+    ``https``. The headers of ``proxies`` are believed. ``limits`` are those of each client.
+    """
+
+    hosts: frozenset[str]
+    authority: str
+    encrypted: bool = False
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    limits: ClientLimits = field(default_factory=ClientLimits)
+
+    @property
+    def url(self) -> str:
+        """The URL that people use, without a path."""
+        return f"{'https' if self.encrypted else 'http'}://{self.authority}"

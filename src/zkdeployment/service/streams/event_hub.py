@@ -1,0 +1,256 @@
+"""The event hub: passes changes of the feed to the streams of all clients that may see them.
+
+The feed calls from its own thread; everything else here runs in the event loop of the HTTP server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fastapi.sse import format_sse_event
+from starlette.concurrency import run_in_threadpool
+
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.events.event import STREAM_KINDS, EventKind
+from zkdeployment.service.access.cookies import session_token
+from zkdeployment.service.access.identity import client_address
+from zkdeployment.service.users.user import Right
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable
+
+    from fastapi import Request
+
+    from zkdeployment.fleet.events.event import EventBatch, FleetEvent
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.site import ClientLimits
+    from zkdeployment.service.users.user import User
+
+
+#: The kinds that need the right to read pools. Every other kind needs the right to read the fleet.
+_POOLS = frozenset({EventKind.POOL, EventKind.NODE})
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The events that a user may see: those of the ``kinds``, and of sessions.
+
+    ``tenant`` is the id of the tenant whose sessions these are; ``None`` stands for all tenants, 0 for none.
+    """
+
+    kinds: frozenset[EventKind]
+    tenant: int | None
+
+    def sees(self, event: FleetEvent) -> bool:
+        """Return whether the user may see an event."""
+        if event.kind is not EventKind.SESSION:
+            return event.kind in self.kinds
+        return self.tenant is None or self._owns(event)
+
+    def of_events(self, events: Iterable[FleetEvent]) -> Audience:
+        """Return an audience that sees the same of these events, and is equal for most tenants."""
+        if self.tenant is None or any(self._owns(event) for event in events):
+            return self
+        return Audience(self.kinds, 0)
+
+    def _owns(self, event: FleetEvent) -> bool:
+        return event.kind is EventKind.SESSION and event.body.get("tenant") == self.tenant
+
+
+def audience_of(user: User) -> Audience:
+    """Return what a user may see."""
+    kinds = STREAM_KINDS
+    if user.may(Right.READ_POOLS):
+        kinds |= _POOLS
+    if user.may(Right.READ_FLEET):
+        kinds |= frozenset(EventKind) - _POOLS - {EventKind.SESSION}
+    if user.may(Right.READ_ALL_SESSIONS):
+        return Audience(kinds, None)
+    return Audience(kinds, user.id if user.may(Right.LEASE_NODES) else 0)
+
+
+#: Milliseconds after which a browser that lost its connection connects again.
+RETRY = 3000
+
+#: These kinds concern the stream itself, and are sent whatever kinds a client asks for.
+_ALWAYS = frozenset({"feed", "reset"})
+
+
+def encode_event(event: FleetEvent, id_: int | None = None) -> bytes:
+    """Return the text of an event; a client that received the event may resume from ``id_``."""
+    data = json.dumps(event.to_json(), separators=(",", ":"))
+    return format_sse_event(data_str=data, event=event.kind.value, id=None if id_ is None else str(id_))
+
+
+def encode_batch(
+    id_: int, events: Iterable[FleetEvent], kinds: Collection[EventKind] | None, audience: Audience
+) -> bytes:
+    """Return the text of the events of one batch that a client may see.
+
+    ``kinds`` are those that the client wants, ``None`` all.
+
+    Only the last event has the id: a client that received a part of a batch has to receive all of it again.
+    """
+    wanted = (event for event in events if kinds is None or event.kind in kinds or event.kind.value in _ALWAYS)
+    shown = [event for event in wanted if audience.sees(event)]
+    texts = [encode_event(event) for event in shown[:-1]]
+    texts += [encode_event(event, id_) for event in shown[-1:]]
+    return b"".join(texts)
+
+
+def heartbeat(id_: int) -> bytes:
+    """Return a comment that keeps the connection open; it advances the id and is no event."""
+    return format_sse_event(comment="heartbeat", id=str(id_))
+
+
+def introduction() -> bytes:
+    """Return the first line of a stream."""
+    return format_sse_event(retry=RETRY)
+
+
+#: Seconds between two checks whether the users of the streams may still read.
+CHECKED = 1.0
+
+#: The most streams of one service; further clients are asked to try again later. Those who may act on the fleet
+#: have the rest for themselves when the streams of all others reach the second number.
+MOST_STREAMS, MOST_OTHERS = 2000, 1500
+
+#: How many encoded batches are kept: streams that are up to date need only the newest.
+_ENCODED = 64
+
+
+@dataclass(eq=False)
+class Subscriber:
+    """One stream: whose it is, and the event that is set when it has something to do.
+
+    ``owner`` is equal for streams that end together, and sees the events for ``audience``; ``permitted`` returns
+    whether the owner may still read, and may send a request to ZooKeeper. ``user`` and ``address`` are the
+    client's; ``acts`` is whether the user may act on the fleet.
+    """
+
+    owner: Hashable
+    audience: Audience
+    permitted: Callable[[], bool]
+    user: str = ""
+    address: str = ""
+    acts: bool = False
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    revoked: bool = False
+
+
+class EventHub:
+    """The streams of one service; it is made once for each application."""
+
+    def __init__(self, feed: ZooKeeperFeed) -> None:
+        self.feed = feed
+        self.lost = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._subscribers: set[Subscriber] = set()
+        self._checker: asyncio.Task[None] | None = None
+        self._encoded: OrderedDict[tuple[int, frozenset[EventKind] | None, Audience], bytes] = OrderedDict()
+        feed.subscribe(self._changed)
+
+    @property
+    def streams(self) -> int:
+        """The number of open streams."""
+        return len(self._subscribers)
+
+    def has_room(self, subscriber: Subscriber, limits: ClientLimits) -> bool:
+        """Return whether another stream may begin: for its user, for its address, and in all."""
+        present = self._subscribers
+        if len(present) >= (MOST_STREAMS if subscriber.acts else MOST_OTHERS):
+            return False
+        of_user = sum(each.user == subscriber.user for each in present)
+        at_address = sum(each.address == subscriber.address for each in present)
+        return of_user < limits.streams_per_user and at_address < limits.connections_per_address
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Wake a subscriber from now on whenever something changes; called in the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._subscribers.add(subscriber)
+        if self._checker is None or self._checker.done():
+            self._checker = self._loop.create_task(self._check_owners())
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Forget a subscriber."""
+        self._subscribers.discard(subscriber)
+
+    def text(self, batch: EventBatch, kinds: Collection[EventKind] | None, audience: Audience) -> bytes:
+        """Return the text of a batch for clients that want these kinds; it is encoded once for all of them."""
+        audience = audience.of_events(batch.events)
+        key = batch.number, None if kinds is None else frozenset(kinds), audience
+        if key not in self._encoded:
+            self._encoded[key] = encode_batch(batch.id, batch.events, kinds, audience)
+            while len(self._encoded) > _ENCODED:
+                self._encoded.popitem(last=False)
+        return self._encoded[key]
+
+    def _changed(self) -> None:
+        """Pass a change on to the event loop; the feed calls this on its thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _wake_all(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber.wake.set()
+
+    async def _check_owners(self) -> None:
+        """End the streams of users who were retired or logged out, for as long as there are streams."""
+        while self._subscribers:
+            await asyncio.sleep(CHECKED)
+            owners = {subscriber.owner: subscriber.permitted for subscriber in self._subscribers}
+            try:
+                gone = await run_in_threadpool(_without_permission, owners)
+            except Exception:  # noqa: BLE001  the next check must not depend on it
+                get_logger().exception("stream-check-failed")
+                continue
+            for subscriber in self._subscribers:
+                if subscriber.owner in gone:
+                    subscriber.revoked = True
+                    subscriber.wake.set()
+
+
+def hub_of(request: Request) -> EventHub:
+    """Return the hub of the application that handles a request."""
+    hub: EventHub = request.app.state.event_hub
+    return hub
+
+
+def _without_permission(owners: dict[Hashable, Callable[[], bool]]) -> frozenset[Hashable]:
+    """Return the owners who may no longer read; while ZooKeeper is away, everybody still may."""
+    gone = set()
+    for owner, permitted in owners.items():
+        with contextlib.suppress(ZkdeploymentError):
+            if not permitted():
+                gone.add(owner)
+    return frozenset(gone)
+
+
+def subscriber_for(request: Request, user: User, adapters: ServerAdapters) -> Subscriber:
+    """Return the subscriber for a stream of this user, who sent the request with a key or in a login session."""
+    token, audience = session_token(request), audience_of(user)
+    client = user.name, client_address(request), user.may(Right.ACT_ON_FLEET)
+    if "authorization" in request.headers or token is None:
+        return Subscriber((user.name, user.key_number), audience, lambda: _has_key(adapters, user), *client)
+    return Subscriber(token, audience, lambda: _has_session(adapters, token), *client)
+
+
+def _has_key(adapters: ServerAdapters, user: User) -> bool:
+    """Return whether the user may still read and the key that it used is still its key."""
+    now = adapters.users.user(user.name)
+    if now is None or now.key_number != user.key_number or now.key_has_expired(adapters.clock.now()):
+        return False
+    return now.may(Right.READ_POOLS)
+
+
+def _has_session(adapters: ServerAdapters, token: str) -> bool:
+    user = adapters.logins.session_user(token)
+    return user is not None and user.may(Right.READ_POOLS)

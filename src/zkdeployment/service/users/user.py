@@ -1,0 +1,272 @@
+"""Users of the service, their roles, what each role may do, and users as programs read them.
+
+A user is a person or a program with a name and a key. The key is stored as a hash by the adapter and is no part of
+these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.names import RESERVED, NameKind, name_problem
+from zkdeployment.tree.values import is_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.tree.values import Value
+
+
+#: The text in place of masked secrets.
+MASK = "***"
+
+
+class Role(Enum):
+    """The roles of users; the value is the word of commands, documents and answers."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    MONITORING = "monitoring"
+    TENANT = "tenant"
+    ADMIN = "admin"
+
+
+class Right(Enum):
+    """The rights that the service requires; the value completes the sentence "USER may not …"."""
+
+    READ_FLEET = "read the state of the fleet"
+    ACT_ON_FLEET = "act on the fleet"
+    ANSWER_CHECKS = "answer the checks of a monitoring system"
+    READ_POOLS = "read pools and nodes"
+    LEASE_NODES = "lease nodes"
+    READ_ALL_SESSIONS = "read the sessions of all tenants"
+    MANAGE_POOLS = "change nodes and the sessions of all tenants"
+    MANAGE_USERS = "manage users"
+    READ_AUDIT = "read who acted and who failed to log in"
+
+
+#: The rights of each role. A monitoring user answers only the checks of the monitoring system of its own name; a
+#: tenant reads and changes only its own sessions; the routes compare the names.
+RIGHTS: dict[Role, frozenset[Right]] = {
+    Role.VIEWER: frozenset({Right.READ_FLEET, Right.READ_POOLS}),
+    Role.OPERATOR: frozenset({Right.READ_FLEET, Right.READ_POOLS, Right.ACT_ON_FLEET, Right.READ_AUDIT}),
+    Role.MONITORING: frozenset({Right.ANSWER_CHECKS}),
+    Role.TENANT: frozenset({Right.READ_POOLS, Right.LEASE_NODES}),
+    Role.ADMIN: frozenset(Right),
+}
+
+
+class ActKind(Enum):
+    """The kinds of acts on the fleet; the value completes the sentence "USER may not …"."""
+
+    STOP = "stop the fleet"
+    HOLD = "hold the fleet"
+    RESUME = "resume the fleet"
+    DIRECT_ROLLOUT = "direct the rollout"
+    ROLL_BACK = "roll the fleet back"
+    RELEASE_LOCK = "release the lock"
+    ACT_ON_INTENT = "change intents of services"
+    ACT_ON_CHECK = "act on checks of services"
+
+
+#: The acts that are always safe, so that paths of users do not limit them.
+SAFE_ACTS = frozenset({ActKind.STOP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A user of the service.
+
+    Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
+    stays on record, and its name is not used again. ``key_number`` counts the keys of the user, and
+    ``key_expires_at`` is when the present one expires (``None``: never). ``identity`` is ``None`` for a user with
+    a key, else the place and the name of the user's login. ``paths`` are the paths of the tree at and below which
+    the user may act; without paths, the user is not limited. The other fields concern tenants; ``None`` stands for
+    the default of the pools: ``ssh_key`` are the public keys that leased nodes admit, one in each line,
+    ``node_quota`` the number of nodes in all sessions; the two lifetimes are in seconds.
+    """
+
+    id: int
+    name: str
+    role: Role
+    created_at: float
+    retired_at: float | None = None
+    key_number: int = 1
+    key_expires_at: float | None = None
+    identity: str | None = None
+    paths: tuple[str, ...] = ()
+    ssh_key: str | None = None
+    node_quota: int | None = None
+    session_lifetime: float | None = None
+    session_lifetime_max: float | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the user has the role of an admin, who is also a tenant."""
+        return self.role is Role.ADMIN
+
+    @property
+    def is_tenant(self) -> bool:
+        """Whether the user has a role with which users have sessions of pools, retired or not."""
+        return Right.LEASE_NODES in RIGHTS[self.role]
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether the user was retired."""
+        return self.retired_at is not None
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """The rights of the user; none after retirement."""
+        return frozenset() if self.is_retired else RIGHTS[self.role]
+
+    def may(self, right: Right) -> bool:
+        """Return whether the user has a right."""
+        return right in self.rights
+
+    def may_act(self, kind: ActKind, *paths: str) -> bool:
+        """Return whether the user may act on the nodes at all of these paths; no path is the whole fleet."""
+        if not self.may(Right.ACT_ON_FLEET):
+            return False
+        is_limited = bool(self.paths) and kind not in SAFE_ACTS
+        return not is_limited or (bool(paths) and not self.paths_outside(paths))
+
+    def paths_outside(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the given paths that are neither at nor below a path to which the user is limited."""
+        return tuple(path for path in paths if not any(is_below(path, above) for above in self.paths))
+
+    def key_has_expired(self, now: float) -> bool:
+        """Return whether the user's key is no longer valid at ``now``."""
+        return self.key_expires_at is not None and self.key_expires_at <= now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """A user that is to be added; the fields are those of ``User``."""
+
+    name: str
+    role: Role
+    key_expires_at: float | None = None
+    paths: tuple[str, ...] = ()
+    ssh_key: str | None = None
+    node_quota: int | None = None
+    session_lifetime: float | None = None
+    session_lifetime_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A user and its new key, which is shown once and stored nowhere."""
+
+    user: User
+    key: str
+
+    def __repr__(self) -> str:
+        return f"IssuedKey({self.user.name}, {MASK})"
+
+
+class LoginProblem(Enum):
+    """The reasons for which logins are refused; the value is the text for logs and people.
+
+    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
+    """
+
+    WRONG = "the name or the key is wrong"
+    RETIRED = "the user is retired"
+    EXPIRED = "the key has expired"
+    THROTTLED = "there were too many failed logins"
+    TAKEN = "another user has this name"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRefusal:
+    """A refused login; after ``retry_after`` seconds another attempt is accepted."""
+
+    problem: LoginProblem
+    retry_after: float = 0.0
+
+    def __str__(self) -> str:
+        return self.problem.value
+
+
+def act_refusal(user: User, kind: ActKind, *paths: str) -> str | None:
+    """Return why a user may not act on the nodes at these paths; ``None`` if it may.
+
+    No path stands for the whole fleet.
+    """
+    if user.may_act(kind, *paths):
+        return None
+    if not user.may(Right.ACT_ON_FLEET):
+        return f"the user {user} may not {kind.value}: its role is {user.role.value}"
+    act = f"{kind.value} at {user.paths_outside(paths)[0]}" if paths else kind.value
+    return (
+        f"the user {user} may not {act}: this user may act only at and below {', '.join(user.paths)} (and stop the"
+        " fleet); ask an operator without this limit"
+    )
+
+
+def limit_problem(role: Role, paths: Sequence[str]) -> str | None:
+    """Return why a new user of a role cannot be limited to paths of the tree; ``None`` if it can."""
+    if paths and role is not Role.OPERATOR:
+        return f"only operators can be limited to paths: expected the role operator, found {role.value}"
+    return next(filter(None, map(_path_problem, paths)), None)
+
+
+def _path_problem(path: str) -> str | None:
+    if path == "/":
+        return "'/' is the whole tree; leave the option out to add an operator without a limit"
+    if not path.startswith("/") or path.endswith("/"):
+        return f"expected a path of the tree such as /shop/web, without a slash at the end, found {path!a}"
+    names = path.split("/")[1:]
+    if names[0] in RESERVED:
+        return f"expected the path of services, found {path!a}: /{names[0]} is reserved for zkdeployment"
+    problem = next(filter(None, (name_problem(NameKind.NODE, name) for name in names)), None)
+    return None if problem is None else f"expected a path of the tree, found {path!a}: {problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantLimits:
+    """The limits of tenants that have none of their own; the lifetimes are in seconds."""
+
+    node_quota: int = 10
+    session_lifetime: float = 6 * 3600.0
+    session_lifetime_max: float = 12 * 3600.0
+
+
+def users_to_json(users: Iterable[User], limits: TenantLimits) -> dict[str, Value]:
+    """Return users as the schema ``users`` describes them; ``limits`` are those of tenants without their own."""
+    return {"users": [user_to_json(user, limits) for user in users]}
+
+
+def issued_key_to_json(issued: IssuedKey, limits: TenantLimits) -> dict[str, Value]:
+    """Return a user and its new key as the schema ``user-key`` describes them."""
+    return {"user": user_to_json(issued.user, limits), "key": issued.key}
+
+
+def user_to_json(user: User, limits: TenantLimits) -> dict[str, Value]:
+    """Return a user without secrets; times are in seconds since the epoch, lifetimes in seconds."""
+    quota, lifetime, longest = user.node_quota, user.session_lifetime, user.session_lifetime_max
+    return {
+        "id": user.id,
+        "name": user.name,
+        "role": user.role.value,
+        "is_admin": user.is_admin,
+        "active": not user.is_retired,
+        "created_at": user.created_at,
+        "retired_at": user.retired_at,
+        "key_expires_at": user.key_expires_at,
+        "identity": user.identity,
+        "paths": [*user.paths],
+        "ssh_key": None if user.ssh_key is None else MASK,
+        "node_quota": quota,
+        "effective_node_quota": limits.node_quota if quota is None else quota,
+        "session_lifetime": lifetime,
+        "effective_session_lifetime": limits.session_lifetime if lifetime is None else lifetime,
+        "session_lifetime_max": longest,
+        "effective_session_lifetime_max": limits.session_lifetime_max if longest is None else longest,
+    }

@@ -1,0 +1,211 @@
+"""The users of the service: one node for each, which holds a hash of the key and never the key."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ConflictError, RefusedError, UnreachableError
+from zkdeployment.base.names import NameKind, is_name, name_problem
+from zkdeployment.fleet.store.audit import recording
+from zkdeployment.service.users.user import IssuedKey, LoginProblem, NewUser, User
+from zkdeployment.service.users.user_records import UserRecord, ZooKeeperUserReader, decode_user, encode_user
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.transactions import Create, Operation, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.service.users.external_logins import ExternalUser
+    from zkdeployment.service.users.key_hashes import KeyHasher
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.servers import AclEntry
+    from zkdeployment.zookeeper.session import Session
+
+#: Attempts at a write while others write to the same nodes.
+_ATTEMPTS = 20
+
+_LAST_ID = "last_id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The new record of a user, and the operations that write it."""
+
+    record: UserRecord
+    operations: list[Operation]
+
+
+class ZooKeeperUsers(ZooKeeperUserReader):
+    """The users below ``/zkdeployment/users``, through one session.
+
+    Each change is recorded as an act in the transaction that makes it. ``acl`` is the access list of the
+    nodes; without entries they have that of the session.
+    """
+
+    def __init__(self, session: Session, acl: tuple[AclEntry, ...], hasher: KeyHasher, clock: Clock) -> None:
+        super().__init__(session)
+        self._acl, self._hasher, self._clock = acl, hasher, clock
+
+    def add(self, new: NewUser, act: Act) -> IssuedKey:
+        """Add a user and return it with its key; raises ``RefusedError`` if the name is taken or invalid."""
+        problem = name_problem(NameKind.USER, new.name)
+        if problem is not None:
+            raise RefusedError(f"cannot add the user: {problem}")
+        key = str(uuid.uuid4())
+        return IssuedKey(self._create(new, self._hasher.hash(key), None, act), key)
+
+    def reset_key(
+        self, name: str, act: Act, *, expires_at: float | None = None, key: str | None = None
+    ) -> IssuedKey:
+        """Replace a user's key and return both; the old key and all login sessions of the user end at once.
+
+        ``key`` is the new key, a UUID, if an admin chose it.
+
+        Raises ``RefusedError`` if there is no such user, or if it is retired.
+        """
+        key = key or str(uuid.uuid4())
+        key_hash = self._hasher.hash(key)
+
+        def reset(record: UserRecord) -> UserRecord:
+            if record.user.identity is not None:
+                raise RefusedError(
+                    f"the user {name} has no key: it logs in elsewhere; retire it if it is to be logged out"
+                )
+            user = replace(record.user, key_number=record.user.key_number + 1, key_expires_at=expires_at)
+            return replace(record, user=user, key_hash=key_hash)
+
+        return IssuedKey(self._change(name, reset, act), key)
+
+    def retire(self, name: str, act: Act) -> User:
+        """Retire a user permanently; its key and its login sessions end at once.
+
+        Raises ``RefusedError`` if there is no such user, or if it is retired already.
+        """
+        return self._change(
+            name, lambda record: replace(record, user=replace(record.user, retired_at=self._now())), act
+        )
+
+    def update(self, name: str, change: Callable[[User], User], act: Act) -> User:
+        """Replace a user by ``change`` of it and return the result; ``change`` may be called several times.
+
+        The id, the name and the key stay. Raises ``RefusedError`` if there is no such user, or if it is retired.
+        """
+
+        def updated(record: UserRecord) -> UserRecord:
+            before = record.user
+            user = replace(change(before), id=before.id, name=before.name, key_number=before.key_number)
+            user = replace(user, identity=before.identity)
+            return replace(record, user=user)
+
+        return self._change(name, updated, act)
+
+    def admit(self, external: ExternalUser) -> User | LoginProblem:
+        """Return the user who logged in elsewhere: added at the first login, with its present role at each."""
+        name, act_by = external.name, external.identity.partition(" ")[0]
+        record = self.record(name)
+        if record is None:
+            act = Act(act_by, f"add user {name} ({external.role.value}), who logged in elsewhere", "", self._now())
+            with contextlib.suppress(RefusedError):  # another service has added the user in the meantime
+                return self._create(NewUser(name=name, role=external.role), "", external.identity, act)
+            record = self.record(name)
+        if record is None or record.user.identity != external.identity:
+            return LoginProblem.TAKEN
+        if record.user.is_retired:
+            return LoginProblem.RETIRED
+        if record.user.role is external.role:
+            return record.user
+        act = Act(act_by, f"give user {name} the role {external.role.value}", "", self._now())
+        return self.update(name, lambda user: replace(user, role=external.role), act)
+
+    def _create(self, new: NewUser, key_hash: str, identity: str | None, act: Act) -> User:
+        path = paths.user_path(new.name)
+
+        def adding() -> _Change:
+            counter, taken = self._session.get_many([paths.USERS, path])
+            if taken is not None:
+                raise RefusedError(
+                    f"there is a user {new.name} already, or there was one; expected a name that was never used:"
+                    " 'zkdeployment user list' shows all, 'zkdeployment user reset-key' replaces a lost key"
+                )
+            user = User(
+                id=self._next_id(counter),
+                name=new.name,
+                role=new.role,
+                created_at=self._now(),
+                key_expires_at=new.key_expires_at,
+                identity=identity,
+                paths=new.paths,
+                ssh_key=new.ssh_key,
+                node_quota=new.node_quota,
+                session_lifetime=new.session_lifetime,
+                session_lifetime_max=new.session_lifetime_max,
+            )
+            record = UserRecord(user, key_hash)
+            return _Change(
+                record,
+                [
+                    self._counting(counter, user.id),
+                    Create(path, encode_user(record), acl=self._acl),
+                    recording(self._session, act),
+                ],
+            )
+
+        return self._commit(adding).user
+
+    def _now(self) -> float:
+        return self._clock.now()
+
+    def _next_id(self, counter: Node | None) -> int:
+        last = 0 if counter is None else counter.properties.get(_LAST_ID)
+        if not isinstance(last, int):  # the counter is damaged
+            last = max((user.id for user in self.users()), default=0)
+        return last + 1
+
+    def _counting(self, counter: Node | None, number: int) -> Operation:
+        if counter is not None:
+            return Set(paths.USERS, encode({**counter.properties, _LAST_ID: number}), counter.version)
+        self._session.ensure(paths.OURS)
+        return Create(paths.USERS, encode({_LAST_ID: number}), acl=self._acl)
+
+    def _change(self, name: str, change: Callable[[UserRecord], UserRecord], act: Act) -> User:
+        path = paths.user_path(name)
+
+        def changing() -> _Change:
+            node = self._session.get(path) if is_name(NameKind.USER, name) else None
+            record = decode_user(name, node)
+            if node is None or record is None:
+                raise RefusedError(f"there is no user {name!a}; 'zkdeployment user list' shows all users")
+            if record.user.is_retired:
+                raise RefusedError(f"the user {name} is retired permanently; add a user with another name")
+            changed = change(record)
+            return _Change(changed, [Set(path, encode_user(changed), node.version), recording(self._session, act)])
+
+        return self._commit(changing).user
+
+    def _commit(self, build: Callable[[], _Change]) -> UserRecord:
+        """Commit a change, which is built anew from current reads for each attempt, and return the new record."""
+        for _ in range(_ATTEMPTS):
+            change = build()
+            try:
+                self._session.commit(*change.operations)
+            except ConflictError:
+                continue
+            except UnreachableError:
+                if not self._was_made(change):
+                    raise
+            # The watch does this, too, but possibly only after this method has returned.
+            self._nodes.forget(paths.user_path(change.record.user.name))
+            return change.record
+        raise ConflictError(
+            f"the user was not changed: others changed users during each of {_ATTEMPTS} attempts; try again"
+        )
+
+    def _was_made(self, change: _Change) -> bool:
+        """Return whether a change whose answer was lost was made."""
+        return self.record(change.record.user.name, cached=False) == change.record

@@ -1,0 +1,386 @@
+"""The front page: the fleet at a glance, its verdict, and the problems that an operator has to see first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.durations import ago
+from zkdeployment.fleet.views.locks import is_orphaned
+from zkdeployment.fleet.views.requests import describe_refusal, describe_request
+from zkdeployment.fleet.views.status import HostState
+from zkdeployment.service.views.frame import host_page, intent_page, moment, publication_page
+from zkdeployment.service.views.hosts import HostQuery, count_text, host_list, host_map, state_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from zkdeployment.base.lock import Lock
+    from zkdeployment.base.stop import Stop
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
+    from zkdeployment.publishing.records import PublicationRecord, SyncerReport
+    from zkdeployment.service.views.frame import Moment
+    from zkdeployment.service.views.hosts import HostList, HostMap, StateFilter
+
+
+#: How many hosts a problem names.
+_NAMED = 4
+
+#: How many different failures are shown one by one.
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """A named host with the address of its page."""
+
+    name: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProblem:
+    """A problem in a few words, its reported ``detail``, the hosts that have it, and when it began.
+
+    ``more`` is the number of hosts that ``hosts`` leaves out; ``href`` is the page that shows all of them.
+    ``severe`` problems stop the fleet or a host.
+    """
+
+    title: str
+    detail: str = ""
+    hosts: tuple[HostLink, ...] = ()
+    more: int = 0
+    href: str = ""
+    at: Moment | None = None
+    severe: bool = True
+
+
+def fleet_problems(
+    snapshot: FleetSnapshot, status: FleetStatus, locks: Sequence[Lock], now: float
+) -> tuple[FleetProblem, ...]:
+    """Return the problems of the fleet, the most urgent first; ``now`` is in seconds since the epoch."""
+    return (
+        *_stops(status, now),
+        *_failures(status, now),
+        *_stopped_groups(status, now),
+        *_absences(status),
+        *_orphaned_locks(snapshot, locks),
+        *_requests(status, now),
+        *_refusals(status, now),
+        *_failing_daemons(status, now),
+        *(FleetProblem("The strategy has a mistake", warning, severe=False) for warning in status.warnings),
+    )
+
+
+def _stops(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    alike: dict[tuple[object, ...], list[Stop]] = {}
+    for stop in status.stops:
+        alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)
+    groups = list(alike.values())
+    for group in groups[:_SHOWN]:
+        yield _stop(group, now)
+    rest = sum(len(group) for group in groups[_SHOWN:]) + sum(stop.replaced for stop in status.stops)
+    if rest:
+        yield FleetProblem(f"{count_text(rest, 'more stop')} recorded", href=_failed().address)
+
+
+def _stop(group: Sequence[Stop], now: float) -> FleetProblem:
+    first = group[0]
+    at = moment(first.time, now)
+    if first.by is not None:
+        return FleetProblem(
+            f"{'Held' if first.is_hold else 'Stopped'} by {first.by}", first.reason, at=at, severe=first.is_failure
+        )
+    title = f"Failed at {first.step} of {short(first.revision)}"
+    hosts = tuple(HostLink(stop.host_name, host_page(stop.host_id)) for stop in group[:_NAMED])
+    return FleetProblem(title, first.reason, hosts, len(group) - len(hosts), _failed().address, at)
+
+
+def _failures(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    """Yield the failures that no stop records, hosts with the same error together."""
+    stopping = {stop.host_id for stop in status.stops}
+    alike: dict[str, list[HostStatus]] = {}
+    for host in status.hosts:
+        if host.error is not None and host.id not in stopping:
+            alike.setdefault(host.error, []).append(host)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    for group in groups[:_SHOWN]:
+        at = moment(min((host.since for host in group if host.since), default=None), now)
+        hosts = tuple(HostLink(host.name, host_page(host.id)) for host in group[:_NAMED])
+        title = f"{count_text(len(group), 'host')} failed"
+        yield FleetProblem(title, group[0].error or "", hosts, len(group) - len(hosts), _failed().address, at)
+    rest = sum(len(group) for group in groups[_SHOWN:])
+    if rest:
+        yield FleetProblem(f"{count_text(rest, 'more host')} failed in other ways", href=_failed().address)
+
+
+def _stopped_groups(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    for stop in status.group_stops:
+        host = HostLink(stop.stop.host_name, host_page(stop.stop.host_id))
+        title = f"Group {stop.group} is stopped: failed at {stop.stop.step} of {short(stop.stop.revision)}"
+        page = intent_page(tuple(stop.group.split("/")))
+        yield FleetProblem(title, stop.stop.reason, (host,), href=page, at=moment(stop.stop.time, now))
+
+
+def _failing_daemons(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    for failure in status.failures:
+        title = f"The {failure.daemon} {failure.by} fails in each cycle"
+        yield FleetProblem(title, failure.message, at=moment(failure.since, now))
+
+
+def _absences(status: FleetStatus) -> Iterator[FleetProblem]:
+    absent = [host for host in status.hosts if host.state is HostState.ABSENT and host.expected]
+    if not absent:
+        return
+    hosts = tuple(HostLink(host.name, host_page(host.id)) for host in absent[:_NAMED])
+    yield FleetProblem(
+        f"{count_text(len(absent), 'host')} absent",
+        "The tree deploys to them, but their agents do not run, or cannot reach ZooKeeper.",
+        hosts,
+        len(absent) - len(hosts),
+        HostQuery(states=frozenset({HostState.ABSENT})).address,
+        severe=False,
+    )
+
+
+def _orphaned_locks(snapshot: FleetSnapshot, locks: Sequence[Lock]) -> Iterator[FleetProblem]:
+    registered = {host.identity.id for host in snapshot.hosts}
+    for lock in locks:
+        if is_orphaned(lock, registered) and lock.holder is not None:
+            title = f"{str(lock)[:1].upper()}{str(lock)[1:]} is held by a host that is not registered"
+            yield FleetProblem(title, lock.holder.identity, href="/locks", severe=False)
+
+
+def _refusals(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    if status.refusal is not None:
+        yield FleetProblem("The last push is not published", describe_refusal(status.refusal, now), severe=False)
+
+
+def _requests(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    request = status.request
+    if request is not None:
+        title = "A publication was requested" if request.error is None else "A requested publication was refused"
+        yield FleetProblem(title, describe_request(request, now), severe=request.error is not None)
+
+
+def _failed() -> HostQuery:
+    return HostQuery(states=frozenset({HostState.FAILED}))
+
+
+class Tone(Enum):
+    """The urgency of a verdict; templates choose a colour and a sign by it."""
+
+    GOOD = "good"
+    BUSY = "busy"
+    HALTED = "halted"  # a decision is due, or an operator waits on purpose
+    BAD = "bad"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetVerdict:
+    """The verdict on the fleet: whether it is as wanted, or why not.
+
+    ``done`` of the ``expected`` hosts have the wanted revision.
+    """
+
+    tone: Tone
+    headline: str
+    sentence: str
+    done: int = 0
+    expected: int = 0
+
+    @property
+    def percent(self) -> int:
+        """The share of hosts that have the wanted revision, rounded down; 100 only if all have it."""
+        return 100 * self.done // self.expected if self.expected else 0
+
+
+def fleet_verdict(
+    snapshot: FleetSnapshot, status: FleetStatus, now: float, *, stale: bool = False
+) -> FleetVerdict:
+    """Return the verdict on the fleet; ``now`` is in seconds since the epoch.
+
+    A ``stale`` snapshot is one that ZooKeeper no longer confirms: the fleet may be in any other state now.
+    """
+    expected = [host for host in status.hosts if host.expected]
+    done = sum(host.state is HostState.CONVERGED for host in expected)
+    tone, headline, sentence = _halt(status, now) or _progress(snapshot, status, done, len(expected))
+    if stale:
+        tone, headline = Tone.UNKNOWN, f"Last known: {headline[:1].lower()}{headline[1:]}"
+    return FleetVerdict(tone, headline, sentence, done, len(expected))
+
+
+def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
+    """Return the verdict while hosts may start nothing, else ``None``."""
+    if status.cluster is None:
+        return Tone.UNKNOWN, "Nothing is published yet", "Hosts wait for the first revision from a syncer."
+    first = status.stops[0] if status.stops else None
+    match status.cluster.state:
+        case ClusterState.STOPPED:
+            ending = "No host starts a step until an operator resumes the fleet."
+            if first is None:
+                return Tone.BAD, "Stopped", f"The cluster version was set to null by hand. {ending}"
+            if first.is_failure:
+                return Tone.BAD, "Stopped by a failure", f"{_cause(status)} {ending}"
+            return Tone.HALTED, "Stopped", f"{first.by} stopped the fleet {ago(first.time, now)}. {ending}"
+        case ClusterState.HELD:
+            ending = "Hosts start nothing until an operator resumes the fleet or a revision is pushed."
+            cause = "The cluster version was set to false by hand."
+            if first is not None:
+                cause = f"{first.by} held the fleet {ago(first.time, now)}."
+            return Tone.HALTED, "Held", f"{cause} {ending}"
+        case ClusterState.IMPORTING:
+            revision = short(status.cluster.importing)
+            return Tone.BUSY, f"Publishing {revision}", "Hosts start when the publication is complete."
+    return None
+
+
+def _cause(status: FleetStatus) -> str:
+    failed = {stop.host_name for stop in status.stops if stop.is_failure and stop.by is None}
+    if not failed:
+        return "A critical group of the rollout failed."
+    return f"{min(failed)} failed." if len(failed) == 1 else f"{count_text(len(failed), 'host')} failed."
+
+
+def _progress(snapshot: FleetSnapshot, status: FleetStatus, done: int, expected: int) -> tuple[Tone, str, str]:
+    """Return the verdict while hosts may deploy the wanted revision."""
+    counts = {state: sum(host.state is state and host.expected for host in status.hosts) for state in HostState}
+    headline = f"{done:,} of {count_text(expected, 'host')} have the wanted revision"
+    failed = counts[HostState.FAILED]
+    if not expected and not any(host.state is HostState.EXCLUDED for host in status.hosts):
+        return Tone.UNKNOWN, "No hosts are registered", "Hosts appear here when their agents run."
+    if status.converged and not status.missed:
+        return Tone.GOOD, _all_done(expected), _excluded(status)
+    if failed:
+        verb = f"{count_text(failed, 'host')} failed"
+        return Tone.BAD, verb, f"{headline}. {_rollout_sentence(status)}".strip()
+    if snapshot.governed and not status.completed:
+        return _rollout(snapshot, status, headline)
+    if status.missed:
+        return Tone.BAD, "The rollout ended with failures", f"{headline}. {_rollout_sentence(status)}"
+    absent = counts[HostState.ABSENT]
+    missing = f"{count_text(absent, 'host')} {'is' if absent == 1 else 'are'} absent." if absent else ""
+    if absent and done + absent == expected:
+        return Tone.HALTED, headline, missing
+    deploying, behind = counts[HostState.DEPLOYING], counts[HostState.BEHIND]
+    working = f"{count_text(deploying, 'host')} {'is' if deploying == 1 else 'are'} deploying"
+    waiting = f", {behind:,} {'waits' if behind == 1 else 'wait'} for {'its' if behind == 1 else 'their'} turn"
+    return Tone.BUSY, headline, f"{working}{waiting if behind else ''}. {missing}".strip()
+
+
+def _rollout(snapshot: FleetSnapshot, status: FleetStatus, progress: str) -> tuple[Tone, str, str]:
+    state = snapshot.rollout
+    if state is not None and state.paused is not None:
+        return Tone.HALTED, "The rollout is paused", f"{progress}. {_rollout_sentence(status)}"
+    if snapshot.coordinator is None:
+        return Tone.BAD, "The rollout does not continue", f"No coordinator runs. {progress}."
+    return Tone.BUSY, progress, _rollout_sentence(status)
+
+
+def _rollout_sentence(status: FleetStatus) -> str:
+    text = status.rollout or ""
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _all_done(expected: int) -> str:
+    match expected:
+        case 0:
+            return "No host has anything to do"
+        case 1:
+            return "The host has the wanted revision"
+    return f"All {count_text(expected, 'host')} have the wanted revision"
+
+
+def _excluded(status: FleetStatus) -> str:
+    excluded = sum(host.state is HostState.EXCLUDED for host in status.hosts)
+    if not excluded:
+        return "Nothing is left to do."
+    keep = "is in no group of the strategy and keeps its" if excluded == 1 else "are in no group and keep their"
+    return f"{count_text(excluded, 'more host')} {keep} revision."
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRevision:
+    """The revision that hosts should have, with its commit as far as the history knows it."""
+
+    name: str
+    full_name: str
+    subject: str
+    author: str
+    published: Moment | None
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncerLine:
+    """The syncer's last message about the repository, and its time."""
+
+    message: str
+    at: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """The values of the front page."""
+
+    verdict: FleetVerdict
+    wanted: WantedRevision | None
+    problems: tuple[FleetProblem, ...]
+    filters: tuple[StateFilter, ...]
+    map: HostMap
+    list: HostList
+    syncer: SyncerLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPageData:
+    """The content of the front page: the snapshot with its status, and what was read beside it.
+
+    ``stale`` is whether ZooKeeper no longer confirms the snapshot.
+    """
+
+    snapshot: FleetSnapshot
+    status: FleetStatus
+    locks: Sequence[Lock] = ()
+    records: Sequence[PublicationRecord] = ()
+    syncer: SyncerReport | None = None
+    stale: bool = False
+
+
+def fleet_view(
+    data: FrontPageData, query: HostQuery, *, now: float, changed: Collection[str] | None = None
+) -> FleetView:
+    """Return the front page at ``now``, in seconds since the epoch.
+
+    With the ids of ``changed`` hosts, the map has only the parts that show them.
+    """
+    status, syncer = data.status, data.syncer
+    return FleetView(
+        verdict=fleet_verdict(data.snapshot, status, now, stale=data.stale),
+        wanted=_wanted(status, data.records, now),
+        problems=fleet_problems(data.snapshot, status, data.locks, now),
+        filters=state_filters(status.hosts, query),
+        map=host_map(status.hosts, changed),
+        list=host_list(status.hosts, query, now),
+        syncer=None if syncer is None else SyncerLine(syncer.last_message, moment(syncer.time, now)),
+    )
+
+
+def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: float) -> WantedRevision | None:
+    if status.wanted is None:
+        return None
+    name = str(status.wanted)
+    record = next((record for record in records if str(record.revision) == name), None)
+    origin = None if record is None else record.origin
+    return WantedRevision(
+        name=short(name),
+        full_name=name,
+        subject="" if origin is None else origin.subject,
+        author="" if origin is None else origin.author.partition(" <")[0],
+        published=None if record is None else moment(record.time, now),
+        href="" if record is None else publication_page(record.sequence),
+    )

@@ -1,0 +1,277 @@
+"""The frame of every page, and what pages share: links, moments, parameters and lists."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+from zkdeployment.base.durations import ago, ahead
+from zkdeployment.service.users.user import Right
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from zkdeployment.intents.documents.values import IntentSubject
+    from zkdeployment.service.users.user import User
+
+
+def host_page(host_id: str) -> str:
+    """Return the address of the page of a host."""
+    return f"/hosts/{quote(host_id, safe='')}"
+
+
+def service_page(path: str) -> str:
+    """Return the address of the page of a service; ``path`` begins with a slash."""
+    return f"/services{quote(path)}"
+
+
+def publication_page(sequence: int) -> str:
+    """Return the address of the page of a publication."""
+    return f"/history/{sequence}"
+
+
+def intent_page(subject: IntentSubject) -> str:
+    """Return the address of the page of a group or a cluster, which differ in the number of names."""
+    return "/".join(("/intents", *(quote(name, safe="") for name in subject)))
+
+
+def act_page(name: str, back: str = "", **values: str) -> str:
+    """Return the address of the form of an act; ``back`` is the page to which the form returns."""
+    return with_query(f"/acts/{name}", {**values, "back": back})
+
+
+def with_query(path: str, values: Mapping[str, str]) -> str:
+    """Return an address with those of the values that are not empty as its query."""
+    query = urlencode({name: value for name, value in values.items() if value})
+    return f"{path}?{query}" if query else path
+
+
+def with_job(address: str, commit: str) -> str:
+    """Return the address of a page that shows the state of an act's commit."""
+    path, _, query = address.partition("?")
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "job"]
+    return f"{path}?{urlencode([*kept, ('job', commit)])}"
+
+
+#: A path with an optional query. Browsers read ``//`` and ``/\\`` as the beginning of a foreign address.
+_LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*")
+
+_MOST_CHARACTERS = 2000
+
+
+def local_path(target: str) -> str:
+    """Return ``target`` if it is a path of this site with an optional query, else the path of the front page."""
+    return target if len(target) <= _MOST_CHARACTERS and _LOCAL.fullmatch(target) else "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time: ``machine`` in the format of HTML, ``clock`` for people, in UTC, and its ``age`` in words.
+
+    The age of a time that is to come is the time until then.
+    """
+
+    machine: str
+    clock: str
+    age: str
+
+
+def deadline(time: float | None, now: float) -> Moment | None:
+    """Return a time that is to come, as pages show it; ``None`` if it is unknown or impossible."""
+    known = moment(time, now)
+    return None if known is None or time is None else replace(known, age=ahead(time, now))
+
+
+def moment(time: float | None, now: float) -> Moment | None:
+    """Return a time in seconds since the epoch as pages show it; ``None`` if it is unknown or impossible."""
+    if not time or time < 0:
+        return None
+    try:
+        at = datetime.fromtimestamp(time, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return Moment(at.strftime("%Y-%m-%dT%H:%M:%SZ"), at.strftime("%Y-%m-%d %H:%M:%S UTC"), ago(time, now))
+
+
+if TYPE_CHECKING:
+    Parameters = Mapping[str, Sequence[str]]
+
+#: The longest text to search for.
+_LONGEST_TEXT = 200
+
+#: The most digits of a page's number.
+_DIGITS = 7
+
+
+def last_value(values: Parameters, name: str) -> str:
+    """Return the last value of a parameter, or an empty text."""
+    return (values.get(name) or [""])[-1]
+
+
+def search_text(values: Parameters) -> str:
+    """Return the text to search for, with single spaces."""
+    return " ".join(last_value(values, "text").split())[:_LONGEST_TEXT]
+
+
+def page_number(values: Parameters, name: str = "page") -> int:
+    """Return the number of a page, at least 1."""
+    page = last_value(values, name)
+    return max(1, int(page)) if page.isascii() and page.isdigit() and len(page) <= _DIGITS else 1
+
+
+State = TypeVar("State", bound=Enum)
+Sort = TypeVar("Sort", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery(ABC, Generic[State, Sort]):
+    """A view of a list: rows in one of ``states`` (empty: in any) that contain a text, in order, by pages.
+
+    ``PATH`` is the address of the page with the list.
+    """
+
+    PATH: ClassVar[str]
+
+    states: frozenset[State] = frozenset()
+    text: str = ""
+    sort: Sort
+    descending: bool = False
+    page: int = 1
+
+    @staticmethod
+    @abstractmethod
+    def _all_states() -> Sequence[State]:
+        """Return the states in the order in which the address names them."""
+
+    @staticmethod
+    @abstractmethod
+    def _all_sorts() -> Sequence[Sort]:
+        """Return the orders of the list, the default first."""
+
+    @classmethod
+    def of_parameters(cls, values: Parameters) -> Self:
+        """Return the view that the parameters of an address describe; a malformed value counts as absent."""
+        order = last_value(values, "sort")
+        names = values.get("state", ())
+        sorts = {sort.value: sort for sort in cls._all_sorts()}
+        return cls(
+            states=frozenset(state for state in cls._all_states() if state.value in names),
+            text=search_text(values),
+            sort=sorts.get(order.removeprefix("-"), cls._all_sorts()[0]),
+            descending=order.startswith("-"),
+            page=page_number(values),
+        )
+
+    @property
+    def address(self) -> str:
+        """The address of the list with this view."""
+        values = [("state", name) for name in self.state_names]
+        values += [("text", self.text)] if self.text else []
+        if self.sort is not self._all_sorts()[0] or self.descending:
+            values.append(("sort", f"{'-' if self.descending else ''}{self.sort.value}"))
+        values += [("page", str(self.page))] if self.page > 1 else []
+        return f"{self.PATH}?{urlencode(values)}" if values else self.PATH
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the selected states."""
+        return tuple(state.value for state in self._all_states() if state in self.states)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the view may leave out rows."""
+        return bool(self.states or self.text)
+
+    def with_state(self, state: State) -> Self:
+        """Return the first page of the view that also shows rows in a state, or no longer does."""
+        return replace(self, states=self.states ^ {state}, page=1)
+
+    def sorted_by(self, sort: Sort) -> Self:
+        """Return the first page of the view in another order; the same order is reversed."""
+        return replace(self, sort=sort, descending=sort is self.sort and not self.descending, page=1)
+
+
+#: The tabs in their order.
+_TABS = (
+    ("Fleet", "/"),
+    ("Services", "/services"),
+    ("Intents", "/intents"),
+    ("Checks", "/checks"),
+    ("Pools", "/pools"),
+    ("Rollout", "/rollout"),
+    ("History", "/history"),
+    ("Locks", "/locks"),
+    ("Plan", "/plan"),
+)
+
+_AUDIT = ("Audit", "/audit")
+
+#: The tab of users who may not read the fleet.
+_POOLS = (("Pools", "/pools"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A link to one of the main pages; ``current`` is whether this page belongs to it."""
+
+    name: str
+    href: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageFrame:
+    """The frame of a page.
+
+    ``events`` are the kinds of events after which the page is no longer current, separated by spaces; empty for
+    pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` means
+    that ZooKeeper is unreachable: the data are those of ``read_at``. ``token`` protects forms against other sites.
+    """
+
+    now: float
+    tabs: tuple[Tab, ...] = ()
+    events: str = ""
+    user: str = ""
+    role: str = ""
+    token: str = ""
+    stale: bool = False
+    read_at: Moment | None = None
+
+
+def page_frame(  # noqa: PLR0913  the facts that all pages show
+    path: str,
+    user: User | None,
+    *,
+    now: float,
+    events: str = "",
+    token: str = "",
+    connected: bool = True,
+    read_at: float | None = None,
+) -> PageFrame:
+    """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in."""
+    if user is None:
+        return PageFrame(now)
+    offered = _TABS if user.may(Right.READ_FLEET) else _POOLS
+    offered = (*offered, _AUDIT) if user.may(Right.READ_AUDIT) else offered
+    return PageFrame(
+        now=now,
+        tabs=tuple(Tab(name, href, _is_current(href, path)) for name, href in offered),
+        events=events,
+        user=user.name,
+        role=user.role.value,
+        token=token,
+        stale=not connected,
+        read_at=moment(read_at, now),
+    )
+
+
+def _is_current(href: str, path: str) -> bool:
+    if href == "/":
+        return path == "/" or path.startswith("/hosts/")
+    return path == href or path.startswith(f"{href}/")

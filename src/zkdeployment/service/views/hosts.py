@@ -1,0 +1,495 @@
+"""Hosts on pages: their states, the list, the map, and the page of one host.
+
+Blocks flow into as many columns as the screen has room for. A change of a host changes one block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.plan_text import action, sentence, unchanged_sentence
+from zkdeployment.agent.rules.planner import plan
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
+from zkdeployment.base.errors import HostFilesError, TreeError
+from zkdeployment.fleet.views.status import HostState
+from zkdeployment.publishing.targets.compiler import wanted_for
+from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.base.host import Facts, Identity
+    from zkdeployment.base.inventory import Inventory, KnownHost
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.fleet.explanations.explanation import Explanation
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import HostStatus
+    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.service.views.frame import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class StateSign:
+    """The sign of a state: it differs in shape from all others, so that colour is never the only difference.
+
+    ``name`` is the word that commands print, too. ``outline`` is the shape on the map, a path that begins at the
+    upper left corner of a cell of ten by ten units. The shape of converged hosts is a point: the style sheet makes
+    it a dot, so that the map of a large fleet is small.
+    """
+
+    name: str
+    meaning: str
+    outline: str
+
+
+#: The signs of all states, the most urgent first.
+SIGNS: Mapping[HostState, StateSign] = {
+    HostState.FAILED: StateSign("failed", "stopped with an error", "m0 0h10v10h-10z"),
+    HostState.ABSENT: StateSign("absent", "its agent does not run", "m.5.5h9v9h-9zm2 2v5h5v-5z"),
+    HostState.DEPLOYING: StateSign("deploying", "works on it now", "m5 0l5 5l-5 5l-5-5z"),
+    HostState.BEHIND: StateSign("behind", "waits with another revision", "m.5 5h9v4.5h-9z"),
+    HostState.CONVERGED: StateSign("converged", "has the wanted revision", "m5 5h0"),
+    HostState.EXCLUDED: StateSign("excluded", "in no group of the strategy", "m3.5 3.5h3v3h-3z"),
+    HostState.UNKNOWN: StateSign("unknown", "no revision is wanted", "m2 4h6v2h-6z"),
+}
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 host``, ``2,000 hosts``."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+#: The number of hosts on one page of the list.
+PAGE_SIZE = 50
+
+_URGENCY = {state: place for place, state in enumerate(SIGNS)}
+
+
+class HostSort(Enum):
+    """The orders of the list."""
+
+    STATE = "state"
+    NAME = "name"
+    ROLE = "role"
+    VERSION = "version"
+    SINCE = "since"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostQuery(ListQuery[HostState, HostSort]):
+    """A view of the list of hosts."""
+
+    PATH = "/"
+
+    sort: HostSort = HostSort.STATE
+
+    @staticmethod
+    def _all_states() -> Sequence[HostState]:
+        return tuple(SIGNS)
+
+    @staticmethod
+    def _all_sorts() -> Sequence[HostSort]:
+        return tuple(HostSort)
+
+    def select(self, hosts: Iterable[HostStatus]) -> list[HostStatus]:
+        """Return all hosts of the view in its order, on whichever page they are."""
+        text = self.text.casefold()
+        selected = [
+            host for host in hosts if (not self.states or host.state in self.states) and _matches(host, text)
+        ]
+        selected.sort(key=lambda host: (host.name, host.id))
+        if self.sort is not HostSort.NAME:
+            selected.sort(key=self._key, reverse=self.descending)
+        elif self.descending:
+            selected.reverse()
+        return selected
+
+    def _key(self, host: HostStatus) -> tuple[bool, float | str]:
+        match self.sort:
+            case HostSort.ROLE:
+                return host.role is None, host.role or ""
+            case HostSort.VERSION:
+                return host.version is None, str(host.version)
+            case HostSort.SINCE:
+                return host.since is None, -(host.since or 0.0)
+        return False, _URGENCY[host.state]
+
+
+def _matches(host: HostStatus, text: str) -> bool:
+    if not text:
+        return True
+    names = (host.name, host.id, host.role or "", host.error or "")
+    return any(text in name.casefold() for name in names) or str(host.version).startswith(text)
+
+
+_COLUMN_TITLES = {
+    HostSort.NAME: "Host",
+    HostSort.STATE: "State",
+    HostSort.ROLE: "Role",
+    HostSort.VERSION: "Revision",
+    HostSort.SINCE: "Since",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host in the list; ``step`` is the current step of the host, with the number of finished steps."""
+
+    id: str
+    name: str
+    href: str
+    sign: StateSign
+    role: str
+    revision: str
+    step: str
+    error: str
+    since: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
+class SortLink:
+    """The heading of a column, which sorts the list by it; ``order`` is the value of ``aria-sort``."""
+
+    title: str
+    href: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateFilter:
+    """The number of hosts in a state, and the view that shows only these hosts, too, or no longer."""
+
+    sign: StateSign
+    count: int
+    selected: bool
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostList:
+    """A page of the list; ``range`` names the hosts of this page among the ``total`` selected hosts."""
+
+    query: HostQuery
+    rows: tuple[HostRow, ...]
+    columns: tuple[SortLink, ...]
+    total: int
+    range: str
+    previous: str | None
+    next: str | None
+    everything: str
+
+
+def host_list(hosts: Sequence[HostStatus], query: HostQuery, now: float) -> HostList:
+    """Return the page of the list that ``query`` asks for, or the last page if there are fewer."""
+    selected = query.select(hosts)
+    pages = max(1, -(-len(selected) // PAGE_SIZE))
+    query = replace(query, page=min(query.page, pages))
+    first = (query.page - 1) * PAGE_SIZE
+    shown = selected[first : first + PAGE_SIZE]
+    return HostList(
+        query=query,
+        rows=tuple(_row(host, now) for host in shown),
+        columns=tuple(_column(query, sort) for sort in _COLUMN_TITLES),
+        total=len(selected),
+        range=_range(first, len(shown), len(selected)),
+        previous=replace(query, page=query.page - 1).address if query.page > 1 else None,
+        next=replace(query, page=query.page + 1).address if query.page < pages else None,
+        everything=HostQuery(sort=query.sort, descending=query.descending).address,
+    )
+
+
+def _range(first: int, shown: int, total: int) -> str:
+    if shown == total:
+        return count_text(total, "host")
+    return f"{first + 1:,} to {first + shown:,} of {count_text(total, 'host')}"
+
+
+def state_filters(hosts: Sequence[HostStatus], query: HostQuery) -> tuple[StateFilter, ...]:
+    """Return a filter for each state that a host has or that the view selects, the most urgent first."""
+    counts: dict[HostState, int] = {}
+    for host in hosts:
+        counts[host.state] = counts.get(host.state, 0) + 1
+    return tuple(
+        StateFilter(sign, counts.get(state, 0), state in query.states, query.with_state(state).address)
+        for state, sign in SIGNS.items()
+        if state in counts or state in query.states
+    )
+
+
+def _row(host: HostStatus, now: float) -> HostRow:
+    done, total = host.steps or (0, 0)
+    progress = f"{done} of {total} steps" if total else ""
+    return HostRow(
+        id="" if host.id == host.name else host.id,
+        name=host.name,
+        href=host_page(host.id),
+        sign=SIGNS[host.state],
+        role=host.role or "",
+        revision=_revision(host),
+        step=": ".join(filter(None, (progress, host.step))) if host.error is None else "",
+        error=host.error or "",
+        since=moment(host.since, now),
+    )
+
+
+def _revision(host: HostStatus) -> str:
+    if host.version is not None:
+        return short(host.version)
+    return "none" if host.former is None else f"none, before {short(host.former)}"
+
+
+def _column(query: HostQuery, sort: HostSort) -> SortLink:
+    order = "none"
+    if sort is query.sort:
+        order = "descending" if query.descending else "ascending"
+    return SortLink(_COLUMN_TITLES[sort], query.sorted_by(sort).address, order)
+
+
+#: Up to this number of hosts, each has a tile with its name.
+MOST_TILES = 60
+
+_COLUMNS = 10
+_CELLS = _COLUMNS * _COLUMNS
+_UNIT = 10
+
+#: The sizes of blocks by the number of hosts, up to which each applies.
+_SIZES = ((400, "large"), (2000, "medium"))
+
+
+@dataclass(frozen=True, slots=True)
+class HostTile:
+    """A host with its name on the map."""
+
+    name: str
+    href: str
+    sign: StateSign
+
+
+@dataclass(frozen=True, slots=True)
+class HostBlock:
+    """A hundred hosts in the order of their names; ``number`` is from 0.
+
+    ``outlines`` are the shapes of all hosts in one state, as an SVG path. ``label`` names the first and the last
+    host and counts the states. ``href`` is the page of the list that begins with these hosts.
+    """
+
+    number: int
+    label: str
+    href: str
+    height: int
+    outlines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostMap:
+    """The map: either ``tiles`` or ``blocks`` of a ``size``.
+
+    ``extent`` is the number of hosts of the whole map. A browser that shows another number needs the whole map.
+    """
+
+    extent: int
+    tiles: tuple[HostTile, ...] = ()
+    blocks: tuple[HostBlock, ...] = ()
+    size: str = "small"
+
+
+def host_map(hosts: Sequence[HostStatus], changed: Collection[str] | None = None) -> HostMap:
+    """Return the map of hosts, which are sorted by name.
+
+    With the ids of ``changed`` hosts, only the blocks that contain one of them are included.
+    """
+    if len(hosts) <= MOST_TILES:
+        tiles = tuple(HostTile(host.name, host_page(host.id), SIGNS[host.state]) for host in hosts)
+        return HostMap(len(hosts), tiles=tiles)
+    blocks = []
+    for number in range(-(-len(hosts) // _CELLS)):
+        content = hosts[number * _CELLS : (number + 1) * _CELLS]
+        if changed is None or any(host.id in changed for host in content):
+            blocks.append(_block(number, content))
+    size = next((name for most, name in _SIZES if len(hosts) <= most), "small")
+    return HostMap(len(hosts), blocks=tuple(blocks), size=size)
+
+
+def _block(number: int, hosts: Sequence[HostStatus]) -> HostBlock:
+    outlines: dict[HostState, list[str]] = {}
+    for place, host in enumerate(hosts):
+        row, column = divmod(place, _COLUMNS)
+        start = f"M{column * _UNIT} {row * _UNIT}"
+        outlines.setdefault(host.state, []).append(start + SIGNS[host.state].outline)
+    counts = ", ".join(f"{len(outlines[state])} {sign.name}" for state, sign in SIGNS.items() if state in outlines)
+    page = number * _CELLS // PAGE_SIZE + 1
+    return HostBlock(
+        number=number,
+        label=f"{hosts[0].name} to {hosts[-1].name}: {counts}",
+        href=HostQuery(sort=HostSort.NAME, page=page).address,
+        height=-(-len(hosts) // _COLUMNS) * _UNIT,
+        outlines=tuple((SIGNS[state].name, "".join(paths)) for state, paths in outlines.items()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentRow:
+    """An instance of a service on the host, with the wanted and the deployed version; empty without one."""
+
+    service: str
+    href: str
+    number: int
+    package: str
+    wanted: str
+    deployed: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostPublication:
+    """The result of a publication on the host."""
+
+    revision: str
+    href: str
+    subject: str
+    published: Moment | None
+    took: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """The values of the page of a host.
+
+    ``steps`` are what the host would do now to have the published revision, each with its script and lock;
+    ``steps_unknown`` is why they are not known.
+    """
+
+    id: str
+    name: str
+    sign: StateSign
+    explanation: Explanation
+    facts: tuple[tuple[str, str], ...]
+    labels: tuple[str, ...]
+    steps: tuple[tuple[str, str], ...]
+    steps_unknown: str
+    deployments: tuple[DeploymentRow, ...]
+    history: tuple[HostPublication, ...]
+    since: Moment | None
+    reported: Moment | None
+
+
+def host_view(  # noqa: PLR0913  what the page of a host is made of
+    status: HostStatus,
+    explanation: Explanation,
+    snapshot: FleetSnapshot,
+    known: KnownHost | None,
+    targets: Targets,
+    records: Sequence[PublicationRecord],
+    *,
+    now: float,
+) -> HostView:
+    """Return the page of a host at ``now``, in seconds since the epoch.
+
+    ``known`` is what the host last reported about itself, ``records`` are the last publications, newest first.
+    """
+    identity = _identity(status, snapshot)
+    inventory = None if known is None else known.inventory
+    steps, unknown = _steps(status, identity, inventory, targets)
+    return HostView(
+        id=status.id,
+        name=status.name,
+        sign=SIGNS[status.state],
+        explanation=explanation,
+        facts=tuple(_facts(status)),
+        labels=_labels(snapshot.facts.get(status.id)),
+        steps=steps,
+        steps_unknown=unknown,
+        deployments=_deployments(identity, inventory, targets),
+        history=tuple(_publication(record, status.id, now) for record in records if status.id in record.results),
+        since=moment(status.since, now),
+        reported=None if known is None else moment(known.time, now),
+    )
+
+
+def _identity(status: HostStatus, snapshot: FleetSnapshot) -> Identity:
+    return next(identity for identity in snapshot.identities if identity.id == status.id)
+
+
+def _facts(status: HostStatus) -> list[tuple[str, str]]:
+    done, total = status.steps or (0, 0)
+    version = "none yet" if status.version is None else str(status.version)
+    if status.version is None and status.former is not None:
+        version = f"none; {short(status.former)} before the unfinished deployment"
+    facts = [
+        ("Id", status.id),
+        ("Role", status.role or "none"),
+        ("Revision", version),
+        ("Wanted", "none" if status.wanted is None else str(status.wanted)),
+    ]
+    if status.step is not None and status.error is None:
+        facts.append(("Step", f"{f'{done} of {total} done; now: ' if total else ''}{status.step}"))
+    return facts
+
+
+def _labels(facts: Facts | None) -> tuple[str, ...]:
+    if facts is None:
+        return ()
+    rack = () if facts.rack is None else (f"rack {facts.rack}",)
+    return (*rack, *sorted(facts.tags), *(f"{name}: {value}" for name, value in sorted(facts.labels.items())))
+
+
+def _steps(
+    status: HostStatus, identity: Identity, inventory: Inventory | None, targets: Targets
+) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the steps that are left, or why they are not known."""
+    if status.state in {HostState.CONVERGED, HostState.EXCLUDED}:
+        return (), ""
+    if status.state is HostState.DEPLOYING:
+        return (), "The host deploys now; its present step is above."
+    if inventory is None:
+        return (), "The host has not reported its inventory."
+    try:
+        wanted = wanted_for(identity, targets)
+        services = frozenset(assignment.path for assignments in targets.values() for assignment in assignments)
+        planned = plan(wanted.assignments, inventory, wanted.controller, identity=identity, services=services)
+    except (TreeError, HostFilesError) as error:
+        return (), f"The host would refuse the published revision: {error}"
+    steps = tuple((sentence(step), action(step, planned.controller)) for step in planned.steps)
+    unchanged = unchanged_sentence(planned)
+    return (*steps, *([(unchanged, "")] if unchanged else [])), ""
+
+
+def _deployments(identity: Identity, inventory: Inventory | None, targets: Targets) -> tuple[DeploymentRow, ...]:
+    """Return the instances that the host should have and those that it has, by service."""
+    try:
+        assignments = wanted_for(identity, targets).assignments
+    except TreeError:
+        assignments = ()
+    wanted = {deployment: each for each in assignments for deployment in each.deployments}
+    markers = {} if inventory is None else {marker.deployment: marker for marker in inventory.markers}
+    rows = []
+    for deployment in sorted({*wanted, *markers}, key=lambda key: (key.path, key.number)):
+        assignment, marker = wanted.get(deployment), markers.get(deployment)
+        package = assignment.package if assignment else (marker.package or marker.application) if marker else ""
+        deployed = "" if marker is None else (marker.version or "in an unknown version")
+        rows.append(
+            DeploymentRow(
+                service=deployment.path,
+                href=service_page(deployment.path),
+                number=deployment.number,
+                package=package,
+                wanted="" if assignment is None else (assignment.version or "any version"),
+                deployed=deployed,
+            )
+        )
+    return tuple(rows)
+
+
+def _publication(record: PublicationRecord, host_id: str, now: float) -> HostPublication:
+    result = record.results[host_id]
+    return HostPublication(
+        revision=short(record.revision),
+        href=publication_page(record.sequence),
+        subject="" if record.origin is None else record.origin.subject,
+        published=moment(record.time, now),
+        took=age(result.seconds),
+        error=result.error or "",
+    )

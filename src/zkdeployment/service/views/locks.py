@@ -1,0 +1,85 @@
+"""The page of locks: who holds what, for how long, and who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.durations import age
+from zkdeployment.fleet.views.locks import by_urgency, is_orphaned
+from zkdeployment.service.users.user import ActKind
+from zkdeployment.service.views.fleet import HostLink
+from zkdeployment.service.views.frame import act_page, host_page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.base.host import Host
+    from zkdeployment.base.lock import Contender, Lock, LockedWork
+    from zkdeployment.service.users.user import User
+
+#: How many waiting hosts a row names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LockRow:
+    """A lock: its holder (without an address if that is no host), the work under it, and the hosts that wait.
+
+    ``warning`` is why the lock needs attention, or empty. ``release`` is the form that releases it, if offered.
+    """
+
+    name: str
+    kind: str
+    holder: HostLink | None
+    held_for: str
+    work: str
+    warning: str
+    waiting: tuple[HostLink, ...]
+    more_waiting: int
+    release: str | None
+
+
+def lock_rows(
+    locks: Sequence[Lock], hosts: Sequence[Host], *, now: float, user: User | None
+) -> tuple[LockRow, ...]:
+    """Return the locks at ``now``, those that need attention first, then the oldest.
+
+    ``user`` is who may act; ``None`` if no user can act at present.
+    """
+    registered = {host.identity.id for host in hosts}
+    return tuple(_row(lock, registered, now, user) for lock in by_urgency(locks, hosts))
+
+
+def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> LockRow:
+    holder, left = lock.holder, lock.abandoned_work
+    warning = ""
+    if left is not None:
+        warning = (
+            f"{left.host_name} lost the lock at {left.step}, {age(now - left.since)} ago; its script may still run"
+        )
+    elif is_orphaned(lock, registered):
+        warning = (
+            "The holder is not registered. The lock stays held until that host is back, or the lock is released."
+        )
+    may_release = user is not None and user.may_act(ActKind.RELEASE_LOCK, *lock.services)
+    releasable = may_release and (holder is not None or left is not None)
+    return LockRow(
+        name=lock.name,
+        kind=lock.kind.value,
+        holder=None if holder is None else _link(holder),
+        held_for="" if holder is None else age(now - lock.since),
+        work="" if lock.work is None or left is not None else _step(lock, lock.work),
+        warning=warning,
+        waiting=tuple(map(_link, lock.waiting[:_NAMED])),
+        more_waiting=max(0, len(lock.waiting) - _NAMED),
+        release=act_page("release", "/locks", lock=lock.path) if releasable else None,
+    )
+
+
+def _step(lock: Lock, work: LockedWork) -> str:
+    return f"{work.step}; the lock is kept for this host until the step is complete" if lock.is_kept else work.step
+
+
+def _link(contender: Contender) -> HostLink:
+    return HostLink(contender.identity, "" if contender.host_id is None else host_page(contender.host_id))

@@ -1,0 +1,156 @@
+"""The page of the plan: what hosts would do if a branch were published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.rules.availability import PackageFindings
+from zkdeployment.base.cluster import short
+from zkdeployment.base.text import listing
+from zkdeployment.fleet.views.forecast import Outlook
+from zkdeployment.service.views.fleet import HostLink, Tone
+from zkdeployment.service.views.frame import host_page
+from zkdeployment.service.views.hosts import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from zkdeployment.checks.views.wanted import CheckDifference
+    from zkdeployment.fleet.views.forecast import Forecast, HostForecast
+    from zkdeployment.strategies.order import Turn
+
+#: How many hosts a group names, and how many changed nodes of the tree are listed.
+_NAMED = 12
+_MOST_NODES = 200
+
+_HEADINGS = {
+    Outlook.FAILS: "would fail",
+    Outlook.CHANGES: "would change",
+    Outlook.UNKNOWN: "would do what is not known",
+    Outlook.REPEATS: "would repeat their deployments",
+    Outlook.NOTHING: "would do nothing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGroup:
+    """Hosts that would do the same: the steps, each with its script and lock, or the reason without steps."""
+
+    title: str
+    hosts: tuple[HostLink, ...]
+    more: int
+    reason: str
+    steps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """The values of the page of the plan."""
+
+    tone: Tone
+    headline: str
+    sentence: str
+    problems: tuple[str, ...] = ()
+    packages: str = ""
+    warnings: tuple[str, ...] = ()
+    groups: tuple[PlanGroup, ...] = ()
+    strategy: tuple[str, ...] = ()
+    order: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+
+
+def refused_plan(problems: str) -> PlanView:
+    """Return the page of a tree that is not publishable, because of its ``problems``."""
+    sentence = "The tree has errors, which must be corrected first."
+    return PlanView(Tone.BAD, "This would not be published", sentence, problems=(problems,))
+
+
+def plan_view(
+    prediction: Forecast,
+    warnings: Iterable[str] = (),
+    packages: PackageFindings | None = None,
+    checks: CheckDifference | None = None,
+) -> PlanView:
+    """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check."""
+    findings = packages or PackageFindings()
+    failing = len(prediction.with_outlook(Outlook.FAILS))
+    changing = len(prediction.with_outlook(Outlook.CHANGES))
+    tone, headline = Tone.GOOD, "No host would change"
+    if failing:
+        tone, headline = Tone.BAD, f"{count_text(failing, 'host')} would fail"
+    elif changing:
+        tone, headline = Tone.BUSY, f"{count_text(changing, 'host')} would change"
+    if findings.errors:
+        tone, headline = Tone.BAD, "This would not be published"
+    name = "" if prediction.revision is None else f"Revision {short(prediction.revision)}. "
+    summary = prediction.summary
+    return PlanView(
+        tone=tone,
+        headline=headline,
+        sentence=f"{name}{summary[:1].upper()}{summary[1:]}.",
+        problems=tuple(map(str, findings.errors)),
+        packages=_packages(packages),
+        warnings=(*warnings, *map(str, findings.warnings)),
+        groups=tuple(_group(outlook, hosts) for outlook in _HEADINGS for hosts in prediction.groups(outlook)),
+        strategy=tuple(prediction.strategy.describe()) if prediction.strategy else (),
+        order=tuple(_order(prediction)),
+        nodes=tuple(_nodes(prediction)),
+        checks=() if checks is None else tuple(checks.describe()),
+    )
+
+
+def _packages(findings: PackageFindings | None) -> str:
+    if findings is None:
+        return "The packages were not checked."
+    if not findings.checked:
+        return "No package had to be looked up."
+    return f"{count_text(findings.checked, 'newly wanted package')} looked up in the repositories of hosts."
+
+
+def _group(outlook: Outlook, hosts: Sequence[HostForecast]) -> PlanGroup:
+    links = tuple(
+        HostLink(str(host.identity), "" if host.outlook is Outlook.UNKNOWN else host_page(host.identity.id))
+        for host in hosts[:_NAMED]
+    )
+    shows_steps = outlook is Outlook.CHANGES
+    return PlanGroup(
+        title=f"{count_text(len(hosts), 'host')} {_HEADINGS[outlook]}",
+        hosts=links,
+        more=len(hosts) - len(links),
+        reason="; ".join(filter(None, (hosts[0].reason, hosts[0].unchanged))),
+        steps=hosts[0].lines if shows_steps else (),
+    )
+
+
+def _order(prediction: Forecast) -> Iterator[tuple[str, str]]:
+    if prediction.order is None:
+        return
+    names = {host.identity.id: host.identity.name for host in prediction.hosts}
+    for turn in prediction.order.turns:
+        hosts = listing([names.get(host_id, host_id) for host_id in turn.hosts], _NAMED) or "no hosts"
+        yield _turn(turn), f"{hosts}{f'; fails: {turn.fault}' if turn.fault else ''}"
+    if prediction.order.others:
+        others = listing([names.get(host_id, host_id) for host_id in prediction.order.others], _NAMED)
+        yield "In no group, so these hosts keep their revision", others
+
+
+def _turn(turn: Turn) -> str:
+    group = turn.group
+    facts = ["critical"] if group.critical else []
+    facts += ["manual"] if group.pace.manual else []
+    facts += [f"after {', '.join(group.depends_on)}"] if group.depends_on else []
+    return f"{group.name} ({', '.join(facts)})" if facts else group.name
+
+
+def _nodes(prediction: Forecast) -> Iterator[str]:
+    change = prediction.change
+    marked = sorted(
+        [(path, "+") for path in change.create]
+        + [(path, "~") for path in change.update]
+        + [(path, "-") for path in change.delete]
+    )
+    yield from (f"{mark} {path}" for path, mark in marked[:_MOST_NODES])
+    if len(marked) > _MOST_NODES:
+        yield f"and {len(marked) - _MOST_NODES} more"

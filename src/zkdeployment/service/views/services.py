@@ -1,0 +1,317 @@
+"""The pages of services: their hosts and versions, and the services that are withheld."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.fleet.views.status import HostState
+from zkdeployment.intents.documents.values import ClusterIntents, subject_text
+from zkdeployment.intents.rules.governance import governing_intents
+from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.service.views.frame import host_page, intent_page, service_page, with_query
+from zkdeployment.service.views.hosts import SIGNS
+from zkdeployment.tree.diff import format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.publication import Targets
+    from zkdeployment.checks.rules.findings import CheckFinding
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
+    from zkdeployment.intents.documents.values import Intent
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.service.views.hosts import StateSign
+    from zkdeployment.tree.values import Properties
+
+
+#: The most services that a page lists.
+_MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldService:
+    """A service that is withheld from a target, until ``subject`` is instantiated or applied (``act``).
+
+    ``intent`` is the page of the subject; ``None``: the service left the governance of ``subject``, and ``act`` is
+    what deploys it.
+    """
+
+    path: str
+    href: str
+    target: str
+    subject: str
+    intent: str | None
+    act: str
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldReading:
+    """The services that are withheld, the published intents, and the services that left governance."""
+
+    withheld: Collection[ServiceTarget] = frozenset()
+    intents: Collection[Intent] = ()
+    left: Collection[LeftService] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldServices:
+    """Withheld services, and how many ``more`` there are."""
+
+    services: tuple[WithheldService, ...]
+    more: int = 0
+
+
+def withheld_services_view(reading: WithheldReading, text: str = "") -> WithheldServices:
+    """Return the withheld services whose path contains a text, sorted by path and target."""
+    return _view(reading, sorted(pair for pair in reading.withheld if text.casefold() in pair[0].casefold()))
+
+
+def withheld_of_service(reading: WithheldReading, path: str) -> WithheldServices:
+    """Return the targets from which a service is withheld."""
+    return _view(reading, sorted(pair for pair in reading.withheld if pair[0] == path))
+
+
+def withheld_of_host(reading: WithheldReading, identity: Identity) -> WithheldServices:
+    """Return the services that are withheld from a host."""
+    names = {identity.role} if identity.role is not None else set(identity.target_names)
+    return _view(reading, sorted(pair for pair in reading.withheld if pair[1] in names))
+
+
+def _view(reading: WithheldReading, chosen: Sequence[ServiceTarget]) -> WithheldServices:
+    listed = chosen[:_MOST]
+    governing = governing_intents(reading.intents, listed)
+    services = (_service(pair, governing.get(pair), reading.left) for pair in listed)
+    return WithheldServices(tuple(filter(None, services)), max(0, len(chosen) - _MOST))
+
+
+def _service(pair: ServiceTarget, intent: Intent | None, left: Collection[LeftService]) -> WithheldService | None:
+    """Return a withheld service with its reason; ``None`` if the records do not tell the reason."""
+    path, target = pair
+    if intent is not None:
+        act = "applied" if isinstance(intent, ClusterIntents) else "instantiated"
+        subject, page = subject_text(intent.subject), intent_page(intent.subject)
+        return WithheldService(path, service_page(path), target, subject, page, act)
+    former = next((one for one in left if one.covers(path, target)), None)
+    if former is None:
+        return None
+    release = f"zkdeployment intent release {path}"
+    return WithheldService(path, service_page(path), target, subject_text(former.former), None, release)
+
+
+#: The number of services or of hosts on a page.
+PAGE_SIZE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceHosts:
+    """A service with the hosts that should run it, and the assignment of each by host id.
+
+    ``unmatched`` are the targets that match no known host.
+    """
+
+    path: str
+    package: str
+    assignments: Mapping[str, Assignment]
+    unmatched: tuple[str, ...] = ()
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The wanted versions."""
+        return tuple(sorted({each.version or "any" for each in self.assignments.values()}))
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """A service in the list, with the number of its hosts in each state."""
+
+    path: str
+    href: str
+    package: str
+    version: str
+    hosts: int
+    states: tuple[tuple[StateSign, int], ...]
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesView:
+    """A page of the list of services whose path or package contains ``text``."""
+
+    rows: tuple[ServiceRow, ...]
+    text: str
+    range: str
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceHostRow:
+    """A host that should run the service: the number of instances and the versions that are deployed."""
+
+    name: str
+    href: str
+    sign: StateSign
+    instances: str
+    wanted: str
+    deployed: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRow:
+    """An instance that registered itself, with its properties as the tree writes them."""
+
+    name: str
+    properties: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """The page of a service."""
+
+    row: ServiceRow
+    hosts: tuple[ServiceHostRow, ...]
+    providers: tuple[ProviderRow, ...]
+    properties: tuple[str, ...]
+    range: str
+    previous: str | None
+    next: str | None
+    checks: tuple[CheckFinding, ...] = ()
+
+
+def find_services(snapshot: FleetSnapshot, targets: Targets) -> Mapping[str, ServiceHosts]:
+    """Return all services that the published targets deploy, by path."""
+    assignments: dict[str, dict[str, Assignment]] = defaultdict(dict)
+    matched: set[str] = set()
+    for identity in snapshot.identities:
+        matched.update(identity.target_names)
+        for assignment in unchecked_assignments(identity, targets):
+            if assignment.n:
+                assignments[assignment.path][identity.id] = assignment
+    packages = {each.path: each.package for group in targets.values() for each in group if each.n}
+    unmatched: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(targets.keys() - matched):
+        for assignment in () if name.startswith("/") else targets[name]:
+            if assignment.n:
+                unmatched[assignment.path].append(name)
+    return {
+        path: ServiceHosts(path, package, assignments.get(path, {}), tuple(unmatched.get(path, ())))
+        for path, package in sorted(packages.items())
+        if path in assignments or path in unmatched
+    }
+
+
+def services_view(
+    services: Mapping[str, ServiceHosts], status: FleetStatus, *, text: str = "", page: int = 1
+) -> ServicesView:
+    """Return a page of the list of services, those with problems first."""
+    states = {host.id: host.state for host in status.hosts}
+    found = [each for each in services.values() if text.casefold() in f"{each.path} {each.package}".casefold()]
+    rows = sorted((_row(each, states) for each in found), key=lambda row: (not row.warning, row.path))
+    first = (page - 1) * PAGE_SIZE
+    shown = rows[first : first + PAGE_SIZE]
+    return ServicesView(
+        rows=tuple(shown),
+        text=text,
+        range=_range(first, len(shown), len(rows)),
+        previous=_page("/services", page - 1, text) if page > 1 else None,
+        next=_page("/services", page + 1, text) if len(rows) > first + PAGE_SIZE else None,
+    )
+
+
+def page_hosts(service: ServiceHosts, status: FleetStatus, page: int) -> Sequence[HostStatus]:
+    """Return the hosts on a page of a service: those that need attention first."""
+    urgency = {state: place for place, state in enumerate(SIGNS)}
+    hosts = [host for host in status.hosts if host.id in service.assignments]
+    hosts.sort(key=lambda host: (urgency[host.state], host.name))
+    return hosts[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+
+
+def service_view(  # noqa: PLR0913  what the page of a service is made of
+    service: ServiceHosts,
+    status: FleetStatus,
+    hosts: Sequence[HostStatus],
+    known: Iterable[KnownHost],
+    providers: Mapping[str, Properties],
+    properties: Properties,
+    *,
+    checks: tuple[CheckFinding, ...] = (),
+    page: int = 1,
+) -> ServiceView:
+    """Return the page of a service.
+
+    ``hosts`` are those of ``page_hosts``, ``known`` is what they last reported. ``providers`` are the registered
+    instances by name, ``properties`` those of the service's node. ``checks`` are those on ``hosts``.
+    """
+    deployed = {host.identity.id: _deployed(host, service.path) for host in known}
+    address = service_page(service.path)
+    total, first = len(service.assignments), (page - 1) * PAGE_SIZE
+    return ServiceView(
+        row=_row(service, {host.id: host.state for host in status.hosts}),
+        hosts=tuple(_host(host, service.assignments[host.id], deployed.get(host.id)) for host in hosts),
+        providers=tuple(_provider(name, values) for name, values in sorted(providers.items())),
+        properties=tuple(_lines(properties)),
+        range=_range(first, len(hosts), total),
+        previous=_page(address, page - 1) if page > 1 else None,
+        next=_page(address, page + 1) if total > first + PAGE_SIZE else None,
+        checks=checks,
+    )
+
+
+def _row(service: ServiceHosts, states: Mapping[str, HostState]) -> ServiceRow:
+    counts = Counter(states.get(host_id, HostState.UNKNOWN) for host_id in service.assignments)
+    warning = ""
+    if counts[HostState.FAILED]:
+        warning = f"{counts[HostState.FAILED]} failed"
+    elif service.unmatched:
+        warning = f"no known host matches {', '.join(service.unmatched[:3])}"
+    return ServiceRow(
+        path=service.path,
+        href=service_page(service.path),
+        package=service.package,
+        version=", ".join(service.versions),
+        hosts=len(service.assignments),
+        states=tuple((sign, counts[state]) for state, sign in SIGNS.items() if counts[state]),
+        warning=warning,
+    )
+
+
+def _deployed(host: KnownHost, path: str) -> tuple[str, ...] | None:
+    if host.inventory is None:
+        return None
+    markers = [marker for marker in host.inventory.markers if marker.deployment.path == path]
+    return tuple(sorted({marker.version or "unknown" for marker in markers}))
+
+
+def _host(host: HostStatus, assignment: Assignment, deployed: tuple[str, ...] | None) -> ServiceHostRow:
+    unknown = "not reported" if deployed is None else "not yet"
+    return ServiceHostRow(
+        name=host.name,
+        href=host_page(host.id),
+        sign=SIGNS[host.state],
+        instances="1 instance" if assignment.n == 1 else f"{assignment.n} instances",
+        wanted=assignment.version or "any version",
+        deployed=", ".join(deployed or ()) or unknown,
+    )
+
+
+def _provider(name: str, properties: Properties) -> ProviderRow:
+    return ProviderRow(name, tuple(_lines(properties)))
+
+
+def _lines(properties: Properties) -> list[str]:
+    return [f"{name} = {format_value(value)}" for name, value in sorted(properties.items())]
+
+
+def _range(first: int, shown: int, total: int) -> str:
+    return f"{first + 1:,} to {first + shown:,} of {total:,}" if total > PAGE_SIZE and shown else ""
+
+
+def _page(address: str, page: int, text: str = "") -> str:
+    return with_query(address, {"text": text, "page": str(page) if page > 1 else ""})

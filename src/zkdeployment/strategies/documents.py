@@ -1,0 +1,510 @@
+"""The documents of rollouts: strategies, the configuration that chooses one, their forms, faults and changes.
+
+Their source is the document "Deployment Grouping for Baremetal Nodes" of Airship's Shipyard. The keys of a group's
+pace (``max_parallel``, ``bake_time`` and so on) are additions of this project.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, one_of
+from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.strategies.strategy import (
+    ABSENT_AFTER,
+    Criteria,
+    Group,
+    OnFailure,
+    Pace,
+    ParallelLimit,
+    Selector,
+    Strategy,
+    Window,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zkdeployment.documents.yaml_values import Way
+    from zkdeployment.tree.values import Value
+
+
+STRATEGY_SCHEMA = "shipyard/DeploymentStrategy/v1"
+CONFIGURATION_SCHEMA = "shipyard/DeploymentConfiguration/v1"
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_NAMES = {"type": "array", "items": NAME}
+_COUNT = {"type": "integer", "minimum": 0}
+_DURATION = {
+    "anyOf": [
+        {"type": "number", "minimum": 0, "maximum": 99_999 * 86_400},
+        {"type": "string", "pattern": r"^([0-9]{1,9}s|[0-9]{1,8}m|[0-9]{1,6}h|[0-9]{1,5}d)$"},
+    ],
+    "description": "seconds, or a number with s, m, h or d as in 15m, of at most 99999d",
+}
+_TIME = {
+    "type": "string",
+    "pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
+    "description": "a time of day as in 22:30",
+}
+
+_LABEL_PART = r"^[^:]*[^:\s][^:]*$"
+_LABEL = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^[^:]*[^:\s][^:]*:[^:]*[^:\s][^:]*$"},
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "propertyNames": {"pattern": _LABEL_PART},
+            "additionalProperties": {"type": "string", "pattern": _LABEL_PART},
+        },
+    ],
+    "description": "a label as in 'tier: web', with one colon",
+}
+
+#: The form of a selector of hosts, also in other documents.
+SELECTOR = mapping_form(
+    {},
+    {
+        "node_names": _NAMES,
+        "node_tags": _NAMES,
+        "node_labels": {"type": "array", "items": _LABEL},
+        "rack_names": _NAMES,
+    },
+) | {"minProperties": 1}
+
+_CRITERIA = mapping_form(
+    {},
+    {
+        "percent_successful_nodes": {"type": "integer", "minimum": 0, "maximum": 100},
+        "minimum_successful_nodes": _COUNT,
+        "maximum_failed_nodes": _COUNT,
+    },
+) | {"minProperties": 1}
+
+WINDOW = mapping_form(
+    {"from": _TIME, "to": _TIME},
+    {"days": {"type": "array", "minItems": 1, "items": {"enum": list(DAYS)}}, "zone": NAME},
+)
+
+_GROUP = mapping_form(
+    {
+        "name": NAME,
+        "critical": {"type": "boolean"},
+        "depends_on": _NAMES,
+        "selectors": {"type": "array", "items": SELECTOR},
+    },
+    {
+        "success_criteria": _CRITERIA,
+        "max_parallel": {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": r"^([1-9][0-9]?|100)%$"},
+            ],
+            "description": "a number of hosts, or a share as in '25%'",
+        },
+        "bake_time": _DURATION,
+        "prepare_timeout": _DURATION,
+        "deploy_timeout": _DURATION,
+        "progress_deadline": _DURATION,
+        "require_hosts": {"type": "integer", "minimum": 1},
+        "manual": {"type": "boolean"},
+        "healthy_checks": {"type": "boolean"},
+        "windows": {"type": "array", "minItems": 1, "items": WINDOW},
+    },
+)
+
+_METADATA = {"type": "object", "required": ["name"], "properties": {"name": NAME}}
+
+#: The form of each document, by the value of its key ``schema``.
+SCHEMAS: dict[str, dict[str, Any]] = {
+    STRATEGY_SCHEMA: mapping_form(
+        {
+            "metadata": _METADATA,
+            "data": mapping_form(
+                {"groups": {"type": "array", "items": _GROUP}},
+                {
+                    "absent_after": _DURATION,
+                    "prepare_timeout": _DURATION,
+                    "deploy_timeout": _DURATION,
+                    "on_failure": {"enum": ["stop", "rollback"], "description": "stop or rollback"},
+                },
+            ),
+        },
+        {"schema": {}},
+    ),
+    # Shipyard's configuration has many more keys, which are not checked.
+    CONFIGURATION_SCHEMA: {
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "data": {
+                "type": "object",
+                "properties": {
+                    "deployment_strategy": NAME,
+                    "physical_provisioner": {"type": "object", "properties": {"deployment_strategy": NAME}},
+                },
+            },
+        },
+    },
+}
+
+
+def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
+    """Return the faults of groups of a valid form.
+
+    These are names given twice, unknown or circular dependencies, impossible windows, checks without bake time.
+    """
+    times = Counter(group["name"] for group in groups)
+    for number, group in enumerate(groups):
+        way: Way = ("data", "groups", number)
+        if times[group["name"]] > 1:
+            yield (*way, "name"), f"there are {times[group['name']]} groups {group['name']}; expected one"
+        for position, parent in enumerate(group["depends_on"]):
+            if parent not in times:
+                yield (*way, "depends_on", position), f"there is no group {parent}; expected {one_of(times)}"
+        if group.get("healthy_checks") and not _lasts(group.get("bake_time", 0)):
+            yield (*way, "healthy_checks"), "expected a bake_time, in which the checks must become OK; found none"
+        for position, window in enumerate(group.get("windows", ())):
+            yield from window_faults((*way, "windows", position), window)
+    try:
+        graphlib.TopologicalSorter({group["name"]: group["depends_on"] for group in groups}).prepare()
+    except graphlib.CycleError as error:
+        circle = list(reversed(error.args[1]))  # graphlib lists a group before the groups that depend on it
+        number = next(number for number, group in enumerate(groups) if group["name"] == circle[0])
+        message = f"groups depend on each other in a circle: {' > '.join(circle)}"
+        yield ("data", "groups", number, "depends_on"), message
+
+
+def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
+    """Return advice for the critical groups that succeed if their selectors match no host."""
+    for number, group in enumerate(groups):
+        selective = group.selectors and all(selector != Selector() for selector in group.selectors)
+        if group.critical and selective and group.require_hosts is None:
+            way = ("data", "groups", number, "selectors")
+            yield (
+                way,
+                f"critical group {group.name} may be empty; add require_hosts: N, the hosts that it waits for",
+            )
+
+
+def _lasts(duration: float | str) -> bool:
+    """Return whether a duration, in seconds or with a unit, is longer than 0."""
+    return float(duration.rstrip("smhd") if isinstance(duration, str) else duration) > 0
+
+
+def window_faults(way: Way, window: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield an unknown time zone, and a window that ends when it starts."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  agents need less memory without it
+
+    try:
+        ZoneInfo(window.get("zone", "UTC"))
+    except (KeyError, ValueError, OSError):
+        yield (*way, "zone"), f"there is no time zone {window['zone']}; expected a name as in Europe/Berlin"
+    if window["from"] == window["to"]:
+        yield way, "the window ends when it starts; expected two different times"
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def strategy_to_json(strategy: Strategy) -> dict[str, object]:
+    """Return a strategy in the form of its document; equal strategies give equal values."""
+    data = {
+        "groups": [_group_to_json(group) for group in strategy.groups],
+        "absent_after": None if strategy.absent_after == ABSENT_AFTER else strategy.absent_after,
+        "prepare_timeout": strategy.prepare_timeout,
+        "deploy_timeout": strategy.deploy_timeout,
+        "on_failure": None if strategy.on_failure is OnFailure.STOP else strategy.on_failure.value,
+    }
+    return {"schema": STRATEGY_SCHEMA, "metadata": {"name": strategy.name}, "data": _given(data)}
+
+
+def strategy_from_json(value: object) -> Strategy:
+    """Return the strategy that ``strategy_to_json`` encoded; raises ``ValueError`` for an invalid one."""
+    document: Any = value
+    faults = list(form_faults(document, SCHEMAS[STRATEGY_SCHEMA]))
+    for _, message in faults or group_faults(document["data"]["groups"]):
+        raise ValueError(f"not a valid strategy: {message}")
+    return strategy_from_value(document)
+
+
+def strategy_from_value(value: Any) -> Strategy:
+    """Return the strategy in a document of a valid form."""
+    data = value["data"]
+    return Strategy(
+        value["metadata"]["name"],
+        tuple(_group(group) for group in data["groups"]),
+        absent_after=_seconds(data.get("absent_after", ABSENT_AFTER)),
+        prepare_timeout=_optional_seconds(data.get("prepare_timeout")),
+        deploy_timeout=_optional_seconds(data.get("deploy_timeout")),
+        on_failure=OnFailure(data.get("on_failure", OnFailure.STOP.value)),
+    )
+
+
+def _group(value: Mapping[str, Any]) -> Group:
+    criteria = value.get("success_criteria", {})
+    return Group(
+        name=value["name"],
+        critical=value["critical"],
+        depends_on=tuple(dict.fromkeys(value["depends_on"])),
+        selectors=tuple(selector_from_value(selector) for selector in value["selectors"]),
+        criteria=Criteria(
+            percent_successful=_optional_count(criteria.get("percent_successful_nodes")),
+            minimum_successful=_optional_count(criteria.get("minimum_successful_nodes")),
+            maximum_failed=_optional_count(criteria.get("maximum_failed_nodes")),
+        ),
+        pace=Pace(
+            max_parallel=_share(value.get("max_parallel")),
+            bake_time=_seconds(value.get("bake_time", 0)),
+            prepare_timeout=_optional_seconds(value.get("prepare_timeout")),
+            deploy_timeout=_optional_seconds(value.get("deploy_timeout")),
+            progress_deadline=_optional_seconds(value.get("progress_deadline")),
+            manual=value.get("manual", False),
+            windows=tuple(window_from_json(window) for window in value.get("windows", ())),
+            healthy_checks=value.get("healthy_checks", False),
+        ),
+        require_hosts=_optional_count(value.get("require_hosts")),
+    )
+
+
+def selector_from_value(value: Mapping[str, Any]) -> Selector:
+    """Return the selector of hosts in a value of a valid form."""
+    return Selector(
+        names=frozenset(value.get("node_names", ())),
+        tags=frozenset(value.get("node_tags", ())),
+        labels=frozenset(_label(label) for label in value.get("node_labels", ())),
+        racks=frozenset(value.get("rack_names", ())),
+    )
+
+
+def _label(value: str | Mapping[str, str]) -> tuple[str, str]:
+    """Return a label from the text ``key: value``, or from the mapping that YAML reads without quotes."""
+    if isinstance(value, str):
+        key, _, content = value.partition(":")
+        return key.strip(), content.strip()
+    ((key, content),) = value.items()
+    return key.strip(), content.strip()
+
+
+def _seconds(value: float | str) -> float:
+    return float(value[:-1]) * _UNITS[value[-1]] if isinstance(value, str) else float(value)
+
+
+def _optional_seconds(value: float | str | None) -> float | None:
+    return None if value is None else _seconds(value)
+
+
+def _optional_count(value: float | None) -> int | None:
+    """Return a count, which a document may also give as a float without a fraction (JSON has no integers)."""
+    return None if value is None else int(value)
+
+
+def _share(value: float | str | None) -> ParallelLimit | None:
+    if isinstance(value, str):
+        return ParallelLimit(int(value.removesuffix("%")), percent=True)
+    return None if value is None else ParallelLimit(int(value))
+
+
+def window_from_json(value: Mapping[str, Any]) -> Window:
+    """Return the window that a part of a valid document describes."""
+    days = frozenset(DAYS.index(day) for day in value.get("days", DAYS))
+    return Window(days, _minutes(value["from"]), _minutes(value["to"]), value.get("zone", "UTC"))
+
+
+def _minutes(text: str) -> int:
+    hours, _, minutes = text.partition(":")
+    return int(hours) * 60 + int(minutes)
+
+
+# Encoding
+
+
+def _group_to_json(group: Group) -> dict[str, object]:
+    criteria = {
+        "percent_successful_nodes": group.criteria.percent_successful,
+        "minimum_successful_nodes": group.criteria.minimum_successful,
+        "maximum_failed_nodes": group.criteria.maximum_failed,
+    }
+    pace = group.pace
+    values = {
+        "name": group.name,
+        "critical": group.critical,
+        "depends_on": list(group.depends_on),
+        "selectors": [_selector_to_json(selector) for selector in group.selectors],
+        "success_criteria": _given(criteria) or None,
+        "require_hosts": group.require_hosts,
+        "max_parallel": None if pace.max_parallel is None else _share_to_json(pace.max_parallel),
+        "bake_time": pace.bake_time or None,
+        "prepare_timeout": pace.prepare_timeout,
+        "deploy_timeout": pace.deploy_timeout,
+        "progress_deadline": pace.progress_deadline,
+        "manual": pace.manual or None,
+        "windows": [_window_to_json(window) for window in pace.windows] or None,
+        "healthy_checks": pace.healthy_checks or None,
+    }
+    return _given(values)
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _selector_to_json(selector: Selector) -> dict[str, object]:
+    return {
+        "node_names": sorted(selector.names),
+        "node_tags": sorted(selector.tags),
+        "node_labels": sorted(f"{key}: {value}" for key, value in selector.labels),
+        "rack_names": sorted(selector.racks),
+    }
+
+
+def _share_to_json(share: ParallelLimit) -> int | str:
+    return f"{share.number}%" if share.percent else share.number
+
+
+def _window_to_json(window: Window) -> dict[str, object]:
+    return {
+        "days": [DAYS[day] for day in sorted(window.days)],
+        "from": _time(window.start),
+        "to": _time(window.end),
+        "zone": window.zone,
+    }
+
+
+def _time(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+_CHOICE = "deployment_strategy"
+_CHOICES: tuple[Way, ...] = (("data", _CHOICE), ("data", "physical_provisioner", _CHOICE))
+
+
+def choice_faults(value: Any) -> Iterator[Fault]:
+    """Return faults of keys that look like the choice of a strategy but are not, and of contradicting choices."""
+    yield from _near_choices((), value)
+    named = {way: name for way, name in _choices(value) if isinstance(name, str)}
+    if len(set(named.values())) > 1:
+        yield _CHOICES[1], f"expected one strategy, found {' and '.join(named.values())}"
+
+
+def choice(value: Any) -> tuple[Way, str | None]:
+    """Return the place and the name of the strategy that a valid configuration chooses."""
+    return next(_choices(value), (("data",), None))
+
+
+def _choices(value: Any) -> Iterator[tuple[Way, Any]]:
+    for way in _CHOICES:
+        place = value
+        for key in way:
+            place = place.get(key) if isinstance(place, dict) else None
+        if place is not None:
+            yield way, place
+
+
+def _near_choices(way: Way, value: object) -> Iterator[Fault]:
+    if not isinstance(value, dict):
+        return
+    import difflib  # noqa: PLC0415  agents need less memory without it
+
+    for key, content in value.items():
+        here = (*way, key)
+        name = key.lower().replace("-", "_")
+        if here not in _CHOICES and difflib.get_close_matches(name, [_CHOICE], cutoff=0.85):
+            yield here, f"{key} chooses no strategy here; expected {_CHOICE} in data"
+        yield from _near_choices(here, content)
+
+
+def _group_faults(value: Any) -> Iterator[Fault]:
+    return group_faults(value["data"]["groups"])
+
+
+def _group_advice(value: Any) -> Iterator[Fault]:
+    return group_advice(strategy_from_value(value).groups)
+
+
+def _chosen_name(value: Any) -> str | None:
+    return choice(value)[1]
+
+
+STRATEGY: DocumentKind[Strategy] = DocumentKind(
+    name="strategy",
+    schema=STRATEGY_SCHEMA,
+    form=SCHEMAS[STRATEGY_SCHEMA],
+    parse=strategy_from_value,
+    subject=lambda value: (value["metadata"]["name"],),
+    faults=_group_faults,
+    advice=_group_advice,
+)
+
+#: The value is the name of the strategy that the configuration chooses, ``None`` if it chooses none.
+CONFIGURATION: DocumentKind[str | None] = DocumentKind(
+    name="configuration",
+    schema=CONFIGURATION_SCHEMA,
+    form=SCHEMAS[CONFIGURATION_SCHEMA],
+    parse=_chosen_name,
+    subject=lambda _: (),
+    place=(),
+    faults=choice_faults,
+    typed=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyChange:
+    """The published strategy and the next one; without a strategy, only locks limit which hosts deploy."""
+
+    before: Strategy | None = None
+    after: Strategy | None = None
+
+    def __bool__(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def kind(self) -> str:
+        """The kind of the change: ``added``, ``changed`` or ``deleted``."""
+        return "added" if self.before is None else "deleted" if self.after is None else "changed"
+
+    def describe(self) -> Iterator[str]:
+        """Return one line for each changed strategy and group."""
+        old, new = _name(self.before), _name(self.after)
+        if old == new and self:
+            yield f"change strategy {new}"
+        elif old != new:
+            yield from (f"delete strategy {name}" for name in (old,) if name is not None)
+            yield from (f"add strategy {name}" for name in (new,) if name is not None)
+        for kind, groups in self._groups().items():
+            yield from (f"{_VERBS[kind]} group {group}" for group in groups)
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the change as ``-o json`` prints it."""
+        return {
+            "before": _name(self.before),
+            "after": _name(self.after),
+            "groups": {kind: [*groups] for kind, groups in self._groups().items()},
+        }
+
+    def _groups(self) -> dict[str, list[str]]:
+        """Return the names of the groups that are added, changed and deleted, in the order of their documents."""
+        old, new = _groups(self.before), _groups(self.after)
+        return {
+            "added": [name for name in new if name not in old],
+            "changed": [name for name in new if name in old and new[name] != old[name]],
+            "deleted": [name for name in old if name not in new],
+        }
+
+
+_VERBS = {"added": "add", "changed": "change", "deleted": "delete"}
+
+
+def _name(strategy: Strategy | None) -> str | None:
+    return None if strategy is None else strategy.name
+
+
+def _groups(strategy: Strategy | None) -> dict[str, Group]:
+    return {} if strategy is None else {group.name: group for group in strategy.groups}

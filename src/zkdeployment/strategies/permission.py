@@ -1,0 +1,208 @@
+"""The view of an agent on a rollout: its outline, the grant of its host, reports and failures.
+
+Agents that follow a rollout, or wait for the hosts in it, do not need the strategy and the state machine.
+
+Agents import this module and ``outline`` only. Everything else here is for coordinators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zkdeployment.tree.values import Value
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return sorted numbers as text: ``0-3 7 9-12``."""
+    if len(numbers) == 1:
+        return str(numbers[0])
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def hosts_in(hosts: Sequence[str], text: str) -> list[str]:
+    """Return those of the ``hosts`` whose numbers ``ranges`` encoded; raises ``ValueError`` for other text."""
+    selected: list[str] = []
+    for part in text.split():
+        first, _, last = part.partition("-")
+        selected += hosts[int(first) : int(last or first) + 1]
+    return selected
+
+
+def values_by_host(hosts: Sequence[str], values: Any) -> Mapping[str, Any]:
+    """Return values by host, which are encoded as a mapping or as a list of values with their hosts."""
+    if isinstance(values, dict):
+        return values
+    return {host: value for value, text in values for host in hosts_in(hosts, text)}
+
+
+@dataclass(frozen=True)
+class RolloutOutline:
+    """The hosts of a rollout by their progress.
+
+    ``failures`` are the errors of the hosts that failed. ``under_way`` are the members of the group that runs a
+    phase; ``None`` between two groups. ``ended_well``: the rollout has completed without stopping the fleet.
+    """
+
+    sequence: int
+    succeeded: frozenset[str] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    under_way: frozenset[str] | None = None
+    late_joiners: frozenset[str] = frozenset()
+    ended_well: bool = False
+
+
+def outline_from_json(value: object) -> RolloutOutline:
+    """Return the outline of an encoded state; raises ``ValueError`` for anything else."""
+    try:
+        return _outline(value)
+    except (TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ValueError(f"not a valid rollout: {type(error).__name__}: {error}") from error
+
+
+def _outline(value: Any) -> RolloutOutline:
+    hosts: list[str] = value["hosts"]
+    progress = dict(zip(hosts, value["states"], strict=True))
+    errors = values_by_host(hosts, value["errors"])
+    failures = {host: str(errors.get(host, "the host failed")) for host, state in progress.items() if state == "f"}
+    under_way = None
+    if (active := value["stage"]) is not None:
+        under_way = frozenset(hosts_in(hosts, value["members"][active["group"]]))
+        reports = [(str(error), text) for _, error, text in active["reports"] if error is not None]
+        failures |= values_by_host(hosts, reports)
+    return RolloutOutline(
+        sequence=int(value["sequence"]),
+        succeeded=frozenset(host for host, state in progress.items() if state == "s"),
+        failures=failures,
+        under_way=under_way,
+        late_joiners=frozenset(values_by_host(hosts, value["late"])),
+        ended_well=value["ended"] is not None and value["ending"] == "completed" and not _critical_failed(value),
+    )
+
+
+def _critical_failed(value: Any) -> bool:
+    """Whether a critical group failed, which stopped the fleet."""
+    critical = [group["name"] for group in value["strategy"]["data"]["groups"] if group["critical"]]
+    return any("failed" in value["courses"][name]["verdicts"].values() for name in critical)
+
+
+class Phase(Enum):
+    """The phases of a group, in order: the hosts prepare the deployment, then they deploy."""
+
+    PREPARE = "prepare"
+    DEPLOY = "deploy"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The phase that a host may enter; a grant without a phase is a withdrawn one, with the ``reason``."""
+
+    group: str
+    phase: Phase | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReport:
+    """The outcome of a phase on a host, without ``error`` a success; ``time`` is in seconds since the epoch."""
+
+    time: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The grant of one host in a rollout and the host's own reports; ``rollout`` is ``None`` before it begins."""
+
+    rollout: str | None = None
+    grant: Grant | None = None
+    reports: Mapping[Phase, PhaseReport] = field(default_factory=dict)
+
+    def allows(self, phase: Phase) -> bool:
+        """Whether the host may run a phase; a grant to deploy includes preparing."""
+        return self.grant is not None and self.grant.phase in {phase, Phase.DEPLOY}
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether the rollout continues without the host."""
+        return self.grant is not None and self.grant.phase is None
+
+    @property
+    def failure(self) -> str | None:
+        """The host's error in this rollout, or why the rollout excluded it; ``None`` if the host may continue."""
+        error = next((report.error for report in self.reports.values() if report.error is not None), None)
+        if error is None and self.grant is not None and self.is_excluded:
+            return f"rollout {self.rollout} continues without this host: {self.grant.reason}"
+        return error
+
+    @property
+    def obstacle(self) -> str:
+        """The reason for which a phase is not granted to the host."""
+        if self.rollout is None:
+            return "no rollout of this publication is under way"
+        if self.failure is not None:
+            return self.failure
+        if self.grant is None or self.grant.phase is None:
+            return f"rollout {self.rollout} has not reached this host yet"
+        phase, group = self.grant.phase.value, self.grant.group
+        return f"rollout {self.rollout} has granted it only to {phase}, with group {group}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure that stops the fleet, with ``part`` fails the host in a rollout, with ``group`` stops that group.
+
+    ``failed`` is the failure for programs. ``part`` is the rollout's id and the phase.
+    """
+
+    stop: Stop
+    failed: DeploymentFailure
+    part: tuple[str, Phase] | None = None
+    group: str | None = None
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the failure as JSON, in which a host stores it until the failure is reported."""
+        part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
+        group = {} if self.group is None else {"group": self.group}
+        return {"stop": self.stop.properties(), **part, "failed": self.failed.properties(), **group}
+
+    @classmethod
+    def from_json(cls, value: object) -> Failure:
+        """Return the failure that ``to_json`` encoded; raises ``ValueError`` for anything else."""
+        match value:
+            case {"stop": dict(stop), "failed": dict(failed), **others}:
+                group = others.get("group")
+                return cls(
+                    Stop.from_properties(stop),
+                    _deployment_failure(failed),
+                    _part(others),
+                    group if isinstance(group, str) else None,
+                )
+        raise ValueError("not a failure")
+
+
+def _deployment_failure(value: object) -> DeploymentFailure:
+    failed = DeploymentFailure.from_properties(value)
+    if failed is None:
+        raise ValueError("not a failure of a deployment")
+    return failed
+
+
+def _part(value: object) -> tuple[str, Phase] | None:
+    match value:
+        case {"rollout": str(rollout), "phase": str(phase)}:
+            return rollout, Phase(phase)
+    return None

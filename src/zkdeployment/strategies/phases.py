@@ -1,0 +1,227 @@
+"""The active phase of a group: which hosts enter it, what they report, and when it ends.
+
+The variable ``active`` is always the ``ActivePhase`` of the state, before or during the decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.strategies import engine, timekeeping
+from zkdeployment.strategies import engine as tasks
+from zkdeployment.strategies import timekeeping as absence
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
+from zkdeployment.strategies.state_machine import HostProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.strategy import Group
+
+#: Seconds after all hosts of a group are done in which their checks must have results.
+CHECKS_TIMEOUT = 900.0
+
+#: Characters of an error that are kept: the state fits into one node even if thousands of hosts fail.
+_LONGEST_ERROR = 200
+
+
+def advance(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
+    """Return the state after the reports of hosts: the phase gets its verdict, or further hosts enter it.
+
+    The active phase is the same object if nothing changed. The result has no active phase if the phase got its
+    verdict, or if the group's required hosts left before any host entered the phase.
+    """
+    group = state.rollout.strategy.group(active.task.group)
+    active = _update_hosts(state, _record_reports(state, active, observation), observation)
+    if not active.granted and timekeeping.shortage(state, group.name):
+        return replace(state, active_phase=None)
+    if all(host in active.reports for host in active.task.hosts):
+        return _finish(state, active, group, observation)
+    if state.halted_since is None:
+        for deadline, ending in _limits(state, active):
+            if observation.now >= deadline:
+                undone = len(active.task.hosts) - len(active.reports)
+                fault = f"{undone} of {len(active.task.hosts)} hosts did not end{ending}"
+                return _judge(state, active, _errors(active, fault), fault)
+        active = _grant_phase(active, engine.width(state.rollout, group.name), observation)
+    return state if active is state.active_phase else replace(state, active_phase=active)
+
+
+def moments(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> Iterator[float]:
+    """Return when the passage of time changes the state, in seconds since the epoch."""
+    group = state.rollout.strategy.group(active.task.group)
+    halted = state.halted_since is not None
+    if active.baking_since is not None:
+        away = {host for host in state.absent.keys() & proving(state) if not _is_gone_for_good(state, host)}
+        if not (halted and away):
+            unchecked = not proving(state).isdisjoint(observation.unchecked)
+            baked = max(group.pace.bake_time, CHECKS_TIMEOUT if unchecked else 0.0)
+            yield max([active.baking_since + baked, *(timekeeping.moment(state, host) for host in away)])
+    elif not halted:
+        yield from (moment for moment, _ in _limits(state, active))
+    if not halted:
+        waited_for = state.absent.keys() & active.task.hosts - active.reports.keys()
+        yield from (timekeeping.moment(state, host) for host in waited_for)
+
+
+def _is_gone_for_good(state: RolloutState, host: str) -> bool:
+    """Whether a host was gone when the current halt began, so that the end of the halt changes nothing."""
+    return state.halted_since is not None and timekeeping.is_gone(state, host, state.halted_since)
+
+
+def awaited(state: RolloutState) -> list[tuple[Phase, str]]:
+    """Return the reports that are expected now, as pairs of phase and host."""
+    late = [(phase, host) for host, phase in state.late_joiners.items()]
+    if state.active_phase is None:
+        return late
+    phase = state.active_phase.task.phase
+    return late + [(phase, host) for host in state.active_phase.granted.keys() - state.active_phase.reports.keys()]
+
+
+def proving(state: RolloutState) -> frozenset[str]:
+    """Return the hosts that have to prove themselves now, during the bake time of the active phase."""
+    active = state.active_phase
+    return frozenset() if active is None or active.baking_since is None else _proving(state, active)
+
+
+def checked(state: RolloutState, now: float) -> Mapping[str, float]:
+    """Return the hosts whose checks decide now, after the bake time, each with the time of its deployment."""
+    active = state.active_phase
+    if active is None or active.baking_since is None:
+        return {}
+    pace = state.rollout.strategy.group(active.task.group).pace
+    if not pace.healthy_checks or now < active.baking_since + pace.bake_time:
+        return {}
+    deployed = {host: report.time for host, report in active.reports.items()}
+    return {host: deployed.get(host, state.begun) for host in sorted(proving(state))}
+
+
+def tolerated(state: RolloutState) -> Mapping[str, Grant]:
+    """Return withdrawn grants for the hosts that failed in the active phase while their group may succeed."""
+    active = state.active_phase
+    if active is None or _is_closed(state, active):
+        return {}
+    failed = {host: report.error for host, report in active.reports.items() if report.error is not None}
+    return {host: Grant(active.task.group, None, error) for host, error in failed.items()}
+
+
+def brief(error: str) -> str:
+    """Return an error, shortened to the length that is kept."""
+    return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + "…"
+
+
+def _update_hosts(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
+    """Return the active phase with its current hosts: those that entered it, and those that still may.
+
+    A host that is gone may not enter. Once a deadline has passed, the phase waits for no absent host. Once the
+    group misses its criteria for certain, no further host enters, and the phase ends with those that entered it.
+    """
+    eligible = engine.eligible_hosts(state.rollout, active.task.group, active.task.phase)
+    over = state.halted_since is None and any(observation.now >= moment for moment, _ in _limits(state, active))
+    if _is_closed(state, active) or (over and active.baking_since is not None):
+        left_out: Collection[str] = frozenset(eligible)
+    elif over:
+        left_out = {host for host in eligible if host not in observation.present}
+    else:
+        left_out = {host for host in state.absent if timekeeping.is_gone(state, host, observation.now)}
+    hosts = tuple(host for host in eligible if host in active.granted or host not in left_out)
+    if hosts == active.task.hosts:
+        return active
+    return replace(active, task=replace(active.task, hosts=hosts), baking_since=None)
+
+
+def _is_closed(state: RolloutState, active: ActivePhase) -> bool:
+    failed = {host for host, report in active.reports.items() if report.error is not None}
+    return engine.is_closed(state.rollout, active.task, begun=bool(active.granted), failed=failed)
+
+
+def _record_reports(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
+    new = {}
+    for host in active.granted.keys() - active.reports.keys():
+        report = observation.reports.get((active.task.phase, host))
+        if report is not None:
+            new[host] = report if report.error is None else replace(report, error=brief(report.error))
+        elif timekeeping.is_gone(state, host, observation.now):
+            new[host] = PhaseReport(observation.now, timekeeping.error(state))
+    return replace(active, reports={**active.reports, **new}, last_progress=observation.now) if new else active
+
+
+def _grant_phase(active: ActivePhase, width: int, observation: RolloutObservation) -> ActivePhase:
+    room = width - len(active.granted) + len(active.reports)
+    waiting = [host for host in active.task.hosts if host not in active.granted and host in observation.present]
+    if room <= 0 or not waiting:
+        return active
+    new = dict.fromkeys(waiting[:room], observation.now)
+    return replace(active, granted={**active.granted, **new}, last_progress=observation.now)
+
+
+def _limits(state: RolloutState, active: ActivePhase) -> Iterator[tuple[float, str]]:
+    """Return the deadlines of the active phase, each with the end of its error message."""
+    strategy, task = state.rollout.strategy, active.task
+    return absence.limits(
+        strategy, strategy.group(task.group), task.phase, begun=active.begun, last_progress=active.last_progress
+    )
+
+
+def _finish(
+    state: RolloutState, active: ActivePhase, group: Group, observation: RolloutObservation
+) -> RolloutState:
+    """Return the state after all hosts have reported: with a verdict, or within the group's bake time."""
+    ancestor = engine.failed_ancestor(state.rollout, group.name)
+    bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
+    hosts = _proving(state, active) if bakes else frozenset()
+    if not hosts:
+        return _judge(state, active, _errors(active), "" if ancestor is None else f"{ancestor} failed")
+    if active.baking_since is None:
+        return replace(state, active_phase=replace(active, baking_since=observation.now))
+    restarting = [
+        host
+        for host in hosts
+        if host not in observation.present and not timekeeping.is_gone(state, host, observation.now)
+    ]
+    unchecked = hosts & observation.unchecked.keys()
+    baked = max(group.pace.bake_time, CHECKS_TIMEOUT if unchecked else 0.0)
+    if restarting or observation.now < active.baking_since + baked:
+        return state if active is state.active_phase else replace(state, active_phase=active)
+    spoiled = _spoiled(state, hosts, observation)
+    state = replace(state, proven=state.proven | (hosts - spoiled.keys()))
+    return _judge(state, active, spoiled | _errors(active))
+
+
+def _proving(state: RolloutState, active: ActivePhase) -> frozenset[str]:
+    """Return the hosts of a group that have the revision but have not proven themselves with it."""
+    states = state.rollout.hosts
+    had = {
+        host for host in state.rollout.members[active.task.group] if states[host] is HostProgress.SUCCESS
+    } - state.proven
+    return frozenset(had.union(host for host, report in active.reports.items() if report.error is None))
+
+
+def _spoiled(state: RolloutState, hosts: frozenset[str], observation: RolloutObservation) -> dict[str, str]:
+    """Return the errors of hosts that had to prove themselves and did not stay well."""
+    failing = dict.fromkeys(
+        sorted(observation.failing & hosts), "the host showed an error or lost the revision after its deployment"
+    )
+    gone = sorted(hosts - observation.present.keys())
+    checks = {**observation.unchecked, **observation.unhealthy}
+    failing |= {host: brief(checks[host]) for host in sorted(hosts & checks.keys())}
+    return failing | dict.fromkeys(gone, f"{timekeeping.error(state)}, since its deployment")
+
+
+def _errors(active: ActivePhase, fault: str = "") -> dict[str, str]:
+    """Return the errors by host; a host that has not reported failed because of the ``fault``."""
+    reported = {host: report.error for host, report in active.reports.items() if report.error is not None}
+    unfinished = dict.fromkeys(
+        active.granted.keys() - active.reports.keys(), f"{active.task.phase.value}: {fault}"
+    )
+    return reported | unfinished
+
+
+def _judge(state: RolloutState, active: ActivePhase, errors: Mapping[str, str], fault: str = "") -> RolloutState:
+    """Return the state with the phase's verdict; hosts that never entered the phase were not submitted."""
+    task = replace(active.task, hosts=tuple(host for host in active.task.hosts if host in active.granted))
+    spoiled = errors.keys() - task.hosts
+    rollout = tasks.record(state.rollout, task, set(task.hosts) - errors.keys(), fault=fault, spoiled=spoiled)
+    return replace(state, rollout=rollout, active_phase=None, errors={**state.errors, **errors})

@@ -1,0 +1,499 @@
+"""The progress of a rollout: begin and end, joining hosts, operators' acts, recovery, and the next state.
+
+``RECOVERY_TRANSITIONS`` is the whole state machine. Each stage is recorded with the rollout, so that a succeeding
+coordinator continues where another one was killed.
+
+A late joiner runs both phases under the limits of its groups, and its outcome counts for their criteria.
+
+All functions are pure: a coordinator that is killed at any point leaves nothing that its successor does not see.
+The parts are coordinated here: operators' acts, halts, absences, membership, the groups and the late joiners.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import ClusterState
+from zkdeployment.strategies import engine, phases, timekeeping
+from zkdeployment.strategies import engine as tasks
+from zkdeployment.strategies import timekeeping as absence
+from zkdeployment.strategies.groups import is_open, members, next_opening
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
+from zkdeployment.strategies.phases import brief
+from zkdeployment.strategies.state import ActivePhase, Directive, Ending, Recovery, RecoveryStage, RolloutState
+from zkdeployment.strategies.state_machine import (
+    NEXT_PHASE,
+    PHASE_RULES,
+    GroupVerdict,
+    HostProgress,
+    RolloutResult,
+)
+from zkdeployment.strategies.strategy import OnFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.stop import Stop
+    from zkdeployment.strategies.state import RolloutAct, RolloutObservation, RolloutSnapshot
+    from zkdeployment.strategies.state_machine import Rollout, Task
+    from zkdeployment.strategies.strategy import Strategy
+
+
+class RecoveryEvent(Enum):
+    """An event that changes the stage of a recovery."""
+
+    CRITICAL_GROUP_FAILED = "a critical group failed"
+    COMMITTED = "the rollback was committed"
+    PUBLISHED = "a syncer published the rollback"
+    REFUSED = "the rollback is impossible or unwanted"
+
+
+#: The stage after an event, by the stage before it (``None``: no recovery) and the event.
+RECOVERY_TRANSITIONS: Mapping[tuple[RecoveryStage | None, RecoveryEvent], RecoveryStage] = {
+    (None, RecoveryEvent.CRITICAL_GROUP_FAILED): RecoveryStage.DUE,
+    (RecoveryStage.DUE, RecoveryEvent.COMMITTED): RecoveryStage.COMMITTED,
+    (RecoveryStage.DUE, RecoveryEvent.REFUSED): RecoveryStage.REFUSED,
+    (RecoveryStage.COMMITTED, RecoveryEvent.PUBLISHED): RecoveryStage.PUBLISHED,
+    (RecoveryStage.COMMITTED, RecoveryEvent.REFUSED): RecoveryStage.REFUSED,
+}
+
+
+def begin_recovery(state: RolloutState) -> RolloutState:
+    """Return a rollout whose critical group failed with the recovery that its strategy asks for."""
+    if state.rollout.strategy.on_failure is not OnFailure.ROLLBACK:
+        return state
+    return recover(state, RecoveryEvent.CRITICAL_GROUP_FAILED)
+
+
+def recover(state: RolloutState, event: RecoveryEvent, *, commit: str = "", reason: str = "") -> RolloutState:
+    """Return the rollout after an event of its recovery."""
+    before = state.recovery
+    stage = RECOVERY_TRANSITIONS[None if before is None else before.stage, event]
+    commit = commit or ("" if before is None else before.commit)
+    return replace(state, recovery=Recovery(stage, commit, reason))
+
+
+def is_recovery_pending(snapshot: RolloutSnapshot) -> bool:
+    """Whether the coordinator has to act: the fleet is still stopped in the publication whose rollout failed.
+
+    Later publications that changed nothing for hosts continued the rollout.
+    """
+    state, cluster = snapshot.state, snapshot.cluster
+    if state is None or state.recovery is None or state.sequence != snapshot.published.effective_since:
+        return False
+    stopped = cluster is not None and cluster.state is ClusterState.STOPPED
+    return stopped and state.recovery.stage in {RecoveryStage.DUE, RecoveryStage.COMMITTED}
+
+
+def operators_stop(stops: Iterable[Stop]) -> Stop | None:
+    """Return an operator's stop, which a recovery must not end; failures may be ended by it."""
+    return next((stop for stop in stops if not stop.is_failure), None)
+
+
+def takes_late_joiners(state: RolloutState) -> bool:
+    """Whether hosts may still enter: the rollout is under way, or ended without stopping the fleet."""
+    completed = state.ending is Ending.COMPLETED and state.rollout.result is not RolloutResult.FAILED
+    return state.ended is None or completed
+
+
+def close(state: RolloutState) -> RolloutState:
+    """Return the rollout without late joiners, absences and halt if no host may enter any more."""
+    return (
+        state
+        if takes_late_joiners(state)
+        else replace(state, late_joiners={}, late_since={}, absent={}, halted_since=None)
+    )
+
+
+def record_reports(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Return the rollout with the reports of late joiners; a group that now misses its criteria fails."""
+    reports = {
+        host: report
+        for host, phase in state.late_joiners.items()
+        if (report := _report(state, host, phase, observation)) is not None
+    }
+    if not reports:
+        return state
+    errors = {host: brief(report.error) for host, report in reports.items() if report.error is not None}
+    reached = {host: PHASE_RULES[state.late_joiners[host]].reached for host in reports}
+    states = reached | dict.fromkeys(errors, HostProgress.FAILURE)
+    rollout = replace(state.rollout, hosts={**state.rollout.hosts, **states})
+    under_way = None if state.active_phase is None else state.active_phase.task.group
+    return close(
+        replace(
+            state,
+            rollout=tasks.rejudge(rollout, errors.keys(), under_way),
+            late_joiners={host: phase for host, phase in state.late_joiners.items() if host not in reports},
+            late_since={host: when for host, when in state.late_since.items() if host not in reports},
+            errors={**state.errors, **errors},
+        )
+    )
+
+
+def grant_phases(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Return the rollout with the late joiners that enter a phase now, prepared hosts first."""
+    if state.halted_since is not None or not takes_late_joiners(state):
+        return state
+    rollout, states = state.rollout, state.rollout.hosts
+    joined = _joined(state, observation)
+    busy = Counter(name for host in state.late_joiners for name in _groups(rollout, host))
+    new: dict[str, Phase] = {}
+    for host in sorted(joined, key=lambda host: (states[host] is HostProgress.NOT_STARTED, host)):
+        if all(busy[name] < engine.width(rollout, name) for name in joined[host]):
+            busy.update(joined[host])
+            new[host] = NEXT_PHASE[states[host]]
+    entered = {host: state.late_since.get(host, observation.now) for host in [*state.late_joiners, *new]}
+    if not new and entered == state.late_since:
+        return state
+    whole = {
+        name: hosts | {host for host in new if name in joined[host]} for name, hosts in rollout.members.items()
+    }
+    return replace(
+        state,
+        rollout=replace(rollout, members=whole),
+        late_joiners={**state.late_joiners, **new},
+        late_since=entered,
+    )
+
+
+def late_grants(state: RolloutState) -> dict[str, Grant]:
+    """Return the grants of late joiners, by host."""
+    return {host: Grant(_groups(state.rollout, host)[0], phase) for host, phase in state.late_joiners.items()}
+
+
+def late_moments(state: RolloutState) -> Iterator[float]:
+    """Return when the passage of time changes the state, in seconds since the epoch."""
+    if state.halted_since is None:
+        for host, phase in state.late_joiners.items():
+            yield from (moment for moment, _ in _limits(state, host, phase))
+        yield from (timekeeping.moment(state, host) for host in state.late_joiners.keys() & state.absent.keys())
+
+
+def _report(state: RolloutState, host: str, phase: Phase, observation: RolloutObservation) -> PhaseReport | None:
+    report = observation.reports.get((phase, host))
+    if report is not None:
+        return report
+    if timekeeping.is_gone(state, host, observation.now):
+        return PhaseReport(observation.now, timekeeping.error(state))
+    for deadline, ending in _limits(state, host, phase):
+        if state.halted_since is None and observation.now >= deadline:
+            return PhaseReport(observation.now, f"{phase.value}: it did not end{ending}")
+    return None
+
+
+def _limits(state: RolloutState, host: str, phase: Phase) -> Iterator[tuple[float, str]]:
+    """Return the deadlines of a late joiner in its phase, which are those of its first group."""
+    entered = state.late_since.get(host)
+    if entered is not None:
+        strategy = state.rollout.strategy
+        group = strategy.group(_groups(state.rollout, host)[0])
+        yield from absence.limits(strategy, group, phase, begun=entered, last_progress=entered)
+
+
+def _groups(rollout: Rollout, host: str) -> list[str]:
+    """Return the groups of a host, in the order of the document."""
+    return [group.name for group in rollout.strategy.groups if host in rollout.members[group.name]]
+
+
+def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str, list[str]]:
+    """Return the hosts that may enter, each with its groups; the host may not be a member of all of them yet.
+
+    A host with a group that has no verdict runs with that group. A host with a failed group does not run.
+    """
+    rollout = state.rollout
+    verdicts = {name: progress.verdict for name, progress in rollout.progress.items()}
+    if GroupVerdict.SUCCESS not in verdicts.values():
+        return {}
+    not_successful = [name for name, verdict in verdicts.items() if verdict is not GroupVerdict.SUCCESS]
+    others = frozenset[str]().union(*(rollout.members[name] for name in not_successful), state.late_joiners)
+    came = {
+        host: observation.present[host]
+        for host, progress in rollout.hosts.items()
+        if host not in others and progress in NEXT_PHASE and host in observation.present
+    }
+    if not came:
+        return {}
+    joined: dict[str, list[str]] = {host: [] for host in came}
+    for group in rollout.strategy.groups:
+        for host in members(group, came) | (rollout.members[group.name] & came.keys()):
+            joined[host].append(group.name)
+    return {
+        host: names
+        for host, names in joined.items()
+        if names and all(verdicts[name] is GroupVerdict.SUCCESS for name in names)
+    }
+
+
+def admit_registered(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Return the rollout with the hosts that registered since; a host replaces the entry for its bare name."""
+    new = {host: observation.present[host] for host in observation.present.keys() - state.rollout.hosts.keys()}
+    if not new:
+        return state
+    host_names = {facts.name for facts in new.values()} - {None}
+    replaced = {
+        host for host in state.rollout.hosts.keys() & host_names if _is_bare_name(state, host, observation)
+    }
+    rollout = tasks.dismiss(state.rollout, replaced) if replaced else state.rollout
+    absent = {host: since for host, since in state.absent.items() if host not in replaced}
+    return replace(state, rollout=tasks.admit(rollout, new, successful=observation.current), absent=absent)
+
+
+def _is_bare_name(state: RolloutState, host: str, observation: RolloutObservation) -> bool:
+    """Whether an entry is only a target's host name: not registered, and never granted anything."""
+    granted = {} if state.active_phase is None else state.active_phase.granted
+    not_started = state.rollout.hosts[host] is HostProgress.NOT_STARTED
+    absent = host not in observation.present
+    return not_started and absent and host not in granted and host not in state.late_joiners
+
+
+def restart_outdated(
+    state: RolloutState, observation: RolloutObservation
+) -> tuple[RolloutState, RolloutObservation]:
+    """Return the rollout in which hosts that lost the revision start again, and the observation to go with it.
+
+    The observation has no reports of these hosts, as theirs are from before they lost the revision.
+    """
+    lost = {host for host in observation.outdated if state.rollout.hosts.get(host) is HostProgress.SUCCESS}
+    if not lost or not observation.active:
+        return state, observation
+    reports = {key: report for key, report in observation.reports.items() if key[1] not in lost}
+    state = replace(state, rollout=tasks.restart(state.rollout, lost), proven=state.proven - lost)
+    return state, replace(observation, reports=reports)
+
+
+def restarted_hosts(before: RolloutState, after: RolloutState) -> frozenset[str]:
+    """Return the hosts that had succeeded and start again: their reports have to be removed."""
+    return frozenset(
+        host
+        for host, progress in before.rollout.hosts.items()
+        if progress is HostProgress.SUCCESS and after.rollout.hosts.get(host) in NEXT_PHASE
+    )
+
+
+def start(
+    strategy: Strategy,
+    observation: RolloutObservation,
+    *,
+    sequence: int,
+    attempt: int,
+    revision: Revision,
+    before: RolloutState | None = None,
+) -> RolloutState:
+    """Return the first state of a rollout; hosts that already have the revision count as successful.
+
+    Hosts that proved themselves with the revision in the rollout ``before`` are not watched again.
+    """
+    had = observation.current & observation.present.keys()
+    proven = before.proven if before is not None and before.revision == revision else frozenset[str]()
+    return RolloutState(
+        sequence=sequence,
+        attempt=attempt,
+        revision=revision,
+        rollout=tasks.begin(strategy, {**observation.absent, **observation.present}, successful=had),
+        begun=observation.now,
+        absent=timekeeping.at_start(strategy, observation),
+        proven=proven & had,
+    )
+
+
+def is_superseded(snapshot: RolloutSnapshot) -> bool:
+    """Whether the newest rollout has not ended and belongs to an earlier publication."""
+    state = snapshot.state
+    return state is not None and state.ended is None and state.sequence != snapshot.published.effective_since
+
+
+def next_attempt(snapshot: RolloutSnapshot) -> int | None:
+    """Return the number of the attempt that begins now; ``None`` if none begins.
+
+    A failed attempt stops the fleet at its end. If the fleet is active again, an operator resumed it: the next
+    attempt begins.
+    """
+    state = snapshot.state
+    if not snapshot.active:
+        return None
+    if state is None or state.sequence != snapshot.published.effective_since:
+        return 1
+    return state.attempt + 1 if has_failed(state) else None
+
+
+def has_failed(state: RolloutState) -> bool:
+    """Whether the rollout ended in a way that stops the fleet: aborted, or with a failed critical group."""
+    completed = state.ending is Ending.COMPLETED
+    return state.ending is Ending.ABORTED or (completed and state.rollout.result is RolloutResult.FAILED)
+
+
+def supersede(state: RolloutState, now: float) -> RolloutState:
+    """Return the rollout ended by a newer publication."""
+    return end(state, Ending.SUPERSEDED, now)
+
+
+def end(state: RolloutState, ending: Ending, now: float) -> RolloutState:
+    """Return the ended rollout; only a successful end leaves it open for late joiners.
+
+    The failure of a critical group begins the recovery that the strategy asks for.
+    """
+    absent = {host: since for host, since in state.absent.items() if host in state.late_joiners}
+    ended = close(replace(state, ended=now, ending=ending, active_phase=None, waiting="", absent=absent))
+    failed = ending is Ending.COMPLETED and ended.rollout.result is RolloutResult.FAILED
+    return begin_recovery(ended) if failed else ended
+
+
+def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> RolloutState:
+    """Return the rollout after the acts that are new to it, in order.
+
+    An act on a rollout that no host may enter any more has no effect.
+    """
+    for act in acts:
+        if act.number <= state.last_act_number or not takes_late_joiners(state):
+            continue
+        state = replace(state, last_act_number=act.number, acts=(*state.acts, act))
+        match act.directive:
+            case Directive.PROMOTE:
+                state = _promote(state, act.group or "")
+            case Directive.PAUSE:
+                state = replace(state, paused=act.act)
+            case Directive.RESUME:
+                state = replace(state, paused=None)
+            case Directive.ABORT:
+                state = end(state, Ending.ABORTED, now)
+    return state
+
+
+def _promote(state: RolloutState, name: str) -> RolloutState:
+    """Allow a manual group to begin; a promoted or automatic group may then begin without its required hosts."""
+    manual = {group.name for group in state.rollout.strategy.groups if group.pace.manual}
+    if name in manual - state.promoted:
+        return replace(state, promoted=state.promoted | {name})
+    return replace(state, forced=state.forced | {name})
+
+
+def advance(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Return the rollout after all transitions that the observation allows.
+
+    A second call with the same observation changes nothing.
+    """
+    state = absence.note_coordination(state, observation.now)
+    state = apply_acts(state, observation.acts, observation.now)
+    if takes_late_joiners(state):
+        state = absence.note_halt(state, observation)
+        state = _track_absence(state, observation)
+        state = admit_registered(state, observation)
+        state, observation = restart_outdated(state, observation)
+        state = _advance_hosts(state, observation)
+        state = _track_absence(state, observation)  # some absent hosts have finished by now
+    return absence.track_coordination(state, observation.now)
+
+
+def _advance_hosts(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Record reports and grant phases until neither changes anything."""
+    while True:
+        before = state
+        state = record_reports(state, observation)
+        state = _advance_groups(state, observation)
+        state = grant_phases(state, observation)
+        if state is before:
+            return state
+
+
+def _advance_groups(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    while state.ended is None:
+        if state.active_phase is None:
+            state = _open_phase(state, observation)
+        before = state.active_phase
+        if before is not None:
+            state = phases.advance(state, before, observation)
+        if state.active_phase is before and state.ended is None:
+            return _record_waiting(state, _halt_reason(state)) if before is not None else state
+    return state
+
+
+def grants(state: RolloutState) -> Mapping[str, Grant]:
+    """Return the grants by host, including withdrawn ones; all other hosts have none."""
+    entered: dict[str, Grant] = {}
+    for name in state.rollout.order:
+        for task in engine.done_tasks(state.rollout, name):
+            entered.update(dict.fromkeys(task.hosts, Grant(name, task.phase)))
+    if state.active_phase is not None:
+        task = state.active_phase.task
+        entered.update(dict.fromkeys(state.active_phase.granted, Grant(task.group, task.phase)))
+    groups = _last_groups(state.rollout)
+    withdrawn = {host: Grant(groups.get(host, ""), None, error) for host, error in state.errors.items()}
+    withdrawn |= phases.tolerated(state)
+    # After the end the other hosts have finished, or follow the cluster version.
+    return {**({} if state.ended is not None else entered), **late_grants(state), **withdrawn}
+
+
+def _last_groups(rollout: Rollout) -> Mapping[str, str]:
+    """Return the group with which each host was submitted to a phase last."""
+    return {
+        host: name
+        for name in rollout.order
+        for hosts in rollout.progress[name].submitted.values()
+        for host in hosts
+    }
+
+
+def seconds_until_change(state: RolloutState, observation: RolloutObservation) -> float | None:
+    """Return the seconds until the passage of time changes the state; ``None`` if it never does."""
+    moments = [*late_moments(state)]
+    if state.active_phase is not None:
+        moments += phases.moments(state, state.active_phase, observation)
+    elif state.ended is None and state.halted_since is None:
+        moments += _openings(state, observation.now)
+    return max(0.0, min(moments) - observation.now) if moments else None
+
+
+def _track_absence(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    return timekeeping.note(state, observation, phases.proving(state))
+
+
+def _open_phase(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Begin the phase of the first group that may start.
+
+    Without such a group the rollout records what all groups wait for; without any group left it ends.
+    """
+    obstacles = []
+    for task in engine.ready_tasks(state.rollout):
+        obstacle = _halt_reason(state) or _obstacle(state, task, observation.now)
+        if not obstacle:
+            return replace(state, active_phase=ActivePhase(task, observation.now, observation.now), waiting="")
+        obstacles.append(obstacle)
+    if not obstacles:
+        return end(state, Ending.COMPLETED, observation.now)
+    return _record_waiting(state, "; ".join(dict.fromkeys(obstacles)))
+
+
+def _record_waiting(state: RolloutState, reason: str) -> RolloutState:
+    return state if state.waiting == reason else replace(state, waiting=reason)
+
+
+def _halt_reason(state: RolloutState) -> str:
+    if state.paused is not None:
+        return f"paused by {state.paused.by}"
+    if state.halted_since is not None:
+        return f"the fleet is stopped or held, or its version is not {state.revision}"
+    return ""
+
+
+def _obstacle(state: RolloutState, task: Task, now: float) -> str:
+    """Return why a group may not start yet; a prepared group waits only for its required hosts."""
+    group = state.rollout.strategy.group(task.group)
+    if task.phase is Phase.PREPARE:
+        if group.pace.manual and group.name not in state.promoted:
+            return f"{group.name} waits for 'zkdeployment rollout promote {group.name}'"
+        if not is_open(group.pace.windows, now):
+            return f"{group.name} waits for its time window"
+    shortage = timekeeping.shortage(state, group.name)
+    return f"{group.name} {shortage}" if shortage else ""
+
+
+def _openings(state: RolloutState, now: float) -> Iterator[float]:
+    """Return when the windows open of the groups that wait for nothing else."""
+    for task in engine.ready_tasks(state.rollout):
+        group = state.rollout.strategy.group(task.group)
+        if group.pace.windows and not (group.pace.manual and group.name not in state.promoted):
+            yield next_opening(group.pace.windows, now)

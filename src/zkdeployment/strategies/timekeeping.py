@@ -1,0 +1,183 @@
+"""The time that counts for the limits of a rollout, and the hosts that are absent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.host import RESTART
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state_machine import NEXT_PHASE, HostProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zkdeployment.strategies.state import RolloutObservation, RolloutState
+    from zkdeployment.strategies.strategy import Group, Strategy
+
+
+#: Seconds from the begin of one cycle of a coordinator to the next one: at least, and for each host.
+_SHORTEST, _FOR_EACH = 0.2, 0.0001
+
+#: Seconds between two records of the time of coordination.
+_HEARTBEAT = 30.0
+
+#: Seconds without such a record after which no coordinator led.
+_UNLED = 60.0
+
+#: Seconds without progress after which a phase fails, if the strategy sets no limit.
+PROGRESS_DEADLINE = 7200.0
+
+
+def cycle_interval(hosts: int) -> float:
+    """Return the seconds between two cycles that coordinate a rollout over so many hosts.
+
+    The coordinator handles all reports of this time together: the work of a cycle grows with the hosts.
+    """
+    return max(_SHORTEST, _FOR_EACH * hosts)
+
+
+def limits(
+    strategy: Strategy, group: Group, phase: Phase, *, begun: float, last_progress: float
+) -> Iterator[tuple[float, str]]:
+    """Return the deadlines of a phase, in seconds since the epoch, each with the end of its error message."""
+    pace, deadline = group.pace, group.pace.progress_deadline
+    own = pace.prepare_timeout if phase is Phase.PREPARE else pace.deploy_timeout
+    default = strategy.prepare_timeout if phase is Phase.PREPARE else strategy.deploy_timeout
+    timeout = default if own is None else own
+    if timeout is not None:
+        yield begun + timeout, f" within {timeout:g} s"
+    elif deadline is None:
+        deadline = PROGRESS_DEADLINE
+    if deadline is not None:
+        yield last_progress + deadline, f"; no progress for {deadline:g} s"
+
+
+def note_coordination(state: RolloutState, now: float) -> RolloutState:
+    """Return the rollout with this time of coordination; a gap since the last one does not count for limits.
+
+    A gap is a time without a coordinator, or the difference between the clocks of two coordinators, in which case
+    it may be negative.
+    """
+    if state.coordinated_at is None:
+        return state
+    gap = now - state.coordinated_at
+    if 0 <= gap < _HEARTBEAT:
+        return state
+    if gap < 0 or gap > _UNLED:
+        state = _move_bake(state, gap)
+        if gap < 0 or state.halted_since is None:  # otherwise the end of the halt discounts the gap
+            state = _move(state, lambda when: when + gap)
+            state = replace(state, halted_since=None if state.halted_since is None else state.halted_since + gap)
+    return replace(state, coordinated_at=now)
+
+
+def track_coordination(state: RolloutState, now: float) -> RolloutState:
+    """Return the rollout that records the times of coordination exactly while hosts may run a phase."""
+    idle = state.active_phase is None and not state.late_joiners
+    looked = None if idle else now if state.coordinated_at is None else state.coordinated_at
+    return state if looked == state.coordinated_at else replace(state, coordinated_at=looked)
+
+
+def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    """Return the rollout with the begin or end of a halt, whose time counts for no limit and no absence."""
+    if state.paused is not None or not observation.active:
+        return state if state.halted_since is not None else replace(state, halted_since=observation.now)
+    if state.halted_since is None:
+        return state
+    waited = max(0.0, observation.now - state.halted_since)
+    return _move(replace(state, halted_since=None), lambda when: min(observation.now, when + waited))
+
+
+def counted_until(state: RolloutState, now: float) -> float:
+    """Return the moment up to which time counts: now, or the begin of the current halt."""
+    return now if state.halted_since is None else min(now, state.halted_since)
+
+
+def _move_bake(state: RolloutState, gap: float) -> RolloutState:
+    """Move the begin of the bake time, which runs also during a halt."""
+    active = state.active_phase
+    if active is None or active.baking_since is None:
+        return state
+    return replace(state, active_phase=replace(active, baking_since=active.baking_since + gap))
+
+
+def _move(state: RolloutState, shift: Callable[[float], float]) -> RolloutState:
+    """Move all moments from which limits count; 0, an absence that blocks nothing, stays."""
+    active = state.active_phase
+    if active is not None:
+        active = replace(active, begun=shift(active.begun), last_progress=shift(active.last_progress))
+    return replace(
+        state,
+        active_phase=active,
+        absent={host: since and shift(since) for host, since in state.absent.items()},
+        late_since={host: shift(when) for host, when in state.late_since.items()},
+    )
+
+
+def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str, float]:
+    """Return the hosts that are absent when a rollout begins, with the time of absence that counts.
+
+    Absent hosts do not block the rollout: their time is 0. A host that deregistered within the last ``RESTART``
+    seconds is assumed to be restarting and is waited for.
+    """
+    absent = dict.fromkeys(sorted(observation.absent.keys() - observation.present.keys()), 0.0)
+    grace = RESTART - strategy.absent_after
+    return absent | {
+        host: observation.left_at[host] + grace for host in absent.keys() & observation.left_at.keys()
+    }
+
+
+def note(state: RolloutState, observation: RolloutObservation, proving: frozenset[str]) -> RolloutState:
+    """Return the rollout with the absences of unfinished hosts, and of hosts that are ``proving`` themselves."""
+    if state.ended is None:
+        states = state.rollout.hosts
+        away = [host for host in states if host not in observation.present]
+        tracked = [host for host in away if states[host] in NEXT_PHASE or host in proving]
+    else:
+        tracked = sorted(state.late_joiners.keys() - observation.present.keys())
+    absent = {host: state.absent.get(host, observation.now) for host in tracked}
+    return state if absent == state.absent else replace(state, absent=absent)
+
+
+def is_gone(state: RolloutState, host: str, now: float) -> bool:
+    """Whether a host has been absent for longer than ``absent_after``; the time of a halt does not count."""
+    since = state.absent.get(host)
+    return since is not None and counted_until(state, now) >= since + _absent_after(state)
+
+
+def moment(state: RolloutState, host: str) -> float:
+    """Return when an absent host counts as gone, in seconds since the epoch."""
+    return state.absent[host] + _absent_after(state)
+
+
+def error(state: RolloutState) -> str:
+    """Return the error of a host that is gone."""
+    return f"its agent has been absent for {_absent_after(state):g} s"
+
+
+def shortage(state: RolloutState, name: str) -> str:
+    """Return how many hosts a group requires and has, if it has too few; empty if its next phase may begin.
+
+    A critical group requires at least one of its hosts, as a group whose hosts are all absent cannot fail. A
+    prepared group requires one host that is prepared or has finished.
+    """
+    group, members = state.rollout.strategy.group(name), state.rollout.members[name]
+    prepared = Phase.PREPARE in state.rollout.progress[name].verdicts
+    required = group.require_hosts or (1 if group.critical and members else 0)
+    required = min(1, required) if prepared else required
+    useful = {HostProgress.PREPARED} if prepared else NEXT_PHASE.keys()
+    states = {host: state.rollout.hosts[host] for host in members}
+    present = sum(
+        1
+        for host, progress in states.items()
+        if progress not in NEXT_PHASE or (progress in useful and host not in state.absent)
+    )
+    if present >= required or name in state.forced:
+        return ""
+    requirement = "prepared and registered" if prepared else "registered"
+    return f"requires {required} {requirement} host{'s' if required > 1 else ''}, found {present}"
+
+
+def _absent_after(state: RolloutState) -> float:
+    return state.rollout.strategy.absent_after

@@ -1,0 +1,161 @@
+"""Access to ZooKeeper servers: addresses, authentication, encryption, and silent servers.
+
+Encrypted connections are opened here: kazoo does not check server names by default, and trusts the
+system's certificates beside the configured ones. Files are read for each connection, as certificates get renewed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from kazoo.hosts import collect_hosts
+from kazoo.security import ACL, Id, Permissions
+
+from zkdeployment.base.errors import ConfigurationError, RefusedError, UnreachableError
+from zkdeployment.zookeeper.nodes import check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from zkdeployment.zookeeper.servers import Access, AclEntry
+
+
+_RIGHTS = {
+    "c": Permissions.CREATE,
+    "d": Permissions.DELETE,
+    "r": Permissions.READ,
+    "w": Permissions.WRITE,
+    "a": Permissions.ADMIN,
+}
+
+
+def client_options(access: Access) -> dict[str, Any]:
+    """Return kazoo's constructor options for this access."""
+    options: dict[str, Any] = {}
+    if access.secret is not None:
+        options["auth_data"] = [("digest", access.secret)]
+    if access.acl:
+        options["default_acl"] = kazoo_acl(access.acl)
+    return options
+
+
+def kazoo_acl(entries: Iterable[AclEntry]) -> list[ACL]:
+    """Return an access control list in kazoo's form."""
+    return [
+        ACL(sum(_RIGHTS[letter] for letter in set(rights)), Id(scheme, who)) for scheme, who, rights in entries
+    ]
+
+
+def encryption(access: Access) -> ssl.SSLContext | None:
+    """Return the TLS context, or ``None`` without encryption; raises ``ConfigurationError`` for unusable files."""
+    if access.ca is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks certificates and names
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    file = access.ca
+    try:
+        context.load_verify_locations(access.ca)
+        if access.certificate is not None:
+            file = access.certificate
+            context.load_cert_chain(access.certificate, access.key, password=_no_passphrase)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"cannot encrypt with {file}: {error}; expected certificates, or one and its key without a"
+            " passphrase, as PEM"
+        ) from error
+    return context
+
+
+def connect(
+    address: tuple[str, int], hostname: str, timeout: float, context: ssl.SSLContext | None
+) -> socket.socket:
+    """Return a connection to an address; raises ``OSError``, also if its certificate is not for ``hostname``."""
+    plain = socket.create_connection(address, timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plain if context is None else context.wrap_socket(plain, server_hostname=hostname)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _no_passphrase() -> str:
+    """Return an empty passphrase: there is no terminal to ask at."""
+    return ""
+
+
+_PROBE_LIMIT = 3.0  # seconds
+
+
+def parse(connection: str) -> tuple[list[tuple[str, int]], str]:
+    """Return the addresses and the chroot of a connection string; raises ``ConfigurationError``."""
+    try:
+        hosts, chroot = collect_hosts(connection)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{connection!r} is not a ZooKeeper connection string (HOST:PORT[,HOST:PORT…][/CHROOT]): {error}"
+        ) from error
+    chroot = (chroot or "").rstrip("/")
+    return hosts, check_path(chroot) if chroot else ""
+
+
+def check_addresses(connection: str, expected: Collection[str]) -> None:
+    """Raise ``RefusedError`` unless all servers of a connection string have ``expected`` addresses only."""
+    allowed = {_canonical(address) for address in expected}
+    hosts, _ = parse(connection)
+    other = [*dict.fromkeys(place for host, _ in hosts for place in _unexpected(host, allowed))]
+    if other:
+        raise RefusedError(
+            f"the configuration leads to another ZooKeeper: expected only {', '.join(expected)}"
+            f" behind {connection}, found {', '.join(other)}; correct the configuration or the name service"
+        )
+
+
+def _unexpected(host: str, allowed: Collection[str]) -> Iterator[str]:
+    """Yield, for messages, the addresses of a host that are not allowed."""
+    try:
+        addresses = {_canonical(str(info[4][0])) for info in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        yield f"{host} without an address ({error.strerror})"
+        return
+    for address in sorted(addresses.difference(allowed)):
+        yield address if address == host else f"{host} at {address}"
+
+
+def _canonical(address: str) -> str:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address
+
+
+def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0) -> None:
+    """Raise ``UnreachableError`` with a reason for each address unless one of them accepts connections.
+
+    With ``context`` the TLS handshake has to succeed within ``handshake`` seconds; busy servers take long for it.
+    """
+    limit = _PROBE_LIMIT if context is None else handshake
+    reasons = []
+    for host, port in hosts:
+        try:
+            connect((host, port), host, limit, context).close()
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {_reason(error)}")
+        else:
+            return
+    raise UnreachableError(f"ZooKeeper cannot be reached at {'; '.join(reasons)}")
+
+
+def _reason(error: OSError) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not accepted ({error.verify_message})"
+        case ssl.SSLError(reason=str(reason)) if "CERTIFICATE" in reason:  # an alert that the server sent
+            return f"it does not accept our certificate, or that we have none ({reason})"
+        case ssl.SSLError():
+            return f"no encrypted connection ({error.reason or error})"
+        case _:
+            return str(error.strerror or error)

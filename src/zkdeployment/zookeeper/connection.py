@@ -1,0 +1,394 @@
+"""The connection to ZooKeeper: its client, the client's health, and the replacement of a dead client.
+
+kazoo runs listeners and watches on its own threads. Here they only set events and call wake-up callbacks, which
+must not block. Everything else happens in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from kazoo import exceptions
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.retry import KazooRetry
+
+from zkdeployment.base.errors import ConfigurationError, RestartError, UnreachableError, ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.zookeeper.access import client_options, connect, encryption, parse, probe
+from zkdeployment.zookeeper.clients import CLOSE_LIMIT, call_safely, discard, watch_data
+from zkdeployment.zookeeper.nodes import check_path
+from zkdeployment.zookeeper.servers import ConnectionStatus, Servers
+from zkdeployment.zookeeper.transactions import denied
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zkdeployment.zookeeper.servers import Access
+
+
+class Silence:
+    """The time without answers, counted only while calls are made; too long after ``patience`` seconds."""
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.renewed = False
+        self._since: float | None = None
+        self._lock = threading.Lock()
+        self._waiting: dict[object, float] = {}  # when each call that waits for its answer was made
+        self._answered = 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time in which a call waits for its answer."""
+        call = object()
+        with self._lock:
+            self._waiting[call] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._waiting[call]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds for which calls have waited and none has got an answer; 0 if no call waits."""
+        with self._lock:
+            if not self._waiting:
+                return 0.0
+            return time.monotonic() - max(self._answered, min(self._waiting.values()))
+
+    def begin(self) -> None:
+        """Record a call without an answer."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def end(self) -> None:
+        """Record an answer, which ends the silence."""
+        self._since, self.renewed = None, False
+        self._answered = time.monotonic()
+
+    def renew(self) -> None:
+        """Start the time again for a new client."""
+        self._since, self.renewed = time.monotonic(), True
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the silence has lasted longer than ``patience``."""
+        return self._since is not None and time.monotonic() - self._since >= self.patience
+
+
+#: Events after which reading, or writing, does not block; hang-ups and errors are found by doing so.
+_READABLE = ~select.POLLOUT
+_WRITABLE = ~select.POLLIN
+
+
+class ThreadHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's thread handler for a client with this access to its servers."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__()
+        self._access = access
+
+    def select(
+        self, reading: Sequence[Any], writing: Sequence[Any], _other: Sequence[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return the sockets that can be read, and those that can be written, after at most ``timeout`` seconds.
+
+        kazoo waits four times for each request, each time with a new epoll of five system calls. Here it is one.
+        Raises ``ValueError`` for a closed socket.
+        """
+        readers = {readable.fileno(): readable for readable in reading}
+        writers = {writable.fileno(): writable for writable in writing}
+        poll = select.poll()
+        for number in readers.keys() | writers.keys():
+            events = select.POLLIN if number in readers else 0
+            poll.register(number, events | (select.POLLOUT if number in writers else 0))
+        found = poll.poll(None if timeout is None else math.ceil(timeout * 1000))
+        if any(events & select.POLLNVAL for _, events in found):
+            raise ValueError("a socket was closed just before it was waited for")
+        return (
+            [readers[number] for number, events in found if events & _READABLE and number in readers],
+            [writers[number] for number, events in found if events & _WRITABLE and number in writers],
+            [],
+        )
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **options: object
+    ) -> socket.socket:
+        """Return a connection to an address of ``hostname``; raises ``OSError``."""
+        if self._access.ca is None:
+            plain: socket.socket = super().create_connection(
+                address, hostname=hostname, timeout=timeout, **options
+            )
+            return plain
+        try:
+            context = encryption(self._access)
+        except ConfigurationError as error:  # a certificate is being renewed: kazoo retries
+            raise OSError(str(error)) from error
+        return connect(address, hostname, timeout, context)
+
+
+#: Seconds without an answer until a client is replaced. As all servers may be away for longer, only one
+#: replacement is tried; after it the process restarts and waits until a server can be reached.
+PATIENCE = 300.0
+
+_DEAD = frozenset({"CLOSED", "AUTH_FAILED"})
+
+
+class Connection:
+    """A connection that reconnects by itself; a context manager.
+
+    ``servers`` holds the addresses and credentials; a connection string is enough where there are no credentials.
+    Times are in seconds: ``session_timeout`` is how long ephemeral nodes survive a silent client (the server may
+    grant less), ``call_timeout`` limits each call, ``close_timeout`` limits closing.
+
+    A client that died is replaced once; after that calls raise ``RestartError``. A client without an answer for
+    ``patience`` seconds is replaced, too; that may happen again after a server has answered.
+    """
+
+    def __init__(
+        self,
+        servers: Servers | str,
+        *,
+        session_timeout: float = 30.0,
+        call_timeout: float = 10.0,
+        close_timeout: float = CLOSE_LIMIT,
+        patience: float = PATIENCE,
+    ) -> None:
+        servers = Servers(servers) if isinstance(servers, str) else servers
+        self.connection = servers.connection
+        self._access = servers.access
+        self.session_timeout = session_timeout
+        self.call_timeout, self.close_timeout = call_timeout, close_timeout
+        self._hosts, self._chroot = parse(self.connection)
+        self._granted: float | None = None
+        encryption(self._access)  # unusable files are reported at once
+        self._client = self._make_client()
+        self._replacing = threading.Lock()
+        self._replaced = False
+        self._silence = Silence(patience)
+        self._connected = threading.Event()
+        self._wakers: list[Callable[[], None]] = []
+        self._watches: list[tuple[str, Callable[[], None]]] = []
+        self._link = ConnectionStatus()
+        self._last_id: int | None = None
+        self._started = self._opened = False
+        self._sessions_lost, self._synced_after = 1, 0  # sessions that were lost before the last sync
+        self._closed = False
+
+    def _make_client(self) -> Any:
+        client = KazooClient(
+            hosts=self.connection,
+            timeout=self.session_timeout,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2, ignore_expire=False),
+            command_retry=self._retry(),
+            handler=ThreadHandler(self._access),
+            **client_options(self._access),
+        )
+        client.add_listener(lambda state: self._listen(client, state))
+        self._note_granted_time(client)
+        return client
+
+    def _note_granted_time(self, client: Any) -> None:
+        """Note the session's time as the server grants it: kazoo only returns two thirds of it, inside."""
+        connection = client._connection  # noqa: SLF001  kazoo has no other way to it
+        connect = connection._connect  # noqa: SLF001
+
+        def connect_and_note(*arguments: Any) -> Any:
+            read_timeout, connect_timeout = connect(*arguments)
+            self._granted = read_timeout * 1.5 / 1000
+            return read_timeout, connect_timeout
+
+        connection._connect = connect_and_note  # noqa: SLF001
+
+    def _retry(self) -> KazooRetry:
+        return KazooRetry(max_tries=-1, delay=0.05, max_delay=1, deadline=self.call_timeout, ignore_expire=False)
+
+    # The life of the session
+
+    def open(self) -> None:
+        """Connect; raises ``UnreachableError``, which names the address, if no server answers in time.
+
+        After this error, ``open`` may be called again.
+        """
+        if not self._started:
+            probe(self._hosts, encryption(self._access), handshake=self.call_timeout)
+            self._client.start_async()
+            self._started = True
+        self._wait_connected(time.monotonic() + self.call_timeout)
+
+    def close(self) -> None:
+        """End the session and remove its ephemeral nodes; never hangs, and may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._connected.clear()
+        worker = discard(self._client)
+        worker.join(self.close_timeout)
+        if worker.is_alive():
+            get_logger().warning("zookeeper-close-timeout", connection=self.connection, seconds=self.close_timeout)
+
+    @property
+    def local_address(self) -> str | None:
+        """The address of this machine in the connection to the server; ``None`` without a connection."""
+        open_socket = self._client._connection._socket  # noqa: SLF001  kazoo has no other way to its socket
+        try:
+            return None if open_socket is None else str(open_socket.getsockname()[0])
+        except OSError:
+            return None
+
+    def __enter__(self) -> Self:
+        try:
+            self.open()
+        except ZkdeploymentError:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the client can still reconnect by itself; if not, it has to be replaced."""
+        return not self._closed and (not self._opened or self._client.client_state not in _DEAD)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the client is connected, as far as it knows."""
+        return self._connected.is_set()
+
+    @property
+    def id(self) -> int | None:
+        """The session id that owns our ephemeral nodes, while connected."""
+        client_id = self._client.client_id
+        return None if client_id is None else client_id[0]
+
+    @property
+    def link(self) -> ConnectionStatus:
+        """The state of the connection, and how often the connection and the session were replaced."""
+        return replace(self._link, connected=self.connected, silent=self._silence.seconds, granted=self._granted)
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) when the connection or the session is lost or restored."""
+        self._wakers.append(changed)
+
+    def watch(self, path: str, changed: Callable[[], None]) -> None:
+        """Call ``changed`` (which must not block) now and whenever the node at ``path`` may have changed.
+
+        A lost connection causes a call, too. Several changes may cause a single call.
+        """
+        check_path(path)
+        self.on_change(changed)
+        self._watches.append((path, changed))
+        watch_data(self._client, path, changed)
+
+    # Inside
+
+    def _listen(self, client: Any, state: str) -> None:
+        """Record the connection's state; kazoo calls this on the thread that delivers all its events."""
+        if client is not self._client:
+            return  # it was replaced
+        if state == KazooState.LOST:
+            self._sessions_lost += 1
+        if state == KazooState.CONNECTED and not self._closed:
+            self._opened = True
+            self._count()
+            self._connected.set()
+        else:
+            self._connected.clear()
+        for changed in self._wakers:
+            call_safely(changed)
+
+    def _count(self) -> None:
+        new = self.id != self._last_id
+        self._last_id = self.id
+        self._link = ConnectionStatus(connections=self._link.connections + 1, sessions=self._link.sessions + new)
+
+    def _replace(self) -> None:
+        """Replace a client that died; raises ``RestartError`` the second time."""
+        with self._replacing:
+            if self.alive:
+                return  # another thread was faster
+            if self._closed or self._replaced:
+                raise RestartError(f"the client of ZooKeeper at {self.connection} is dead; start again")
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason="it is dead")
+            self._replaced = True
+            self._rebuild()
+
+    def _note_silence(self) -> None:
+        self._silence.begin()
+        if self._silence.too_long:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Replace a client that gets no answer; raises ``RestartError`` if it is a replacement already."""
+        with self._replacing:
+            if not self._silence.too_long:
+                return  # another thread was faster
+            reason = f"no server has answered for {self._silence.patience:g} seconds"
+            if self._silence.renewed:
+                raise RestartError(f"ZooKeeper at {self.connection}: {reason}, nor a client before; start again")
+            get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=reason)
+            self._silence.renew()
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._sessions_lost += 1
+        self._opened = False  # kazoo counts a client as closed until it is connected
+        self._connected.clear()
+        discard(self._client)
+        self._client = self._make_client()
+        self._client.start_async()
+        for path, changed in self._watches:
+            watch_data(self._client, path, changed)
+
+    def _wait_connected(self, deadline: float) -> None:
+        if not self.alive:
+            self._replace()
+        if not self._connected.wait(max(0.0, deadline - time.monotonic())):
+            self._note_silence()
+            raise UnreachableError(f"ZooKeeper at {self.connection} does not answer")
+
+    def _get_ready(self, deadline: float) -> None:
+        self._wait_connected(deadline)
+        lost = self._sessions_lost
+        if self._synced_after != lost:
+            # The server of a new session may lag behind the one before. Another session may be lost meanwhile.
+            self._answer(self._client.sync_async("/"), deadline)
+            self._synced_after = lost
+
+    def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
+        """Return kazoo's answer; only a missing node and a dropped connection are left to the caller."""
+        try:
+            with self._silence.waiting():
+                answer = result.get(timeout=max(0.0, deadline - time.monotonic()))
+        except (exceptions.NoNodeError, exceptions.ConnectionLoss) as error:
+            if isinstance(error, exceptions.NoNodeError):
+                self._silence.end()
+            raise
+        except KazooTimeoutError as error:
+            self._note_silence()
+            raise UnreachableError(f"ZooKeeper at {self.connection} did not answer in time") from error
+        except exceptions.KazooException as error:
+            raise self._failure(error, doing) from error
+        self._silence.end()
+        return answer
+
+    def _failure(self, error: exceptions.KazooException, doing: str) -> ZkdeploymentError:
+        """Return our error for an error of kazoo."""
+        if isinstance(error, exceptions.SessionExpiredError):
+            return UnreachableError(f"the session with ZooKeeper at {self.connection} was lost")
+        if isinstance(error, exceptions.NoAuthError | exceptions.AuthFailedError):
+            return denied(doing)
+        if isinstance(error, exceptions.UnimplementedError):
+            return UnreachableError(f"ZooKeeper at {self.connection} is too old: expected 3.6 or later")
+        return UnreachableError(f"ZooKeeper at {self.connection} failed: {type(error).__name__}")

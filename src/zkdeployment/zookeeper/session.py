@@ -1,0 +1,460 @@
+"""Reads and writes in a ZooKeeper session; every call has a time limit and raises only our errors."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import math
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kazoo import exceptions
+from kazoo.exceptions import EXCEPTIONS, KazooException
+from kazoo.protocol.serialization import (
+    CheckVersion,
+    Delete,
+    MultiHeader,
+    SetData,
+    Transaction,
+    int_struct,
+    write_buffer,
+    write_string,
+)
+from kazoo.protocol.serialization import Create as CreateRequest
+from kazoo.protocol.states import Callback
+from kazoo.retry import RetryFailedError
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
+
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    DeniedError,
+    RestartError,
+    UnreachableError,
+    ZkdeploymentError,
+)
+from zkdeployment.base.log import get_logger
+from zkdeployment.zookeeper import transactions
+from zkdeployment.zookeeper.access import kazoo_acl
+from zkdeployment.zookeeper.connection import Connection
+from zkdeployment.zookeeper.nodes import Node, check_path, under
+from zkdeployment.zookeeper.reads import Read, follow_each, read_together
+from zkdeployment.zookeeper.servers import Servers
+from zkdeployment.zookeeper.transactions import Create, Operation, TransactionError, check_failures, check_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+def _header(kind: int) -> bytes:
+    return bytes(MultiHeader(kind, False, -1).serialize())
+
+
+_CREATE, _SET, _DELETE, _CHECK = (
+    _header(request.type) for request in (CreateRequest, SetData, Delete, CheckVersion)
+)
+_END = bytes(MultiHeader(-1, True, -1).serialize())
+_FAILED = -1
+
+_LASTING, _EPHEMERAL = int_struct.pack(0), int_struct.pack(1)
+
+
+def send(client: Any, operations: Sequence[Operation]) -> Any:
+    """Send operations as one request and return kazoo's future: the list of failures, empty after success.
+
+    Raises ``ConfigurationError`` for a path and ``TreeError`` for data that ZooKeeper does not accept.
+    """
+    acl = access_list(client)
+    request = _Request(_body(client.chroot, operations, acl))
+    check_sizes(operations, len(acl))
+    result = client.handler.async_result()
+    client._call(request, result)  # noqa: SLF001  kazoo has no other way for requests that it does not know
+    return result
+
+
+def access_list(client: Any) -> bytes:
+    """Return the access list of a new node in the request's form; by default everyone may do everything."""
+    return _access_list(tuple(client.default_acl or OPEN_ACL_UNSAFE))
+
+
+@functools.cache
+def _access_list(acl: tuple[ACL, ...]) -> bytes:
+    return bytes(int_struct.pack(len(acl))) + b"".join(
+        int_struct.pack(entry.perms) + write_string(entry.id.scheme) + write_string(entry.id.id) for entry in acl
+    )
+
+
+def _body(chroot: str, operations: Sequence[Operation], acl: bytes) -> bytearray:
+    body = bytearray()
+    for operation in operations:
+        path = write_string(under(chroot, check_path(operation.path)))
+        match operation:
+            case transactions.Create(_, data, ephemeral, own):
+                listed = _access_list(tuple(kazoo_acl(own))) if own else acl
+                body += _CREATE + path + write_buffer(data) + listed + (_EPHEMERAL if ephemeral else _LASTING)
+            case transactions.Set(_, data, version):
+                body += _SET + path + write_buffer(data) + int_struct.pack(version)
+            case transactions.Delete(_, version):
+                body += _DELETE + path + int_struct.pack(version)
+            case transactions.Check(_, version):
+                body += _CHECK + path + int_struct.pack(version)
+    return body + _END
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The request, with the methods that kazoo's connection calls."""
+
+    body: bytearray = field(repr=False)
+
+    type = Transaction.type
+
+    def serialize(self) -> bytearray:
+        """Return the body of the request."""
+        return self.body
+
+    def deserialize(self, body: bytes, offset: int) -> list[KazooException]:
+        """Return the failures: empty after success, else an exception for each operation."""
+        failures = []
+        header, offset = MultiHeader.deserialize(body, offset)
+        while header.type == _FAILED and not header.done:
+            (number,) = int_struct.unpack_from(body, offset)
+            failures.append(EXCEPTIONS.get(number, KazooException)())
+            header, offset = MultiHeader.deserialize(body, offset + int_struct.size)
+        return failures
+
+
+#: Reads in flight during a pipelined read; more would not make it faster. kazoo writes a byte into a socket pair
+#: for each request and blocks forever when a lost connection leaves some 270 of them unread.
+WINDOW = 100
+
+#: Reads that are sent as one request.
+TOGETHER = 25
+
+_AGAIN = 1.0  # seconds between two attempts at cleaning up
+
+T = TypeVar("T")
+
+
+class Session(Connection):
+    """A connection with reads and writes.
+
+    ``options`` are those of ``Connection``. With ``create_chroot`` a missing chroot is created; otherwise it is an
+    error.
+    """
+
+    def __init__(self, servers: Servers | str, *, create_chroot: bool = False, **options: float) -> None:
+        super().__init__(servers, **options)
+        self._create_chroot = create_chroot
+
+    def open(self) -> None:
+        """Connect and check the chroot; raises ``UnreachableError``, with the address, if no server answers.
+
+        After this error, ``open`` may be called again.
+        """
+        super().open()
+        if self._chroot and self.get("/") is None:
+            self._make_chroot()
+
+    # Reading
+
+    def get(self, path: str, watch: Callable[[object], None] | None = None) -> Node | None:
+        """Return a node; ``None`` if it does not exist.
+
+        ``watch`` (which must not block) is called once when the node that was read changes or is removed, or when
+        the connection is lost.
+        """
+        check_path(path)
+        answer = self._read(path, lambda: self._client.get_async(path, watch=watch))
+        return None if answer is None else Node.read(answer)
+
+    def children(self, path: str, watch: Callable[[object], None] | None = None) -> list[str] | None:
+        """Return the sorted names of a node's children; ``None`` if the node does not exist.
+
+        ``watch`` (which must not block) is called once when the children change.
+        """
+        check_path(path)
+        names = self._read(path, lambda: self._client.get_children_async(path, watch=watch))
+        return None if names is None else sorted(names)
+
+    def exists(self, path: str, watch: Callable[[object], None]) -> bool:
+        """Whether a node exists; ``watch`` (which must not block) is called once when that or its data changes."""
+        check_path(path)
+        return self._read(path, lambda: self._client.exists_async(path, watch=watch)) is not None
+
+    def get_many(self, paths: Iterable[str]) -> list[Node | None]:
+        """Return nodes in the given order, read in one pipelined round."""
+        return self.get_many_seen(paths)[1]
+
+    def get_many_seen(self, paths: Iterable[str]) -> tuple[int, list[Node | None]]:
+        """Return the nodes as ``get_many`` does, and the last transaction that every read has seen."""
+        seen, nodes = self._read_many([Read(check_path(path)) for path in paths])
+        return seen, [None if answer is None else Node.read(answer) for answer in nodes]
+
+    def get_in(self, paths: Iterable[str], *, requests: int) -> list[Node | None]:
+        """Return nodes in the given order, read with at most ``requests`` requests, however many nodes these are.
+
+        For many small nodes: the server builds the answer to each request in its memory.
+        """
+        wanted = [Read(check_path(path)) for path in paths]
+        _, nodes = self._read_many(wanted, together=max(1, math.ceil(len(wanted) / requests)))
+        return [None if answer is None else Node.read(answer) for answer in nodes]
+
+    def look(
+        self, nodes: Sequence[str], children: Sequence[str]
+    ) -> tuple[list[Node | None], list[list[str] | None]]:
+        """Return nodes, and the sorted child names of other nodes, in order, read in one pipelined round."""
+        _, answers = self._read_many(
+            [Read(check_path(path)) for path in nodes]
+            + [Read(check_path(path), children=True) for path in children]
+        )
+        return (
+            [None if answer is None else Node.read(answer) for answer in answers[: len(nodes)]],
+            [None if names is None else sorted(names) for names in answers[len(nodes) :]],
+        )
+
+    def children_and_node(self, directory: str, path: str) -> tuple[list[str] | None, Node | None]:
+        """Return the sorted names of a node's children, and another node, read in this order with one request."""
+        _, (names, node) = self._read_many([Read(check_path(directory), children=True), Read(check_path(path))])
+        return None if names is None else sorted(names), None if node is None else Node.read(node)
+
+    def pipeline(self, waiting: deque[Read]) -> Iterator[tuple[Read, Any]]:
+        """Send many reads, a limited number at a time, and yield each with its answer (``None``: no such node).
+
+        ``waiting`` is consumed; the caller may append to it between answers.
+        """
+        try:
+            yield from self._pipeline(waiting)
+        except exceptions.ConnectionLoss as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
+
+    def last_transaction(self) -> int:
+        """Return the last transaction that every later read sees, with one small request.
+
+        The watches of all changes up to that transaction have been called.
+        """
+        self._read("/", lambda: self._client.exists_async("/"))
+        seen = self.seen
+        self.settle_watches()
+        return seen
+
+    def settle_watches(self) -> None:
+        """Wait until the watches of all changes that any read has seen have been called.
+
+        Raises ``UnreachableError`` if that takes too long. A watch must not call this method.
+        """
+        called = threading.Event()
+        self._client.handler.dispatch_callback(Callback("watch", called.set, ()))  # after those of earlier events
+        if not called.wait(self.call_timeout):
+            raise UnreachableError(f"the events of ZooKeeper at {self.connection} were not processed in time")
+
+    @property
+    def seen(self) -> int:
+        """The last transaction that this client has heard of, 0 before the first one."""
+        return int(self._client.last_zxid or 0)
+
+    def follow(self, reads: Sequence[Read], changed: Callable[[Any], None]) -> Iterator[tuple[Read, Any]]:
+        """Read nodes or names of children in pipelined requests, and yield each with its answer.
+
+        ``changed`` (which must not block) is called once with kazoo's event when an answer may be outdated, also
+        after a lost connection. The answer is ``None`` for a missing node; its creation counts as a change.
+        """
+        for read in reads:
+            check_path(read.path)
+        try:
+            self._get_ready(time.monotonic() + self.call_timeout)
+            for read, answer in follow_each(self._client, reads, changed, WINDOW, self._await):
+                yield read, Node.read(answer) if answer is not None and not read.children else answer
+        except exceptions.ConnectionLoss as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
+
+    def _await(self, result: Any, read: Read) -> Any:
+        try:
+            return self._answer(result, time.monotonic() + self.call_timeout, f"read {read.path}")
+        except exceptions.NoNodeError:
+            return None
+
+    def _read_many(self, wanted: list[Read], *, together: int = TOGETHER) -> tuple[int, list[Any]]:
+        """Return the last transaction that every read has seen, and the answers of one pipelined round."""
+
+        def attempt() -> tuple[int, list[Any]]:
+            self._get_ready(time.monotonic() + self.call_timeout)
+            seen, session = self._client.last_zxid, self.id
+            answers = [answer for _, answer in self._pipeline(deque(wanted), together)]
+            if self.id != session:
+                raise exceptions.ConnectionLoss  # the new session's server may lag behind ``seen``
+            return seen, answers
+
+        return self._again(f"read {len(wanted)} nodes", attempt)
+
+    def _pipeline(self, waiting: deque[Read], together: int = TOGETHER) -> Iterator[tuple[Read, Any]]:
+        flying: deque[tuple[list[Read], Any]] = deque()
+        self._get_ready(time.monotonic() + self.call_timeout)
+        while waiting or flying:
+            while waiting and len(flying) < WINDOW // TOGETHER:
+                reads = [waiting.popleft() for _ in range(min(together, len(waiting)))]
+                flying.append((reads, read_together(self._client, reads)))
+            reads, sent = flying.popleft()
+            yield from zip(reads, self._answers(reads, sent), strict=True)
+
+    def _answers(self, reads: list[Read], sent: Any) -> Iterator[Any]:
+        """Yield the answers to reads that were sent as one request."""
+        answers = self._answer(sent, time.monotonic() + self.call_timeout)
+        for read, answer in zip(reads, answers, strict=True):
+            if isinstance(answer, exceptions.NoNodeError):
+                yield None
+            elif isinstance(answer, exceptions.KazooException):
+                raise self._failure(answer, f"read {read.path}")
+            else:
+                yield answer
+
+    def sync(self) -> None:
+        """Wait until reads see everything that any client wrote before this call."""
+        self._again("sync", self._sync)
+
+    # Writing
+
+    @property
+    def acl_size(self) -> int:
+        """The size in bytes of a new node's access list in a transaction."""
+        return len(access_list(self._client))
+
+    def commit(self, *operations: Operation) -> None:
+        """Execute all operations or none.
+
+        Raises ``TransactionError`` (a ``ConflictError``) if a node is not as expected. After ``UnreachableError``
+        the outcome is unknown: read it.
+        """
+        self.begin(*operations)()
+
+    def begin(self, *operations: Operation) -> Callable[[], None]:
+        """Send a transaction and return a function that waits for its end and raises what ``commit`` raises.
+
+        ZooKeeper executes later requests after this transaction, whether or not it succeeds.
+        """
+        wait = self._write(lambda: send(self._client, operations))
+        return lambda: check_failures(operations, wait())
+
+    def ensure(self, path: str, data: bytes = b"") -> None:
+        """Create a node, and its missing parents without data, unless they exist."""
+        if self.get(path) is not None:
+            return
+        parent = path.rpartition("/")[0]
+        if parent:
+            self.ensure(parent)
+        with contextlib.suppress(TransactionError):
+            self.commit(Create(path, data))
+
+    def enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> str:
+        """Create a sequential node, whose name is ``path`` and the next number, and return its path.
+
+        After ``UnreachableError`` the node may exist.
+        """
+        return self.begin_enqueue(path, data, ephemeral=ephemeral)()
+
+    def begin_enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> Callable[[], str]:
+        """Send what ``enqueue`` sends, and return a function that waits for its end and returns the node's path.
+
+        ZooKeeper executes later requests after it.
+        """
+        check_path(path)
+        wait = self._write(
+            lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=True), f"create {path}"
+        )
+
+        def finish() -> str:
+            """Wait for the new node."""
+            try:
+                made: str = wait()
+            except exceptions.NoNodeError as error:
+                raise TransactionError(
+                    f"cannot create {path}: the node it is to be under does not exist", path
+                ) from error
+            return made
+
+        return finish
+
+    # Cleaning up
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Retry ``work`` in the background until it succeeds or this client is closed.
+
+        A new session removes nodes of this session that the server does not let us remove at the moment.
+        """
+
+        def persist() -> None:
+            """Retry until the work succeeds or this client is closed."""
+            while not self._closed:
+                try:
+                    self._wait_connected(time.monotonic() + self.call_timeout)
+                    work()
+                except (UnreachableError, DeniedError):
+                    time.sleep(_AGAIN)  # a refusal may have come at once
+                    continue
+                except RestartError:
+                    return
+                except ZkdeploymentError as error:
+                    get_logger().warning("zookeeper-clean-up-failed", error=str(error))
+                return
+
+        run = contextvars.copy_context().run  # its log lines carry the same context as ours
+        threading.Thread(target=run, args=(persist,), name="zookeeper-clean-up", daemon=True).start()
+
+    # Inside
+
+    def _make_chroot(self) -> None:
+        if not self._create_chroot:
+            raise ConfigurationError(f"ZooKeeper at {self.connection} has no node {self._chroot}")
+        servers = Servers(self.connection.partition("/")[0], self._access)
+        with Session(servers, session_timeout=self.session_timeout, call_timeout=self.call_timeout) as whole:
+            whole.ensure(self._chroot)
+
+    def _sync(self) -> None:
+        deadline = time.monotonic() + self.call_timeout
+        self._get_ready(deadline)
+        self._answer(self._client.sync_async("/"), deadline)
+
+    def _read(self, path: str, send: Callable[[], Any]) -> Any:
+        def attempt() -> Any:
+            deadline = time.monotonic() + self.call_timeout
+            self._get_ready(deadline)
+            try:
+                return self._answer(send(), deadline, f"read {path}")
+            except exceptions.NoNodeError:
+                return None
+
+        return self._again(f"read {path}", attempt)
+
+    def _again(self, action: str, attempt: Callable[[], T]) -> T:
+        """Return the result of reads, repeated after dropped connections within the time limit."""
+        try:
+            answer: T = self._retry()(attempt)
+        except (RetryFailedError, exceptions.ConnectionLoss) as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away ({action})") from error
+        return answer
+
+    def _write(self, send: Callable[[], Any], doing: str = "write") -> Callable[[], Any]:
+        """Send a write and return a function that waits for its answer; the time limit covers both.
+
+        A write is not repeated: after a dropped connection its outcome is unknown.
+        """
+        deadline = time.monotonic() + self.call_timeout
+
+        def wait() -> Any:
+            with self._losing():
+                return self._answer(sent, deadline, doing)
+
+        with self._losing():
+            self._get_ready(deadline)
+            sent = send()
+        return wait
+
+    @contextlib.contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except exceptions.ConnectionLoss as error:
+            raise UnreachableError(f"ZooKeeper at {self.connection} went away during a write") from error

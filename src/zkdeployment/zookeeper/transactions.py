@@ -1,0 +1,152 @@
+"""Operations on nodes, which ZooKeeper executes all or none, and the nodes that every client relies on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from kazoo import exceptions
+
+from zkdeployment.base.cluster import INITIAL
+from zkdeployment.base.errors import ConflictError, DeniedError, TreeError
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zkdeployment.zookeeper.servers import AclEntry
+    from zkdeployment.zookeeper.session import Session
+
+
+ANY_VERSION = -1
+
+#: Bytes, well below ZooKeeper's own limit (1 MiB a request), which it enforces by dropping the connection.
+NODE_LIMIT = 512 * 1024
+TRANSACTION_LIMIT = 800_000
+
+#: Bytes of an operation beside its path and data.
+_OVERHEAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a node, which must not exist; ``acl`` is its access list, by default that of the session."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    acl: tuple[AclEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Replace the data of a node, which must exist at ``version``."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node, which must exist at ``version`` and have no children."""
+
+    path: str
+    version: int = ANY_VERSION
+    data: ClassVar[bytes] = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing, but fail the transaction unless the node is at ``version``."""
+
+    path: str
+    version: int
+    data: ClassVar[bytes] = b""
+
+
+Operation: TypeAlias = Create | Set | Delete | Check
+
+
+class TransactionError(ConflictError):
+    """ZooKeeper refused the whole transaction because of the node at ``path``."""
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def size(operation: Operation, acl: int = 0) -> int:
+    """Return the approximate bytes of an operation in a transaction; ``acl`` are those of the session's list."""
+    listed = 0
+    if isinstance(operation, Create):
+        listed = sum(len(entry.scheme) + len(entry.identity) + 12 for entry in operation.acl) or acl
+    return len(operation.path.encode()) + len(operation.data) + listed + _OVERHEAD
+
+
+def check_data(operations: Iterable[Operation]) -> None:
+    """Raise ``TreeError`` for data that is too large for a node."""
+    for operation in operations:
+        if len(operation.data) > NODE_LIMIT:
+            raise TreeError(
+                f"{operation.path}: its properties take {len(operation.data)} bytes,"
+                f" but a node holds {NODE_LIMIT} at most"
+            )
+
+
+def check_sizes(operations: Sequence[Operation], acl: int = 0) -> None:
+    """Raise ``TreeError`` for data that is too large for a node, or operations too large for a transaction."""
+    check_data(operations)
+    total = sum(size(operation, acl) for operation in operations)
+    if total > TRANSACTION_LIMIT:
+        raise TreeError(f"{len(operations)} changes take {total} bytes; a transaction holds {TRANSACTION_LIMIT}")
+
+
+_REASONS = {
+    exceptions.NoNodeError: "it, or the node it is to be under, does not exist",
+    exceptions.NodeExistsError: "it exists already",
+    exceptions.BadVersionError: "another client changed it",
+    exceptions.NotEmptyError: "it has children",
+    exceptions.NoChildrenForEphemeralsError: "the node above it is ephemeral",
+}
+
+
+def denied(action: str) -> DeniedError:
+    """Return the error for an action that ZooKeeper denies."""
+    return DeniedError(
+        f"ZooKeeper does not allow to {action}: missing rights; set zookeeper-credentials or zookeeper-certificate"
+        " in the configuration to an identity with these rights (without either, the identity is world:anyone)"
+    )
+
+
+def check_failures(operations: Sequence[Operation], failures: Sequence[exceptions.KazooException]) -> None:
+    """Raise ``TransactionError`` for the operation that failed, or ``DeniedError`` if rights were missing.
+
+    ``failures`` is empty after success, else it holds an exception for each operation.
+    """
+    for operation, failure in zip(operations, failures, strict=bool(failures)):
+        if isinstance(failure, exceptions.RolledBackError | exceptions.RuntimeInconsistency):
+            continue
+        verb = type(operation).__name__.lower()
+        if isinstance(failure, exceptions.NoAuthError):
+            raise denied(f"{verb} {operation.path}")
+        reason = _REASONS.get(type(failure), type(failure).__name__)
+        raise TransactionError(f"cannot {verb} {operation.path}: {reason}", operation.path)
+
+
+def make_skeleton(session: Session) -> None:
+    """Create the missing nodes; ``/hosts`` starts at version ``initial``."""
+    nodes = session.get_many(paths.SKELETON)
+    missing = [Create(path, _data(path)) for path, node in zip(paths.SKELETON, nodes, strict=True) if node is None]
+    if not missing:
+        return
+    try:
+        session.commit(*missing)
+    except TransactionError:  # another client creates them at the same time
+        for creation in missing:
+            session.ensure(creation.path, creation.data)
+
+
+def _data(path: str) -> bytes:
+    return encode({"version": INITIAL}) if path == paths.HOSTS else b""
