@@ -17,7 +17,6 @@ from zkdeployment.base.publication import next_sequence
 from zkdeployment.intents.rules.approval_rules import expiry, missing_approvals, parse_rules, rules_for
 from zkdeployment.intents.rules.approvals import (
     APPROVAL_NAMESPACE,
-    KeyOwner,
     approval_statement,
     approved_paths,
     content_digest,
@@ -26,7 +25,7 @@ from zkdeployment.intents.rules.approvals import (
     name_objection,
     own_content_objection,
 )
-from zkdeployment.publishing.keys.ssh_signatures import read_keys, verify_text
+from zkdeployment.publishing.keys.ssh_signatures import KeyOwner, read_keys, verify_text
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_usable_files
 from zkdeployment.publishing.sources.git.signatures import check_signature

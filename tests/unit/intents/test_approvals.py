@@ -7,7 +7,6 @@ import pytest
 from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.approvals import (
     AcceptedInstance,
-    KeyOwner,
     accepted_by_records,
     accepted_by_syncer,
     accepted_instances,
@@ -23,6 +22,7 @@ from zkdeployment.intents.rules.approvals import (
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, IntentSnapshot, perform
+from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
 
 CONTENT = IntentContent({}, {"/front": {}})
 SHOP = DeploymentIntentGroup(

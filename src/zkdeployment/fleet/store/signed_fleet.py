@@ -26,7 +26,7 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.intents.rules.approvals import KeyOwner
+    from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import Servers
 

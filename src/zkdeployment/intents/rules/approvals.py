@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.content import IntentContent
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.signing.standing import SigningRecord
@@ -123,18 +124,6 @@ def standing_list(published: Published, signed: SigningRecord | None) -> tuple[R
 
 #: The namespace of signatures of approvals, as ``ssh-keygen -Y sign -n`` takes it.
 APPROVAL_NAMESPACE = "zkdeployment-approval"
-
-
-@dataclass(frozen=True, slots=True)
-class KeyOwner:
-    """The owner of a key that signed: the name in the file of allowed keys, and the fingerprint of the key."""
-
-    name: str
-    fingerprint: str
-
-    def is_same(self, other: KeyOwner) -> bool:
-        """Whether both are one person: the same name or the same key."""
-        return self.name == other.name or self.fingerprint == other.fingerprint
 
 
 @dataclass(frozen=True, slots=True)

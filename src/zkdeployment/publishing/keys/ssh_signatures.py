@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConfigurationError, ProgramError, RefusedError
 from zkdeployment.base.machine import process
 from zkdeployment.base.text import printable
-from zkdeployment.intents.rules.approvals import KeyOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,18 @@ _FINGERPRINT = re.compile(r"\bSHA256:[A-Za-z0-9+/=]+")
 
 #: Signatures are some hundred bytes; longer texts are not passed on.
 _LONGEST = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOwner:
+    """The owner of a key that signed: the name in the file of allowed keys, and the fingerprint of the key."""
+
+    name: str
+    fingerprint: str
+
+    def is_same(self, other: KeyOwner) -> bool:
+        """Whether both are one person: the same name or the same key."""
+        return self.name == other.name or self.fingerprint == other.fingerprint
 
 
 def sign_text(key: Path, namespace: str, text: str | Callable[[], str]) -> str:
