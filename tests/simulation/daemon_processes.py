@@ -229,7 +229,7 @@ class _Nothing:
 
 @contextlib.contextmanager
 def simulated_machines(world: World) -> Iterator[None]:
-    """Let ``wiring`` build daemons on the machines of a world during the block."""
+    """Let ``programs`` build daemons on the machines of a world during the block."""
 
     def run_directory(path: Path) -> MachineRunDirectory:
         return MachineRunDirectory(world.machines[path.name])
@@ -248,26 +248,26 @@ def simulated_machines(world: World) -> Iterator[None]:
         )
 
     replaced: dict[str, Any] = {
-        "wiring.agent.RunDirectory": run_directory,
-        "wiring.agent.root_lock": _Nothing,
-        "wiring.agent.Filesystem": files,
-        "wiring.agent.ScriptRunner": scripts,
-        "wiring.host.leases.AuthorizedKeys": _Access,
-        "wiring.host.leases.HostTraces": _Traces,
-        "wiring.agent._PROGRAM": _Nothing(),
-        "wiring.agent.CheckoutPlaces": checkouts,
-        "wiring.agent.SmtpMailer": _Nothing,
-        "wiring.agent._home": lambda: "/root",
-        "wiring.agent.arm_failpoints": lambda _settings: None,
-        "wiring.agent.SystemdNotifier": _no_supervisor,
-        "wiring.syncer.SystemdNotifier": _no_supervisor,
-        "wiring.coordinator.SystemdNotifier": _no_supervisor,
-        "wiring.coordinator.open_commits": lambda _settings: contextlib.nullcontext(_Commits(world)),
-        "wiring.syncer.open_source": lambda *_args, **_options: world.repository,
-        "wiring.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
+        "programs.agent.RunDirectory": run_directory,
+        "programs.agent.root_lock": _Nothing,
+        "programs.agent.Filesystem": files,
+        "programs.agent.ScriptRunner": scripts,
+        "programs.host_leases.AuthorizedKeys": _Access,
+        "programs.host_leases.HostTraces": _Traces,
+        "programs.agent._PROGRAM": _Nothing(),
+        "programs.agent.CheckoutPlaces": checkouts,
+        "programs.agent.SmtpMailer": _Nothing,
+        "programs.agent._home": lambda: "/root",
+        "programs.agent.arm_failpoints": lambda _settings: None,
+        "programs.agent.SystemdNotifier": _no_supervisor,
+        "programs.syncer.SystemdNotifier": _no_supervisor,
+        "programs.coordinator.SystemdNotifier": _no_supervisor,
+        "programs.coordinator.open_commits": lambda _settings: contextlib.nullcontext(_Commits(world)),
+        "programs.syncer.open_source": lambda *_args, **_options: world.repository,
+        "programs.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
         **signed_fleet(world),
-        "daemons.failpoints.reach": world.reach,
-        "daemons.agent.rollout_gate.reach": world.reach,
+        "base.daemon.failpoints.reach": world.reach,
+        "agent.daemon.rollout_gate.reach": world.reach,
     }
     with memory_files(), contextlib.ExitStack() as stack:
         for name, value in replaced.items():

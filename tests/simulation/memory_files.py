@@ -12,13 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _USERS = (
-    "run_directory",
-    "version_file",
-    "failure_file",
-    "identity_file",
-    "published_file",
-    "signing_file",
-    "accepted_file",
+    "agent.files.run_directory",
+    "publishing.watermark",
+    "publishing.daemon.signing_file",
+    "intents.store.accepted_file",
 )
 
 
@@ -76,8 +73,8 @@ class MemoryPath:
         return self.name
 
 
-class MemoryDurable:
-    """The module ``adapters.durable``."""
+class MemoryFileWrites:
+    """The functions of ``base.machine.files`` that write and read single files."""
 
     @staticmethod
     def replace(file: MemoryPath, content: bytes, **_options: Any) -> None:
@@ -101,5 +98,5 @@ def memory_files() -> Iterator[None]:
     """Let the run directory keep its files in memory during the block."""
     with contextlib.ExitStack() as stack:
         for user in _USERS:
-            stack.enter_context(mock.patch(f"zkdeployment.adapters.host_files.{user}.durable", MemoryDurable))
+            stack.enter_context(mock.patch(f"zkdeployment.{user}.files", MemoryFileWrites))
         yield

@@ -141,10 +141,12 @@ def signed_fleet(world: World) -> dict[str, Any]:
         return PublishedFile(path, required=required)  # type: ignore[arg-type]
 
     return {
-        "wiring.syncer.publication_signer": lambda _settings: SimulatedKey(world) if world.theme.signed else None,
-        "daemons.syncer.signed_sequences.ThreadPoolExecutor": InlineExecutor,
-        "wiring.syncer.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
-        "wiring.host.trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
-        "wiring.host.trust.PublishedFile": memory,
-        "wiring.host.trust.VerifiedPropertiesFiles": VerifiedOnMachine,
+        "programs.syncer.publication_signer": lambda _settings: (
+            SimulatedKey(world) if world.theme.signed else None
+        ),
+        "publishing.daemon.signing.ThreadPoolExecutor": InlineExecutor,
+        "programs.syncer.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
+        "programs.host_trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
+        "programs.host_trust.PublishedFile": memory,
+        "programs.host_trust.VerifiedPropertiesFiles": VerifiedOnMachine,
     }
