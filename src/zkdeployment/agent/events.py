@@ -1,4 +1,4 @@
-"""The events of an agent. Their metrics belong to ``agent``, which agents without metrics do not import."""
+"""The events of an agent. Their metrics belong to ``telemetry``, which agents without metrics do not import."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ not wait for a daemon that the script started and that keeps its output open.
 
 The record is written before the script is started, and completed with the process id right after the start. If the
 agent is killed in between, the script's process is the session leader that has the recorded arguments.
-
-The output file belongs into ``output``, the record of the running script into ``record``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The values that all packages share: no input or output, no clock. Decisions belong to the packages above."""
+"""Errors, text, log, the machine, daemons, and the values that all capabilities share."""

@@ -1,4 +1,4 @@
-"""History: the result of a publication on a host. The records of publications belong into ``publishing``."""
+"""The result of a publication on a host. The records of publications belong into ``publishing``."""
 
 from __future__ import annotations
 

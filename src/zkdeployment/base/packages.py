@@ -1,7 +1,7 @@
 """Package sets as values: differences, changes that are not permitted, and packages that an agent may remove.
 
 The package adapters decide with these functions and perform the changes. A package set maps each name to all its
-packages (``model.inventory.Packages``); the order within a name does not count.
+packages (``base.inventory.Packages``); the order within a name does not count.
 
 Packages that others installed are neither removed nor registered. Nor is the agent's own package ever removed:
 nothing would bring the agent back.

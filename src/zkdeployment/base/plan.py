@@ -2,7 +2,7 @@
 
 A plan is data: the agent executes the same value that ``--dry-run`` prints. Steps are executed in their order,
 with one exception: neighbouring steps that need service locks may be executed in another order while a lock is
-held elsewhere. How a plan is made belongs to ``planning``, how it is executed to ``daemons/agent``.
+held elsewhere. How a plan is made belongs to ``agent.rules``, how it is executed to ``agent.steps``.
 """
 
 from __future__ import annotations

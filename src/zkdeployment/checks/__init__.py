@@ -1,1 +1,1 @@
-"""Checks: the instances of checks, and the workflow that rolls them out to monitoring systems. Pure."""
+"""Checks of services, and the workflow that rolls them out to monitoring systems such as Nagios."""

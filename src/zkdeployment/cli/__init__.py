@@ -1,1 +1,1 @@
-"""One verb a file, no logic."""
+"""The frame of verbs: options, tables, live displays and exit codes."""

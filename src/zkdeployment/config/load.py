@@ -1,6 +1,6 @@
 """Loading a configuration file to validated settings, and finding ZooKeeper servers for commands.
 
-The syntax belongs to ``ini``, the forms of single values to ``section``.
+The syntax and the forms of single values belong to ``section``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Documents beside the tree, such as strategies and quarantines: text, checks, values and changes."""
+"""The frame of the documents beside the tree: forms, reading, edits and the registry of kinds. Pure."""

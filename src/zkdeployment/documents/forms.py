@@ -28,7 +28,7 @@ TEXT: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "text
 
 
 def name_form(kind: NameKind) -> dict[str, Any]:
-    """Return the form of a name; ``model/names`` has the rule for each kind."""
+    """Return the form of a name; ``base.names`` has the rule for each kind."""
     return {"type": "string", _NAME_KIND: kind.name, "description": f"a {kind.value} of {expected_name(kind)}"}
 
 

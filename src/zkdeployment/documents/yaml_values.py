@@ -1,7 +1,7 @@
 """YAML text as values, each with its place in the text, and typed values read from text.
 
 Scalars stay text as written, because YAML's own rules would change ``010``, ``1.10``, ``yes`` and ``12:30``.
-``typed_values`` reads numbers, booleans and null where a schema expects them.
+Numbers, booleans and null are read where a schema expects them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The state of the fleet as operators see it: status, health, explanations, metrics. Pure."""
+"""All hosts: status, explanations, history, locks, events, webhooks, and the acts of operators."""

@@ -1,1 +1,1 @@
-"""Intents: which services they govern, their life cycle, and the status of what they instantiated. Pure."""
+"""Intents: which services they govern, their life cycle, approvals, and the status of their resources."""

@@ -1,1 +1,1 @@
-"""Host pools: the life cycle of nodes, quotas, the choice of nodes, levels and expiry. Pure."""
+"""Host pools: nodes that are lent to tenants for sessions, compatible with Duffy 3."""

@@ -1,6 +1,6 @@
 """The composition root of the agent: builds its adapters from the settings and runs it.
 
-Decisions and reactions belong into ``daemons.agent``.
+Decisions and reactions belong into ``agent.daemon``.
 """
 
 from __future__ import annotations

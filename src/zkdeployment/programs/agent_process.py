@@ -1,6 +1,6 @@
 """Runs the host agent as this process: reads its settings, and connects its log and the signals.
 
-The functions here work without click. Options and output belong to ``agent``.
+The functions here work without click. Options and output belong to ``agent_verb``.
 """
 
 from __future__ import annotations

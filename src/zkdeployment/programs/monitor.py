@@ -1,7 +1,8 @@
 """The Nagios checks of a host and of the fleet: the facts that they judge, and their output.
 
-The state and the message are decided in ``fleet.health`` and ``fleet.fleet_health``. The functions here work
-without click, which a host's check, run every two minutes, does not need. Options belong to ``monitor``.
+The state and the message are decided in ``fleet.views.health`` and ``fleet.views.fleet_health``. The functions
+here work without click, which a host's check does not need; that check runs every two minutes. Options belong to
+``monitor_verb``.
 """
 
 from __future__ import annotations

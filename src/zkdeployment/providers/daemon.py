@@ -1,7 +1,7 @@
 """The filter of split updates: keeps a list of the instances in service, or queues while another filter leads.
 
 A filter keeps nothing in memory: the version in service is recorded in the list, where a successor reads it. The
-decisions are in ``zkdeployment.providers``; this module reads, decides and writes.
+decisions are in ``selection``; this module reads, decides and writes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Split updates: which version of a service is in service, and what a filter does next.
 
 The version in service changes only when another version has a majority of the instances. Reading the instances
-belongs to the adapters; the list that a filter keeps belongs to ``filtering``.
+belongs to ``reader``.
 
 A change is one transaction, so that the list never holds two versions. The version in service is recorded in the
 list itself; a filter that starts, or takes over, continues with it.

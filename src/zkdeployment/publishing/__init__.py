@@ -1,1 +1,1 @@
-"""The values of publishing, which syncers and operators use; hosts do not load them."""
+"""From a commit to a publication: sources, targets, review, signing, the syncer, and acts as commits."""

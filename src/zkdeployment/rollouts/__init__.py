@@ -1,1 +1,1 @@
-"""``zkdeployment rollout``: verbs on rollouts and strategies."""
+"""Rollouts by a strategy: the coordinator, its records, and the views and verbs about them."""

@@ -1,1 +1,1 @@
-"""The HTTP API and the pages of the service: from requests to values, from values to responses."""
+"""The service: the application, users and their access, streams, and the API and pages of the fleet."""

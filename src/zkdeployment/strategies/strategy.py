@@ -1,6 +1,6 @@
 """Rollout strategies: groups of hosts, their order, and their success criteria.
 
-Reading strategies from YAML and deciding by them belongs to ``rollout``.
+Reading strategies from YAML belongs to ``documents``, deciding by them to ``engine``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """All problems of a set of tree files that follow from the language alone, and warnings.
 
-Problems that depend on hosts or deployments belong to ``planning``.
+Problems that depend on hosts or deployments belong to ``publishing.rules.review``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tree: its nodes and properties, and changes of the tree in ZooKeeper.
 
-Reading, comparing and checking trees belongs to ``zkdeployment.tree``.
+Reading, comparing and checking trees belongs to the other modules of this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""Checkouts of software from version control: a module for each system, and the directories that hold checkouts.
-
-Reading trees from version control belongs into ``adapters.git`` and ``adapters.svn``.
-"""
+"""Checkouts of software from git and Subversion, and the directories that hold them."""

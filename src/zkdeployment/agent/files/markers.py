@@ -5,8 +5,6 @@ often empty, and ``A,B.N.script`` with the path of the deploy script. Other prog
 file is a marker only if its content or the host's software proves it.
 
 Only files that no other user can change are read: a service's user may own the directory of the application.
-
-The functions here read and encode markers. The files of markers belong into ``marker_files``.
 """
 
 from __future__ import annotations

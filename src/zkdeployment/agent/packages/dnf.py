@@ -51,7 +51,7 @@ _log = get_logger()
 
 
 class Dnf:
-    """Implements ``ports.PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
+    """Implements ``PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
 
     ``repositories`` are the values of the configuration key (see ``Repositories``). ``patience`` is for how many
     seconds a call is retried while another program holds dnf's lock, ``gap`` the seconds between two attempts to

@@ -25,7 +25,7 @@ class NoTransaction:
 
 
 class NoPackages:
-    """Implements ``ports.PackageManager`` for ``packages = none`` and changes nothing.
+    """Implements ``PackageManager`` for ``packages = none`` and changes nothing.
 
     The package manager reports no installed packages, so the planner requests every needed package each time.
     A requested package only has to exist as ``/opt/PACKAGE``; its version is not checked. Removals do nothing.

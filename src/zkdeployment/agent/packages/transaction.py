@@ -3,7 +3,7 @@
 dnf refuses to replay a file if the transaction would do anything else. The format is dnf-transaction-json(5),
 version 0; dnf refuses other versions.
 
-When a rollback is needed is decided in ``dnf``; what to restore is recorded in ``journal``.
+When a rollback is needed is decided in ``dnf``; the journal records what to restore.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shows and records the course of a deployment: begin, steps, and success, abandonment or refusal.
 
-Failures belong to ``failure_reporter``.
+Failures belong to ``failures``.
 """
 
 from __future__ import annotations

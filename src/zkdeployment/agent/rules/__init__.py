@@ -1,1 +1,1 @@
-"""The steps of a host's plan, each decided from values. ``planner`` puts them in order."""
+"""Decisions of an agent: the steps of a plan and their order, waits, and the software that a host needs. Pure."""

@@ -1,7 +1,7 @@
 """The planner: the steps from a host's inventory to its wanted assignments, in the order of their execution.
 
 Plans have no memory. A step that a crash interrupted shows in the inventory, and the next plan completes it. The
-package ``steps`` decides each step; this module decides their order.
+modules beside this one decide each step; this module decides their order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def plan(
 ) -> Plan:
     """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
-    ``wanted`` is free of conflicts, which ``targets`` has checked. The order is: undeploy, one package
+    ``wanted`` is free of conflicts, which ``publishing.targets`` has checked. The order is: undeploy, one package
     transaction, renew all checkouts, run all wanted deployments, remove software that nothing needs any more.
     Unchanged deployments with ``rerun = 'changed'`` are not run, and a checkout that only these use is not
     renewed. The plan changes only packages that are wanted, registered as managed, or own the deploy script under

@@ -2,8 +2,7 @@
 
 The order of steps and the locks they need belong to the executor, the changes of the host to ``step_effects``.
 
-Single steps belong to ``step_runner``, the queues for the locks of services to ``locked_steps`` and the role's
-lock to ``role_lock_hold``.
+The queues for the locks of services, and the lock of the role, belong to ``locked_steps``.
 """
 
 from __future__ import annotations

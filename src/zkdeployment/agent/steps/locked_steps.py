@@ -1,6 +1,6 @@
 """Runs steps under the locks of their services and roles: one lock at a time, the first that is free.
 
-The role's lock belongs to ``role_lock_hold``; steps without a lock to the executor.
+Steps without a lock belong to the executor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Holds steps back until other hosts have deployed the services that these steps wait for.
 
-A host waits without any lock. Which host waits for which is decided in ``planning.precedence``.
+A host waits without any lock. Which host waits for which is decided in ``publishing.rules.precedence``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The adapters of ZooKeeper. No other package imports kazoo."""
+"""The agent in ZooKeeper: registration, inventories, locks, and the order between services."""

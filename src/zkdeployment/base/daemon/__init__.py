@@ -1,1 +1,1 @@
-"""The long-running parts: read, decide, act, record."""
+"""The frame of daemons: control, cycles, metrics, and the failpoints of tests."""

@@ -1,5 +1,1 @@
-"""Adapters: the implementations of the ports, each for one external system.
-
-Adapters do all I/O, take and return values of ``model``, and raise only errors of ``zkdeployment.errors``.
-Decisions belong into ``planning``, ``rollout`` and ``fleet``.
-"""
+"""The machine: processes, files, systemd, mail and the clock. Other capabilities reach it only from here."""

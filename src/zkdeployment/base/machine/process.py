@@ -1,7 +1,7 @@
 """Runs other programs: from argument lists, without a shell, and without input unless it is given.
 
 All other modules use this module to run programs. Output limits and records of scripts belong into
-``adapters.scripts``.
+``agent.scripts``.
 """
 
 from __future__ import annotations

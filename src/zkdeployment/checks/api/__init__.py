@@ -1,1 +1,1 @@
-"""The JSON API: one router for each subject."""
+"""The HTTP operations on checks, and the interface for monitoring systems."""

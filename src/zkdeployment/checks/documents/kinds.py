@@ -3,8 +3,7 @@
 ``{{`` and ``}}`` stand for braces. A brace without a partner stands for itself. Values that take the place of a
 placeholder are never searched for placeholders again.
 
-Reading their documents belongs to ``kinds``; which check instances follow from them belongs to
-``zkdeployment.checks``.
+Which check instances follow from the documents belongs to ``checks.rules``.
 """
 
 from __future__ import annotations
@@ -173,7 +172,7 @@ class CheckConfiguration:
     """A check and the services that it concerns.
 
     ``path`` is the path of the configuration's object, empty for the root of the tree. ``interval`` is in
-    seconds. ``arguments`` are templates (see ``documents.checks.arguments``).
+    seconds. ``arguments`` are templates.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Checks in Nagios: definitions from the details of deployments, results from the status file. Pure."""
+"""The bridge beside a Nagios: definitions of checks, results, and the Nagios on this machine."""

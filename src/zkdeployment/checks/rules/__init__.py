@@ -1,1 +1,1 @@
-"""The state of monitoring systems beyond their instances."""
+"""Decisions about checks: which instances are wanted, their workflow, and their findings. Pure."""

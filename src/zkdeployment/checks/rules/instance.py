@@ -1,6 +1,6 @@
 """Check instances: the key, versioned configurations and flags, and the encoding in ZooKeeper.
 
-How they change is in ``workflow`` and its siblings, their encoding in ``instance_json``.
+How they change is in ``workflow`` and its siblings.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The content of each page as values: pure functions of snapshots, of the request's view, and of the time."""
+"""Checks as pages and programs show them. Pure."""

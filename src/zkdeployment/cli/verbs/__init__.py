@@ -1,1 +1,1 @@
-"""The verbs that show the fleet or act on it, one a file."""
+"""The verbs about the fleet, the tree and publications. They contain no logic."""

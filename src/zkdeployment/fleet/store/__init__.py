@@ -1,1 +1,1 @@
-"""Reading the fleet for commands, and writing the acts of operators."""
+"""The fleet in ZooKeeper as operators read it, and the acts of operators."""

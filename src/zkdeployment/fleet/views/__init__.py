@@ -1,1 +1,1 @@
-"""The status of services: which hosts have which deployments in which version."""
+"""The fleet as verbs, pages and the monitor show it: decisions on snapshots. Pure."""

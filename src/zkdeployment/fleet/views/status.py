@@ -1,7 +1,4 @@
-"""The status of the fleet and of its hosts: convergence, a summary, waits, and changes.
-
-The status of a single host is in ``host_status``; ``waiting`` decides whether a wait for a revision is over.
-"""
+"""The status of the fleet and of its hosts: convergence, a summary, waits, and changes."""
 
 from __future__ import annotations
 

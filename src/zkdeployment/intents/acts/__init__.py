@@ -1,1 +1,1 @@
-"""Acts that commands, the service and the coordinator carry out alike: most are commits."""
+"""Acts on intents, as commits."""

@@ -1,1 +1,1 @@
-"""The JSON API: one router for each subject."""
+"""The HTTP operations on groups and clusters, at the addresses of EMCO."""

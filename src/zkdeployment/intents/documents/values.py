@@ -1,7 +1,7 @@
 """Intents: what people want to be deployed together, and in which state of its life cycle it is.
 
 A deployment intent group governs subtrees of the tree for all of their targets. The network intents of a cluster
-govern service nodes for one target. Reading their documents belongs to ``documents``, decisions to ``intents``.
+govern service nodes for one target. Reading their documents belongs to ``kinds``, decisions to ``intents.rules``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The life cycle of intents: the acts, and the table of what each of them does in each state.
 
-Verbs and the HTTP API derive each act from ``perform``. ``judge`` decides about whole changes with the same table.
+Verbs and the HTTP API derive each act from ``perform``. ``revisions`` judges whole changes with the same table.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The adapters of ZooKeeper. No other package imports kazoo."""
+"""The records of intents in ZooKeeper, and the record of what a syncer accepted."""

@@ -1,6 +1,6 @@
 """Acts of operators on pools and their nodes, as verbs and the service carry them out alike.
 
-``pools.node_changes`` decides how an act changes a node. Each act is recorded.
+``pools.rules.node`` decides how an act changes a node. Each act is recorded.
 """
 
 from __future__ import annotations

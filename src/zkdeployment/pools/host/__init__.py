@@ -1,1 +1,1 @@
-"""The files of a host: software in ``/opt``, markers in ``/etc``, registries, and the agent's run directory."""
+"""The side of a lent host: its lease, the access of its tenant, and traces that tenants leave."""

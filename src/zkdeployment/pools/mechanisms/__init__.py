@@ -1,1 +1,1 @@
-"""The adapters of host pools: SSH to nodes, and Ansible."""
+"""The mechanisms that make and remove nodes: playbooks, and hosts of this fleet."""

@@ -1,1 +1,1 @@
-"""Requests for sessions before they have nodes: quotas, and the queue of requests that wait. Pure."""
+"""Decisions about pools: nodes, sessions, quotas, the queue, levels, leases and the work of a worker. Pure."""

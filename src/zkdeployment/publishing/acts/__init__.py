@@ -1,1 +1,1 @@
-"""Acts that commands, the service and the coordinator carry out alike: most are commits."""
+"""Acts as commits in the repository of the tree: rollbacks, quarantines, and the check before a push."""

@@ -1,5 +1,1 @@
-"""Adapters: the implementations of the ports, each for one external system.
-
-Adapters do all I/O, take and return values of ``model``, and raise only errors of ``zkdeployment.errors``.
-Decisions belong into ``planning``, ``rollout`` and ``fleet``.
-"""
+"""Keys: the key that signs publications, the keys of publishers, and signatures by SSH keys."""

@@ -1,4 +1,4 @@
-"""The key with which the syncer signs publications (implements ``ports.publication.PublicationSigner``)."""
+"""The key with which the syncer signs publications (a ``PublicationSigner``)."""
 
 from __future__ import annotations
 

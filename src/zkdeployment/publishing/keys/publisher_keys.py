@@ -1,4 +1,4 @@
-"""The file of the publishers' keys, which verifies publications (implements ``ports.PublisherKeys``)."""
+"""The file of the publishers' keys, which verifies publications (a ``PublisherKeys``)."""
 
 from __future__ import annotations
 

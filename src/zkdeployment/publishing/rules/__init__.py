@@ -1,1 +1,1 @@
-"""Plans of hosts: targets (tree to assignments) and planner (assignments and inventory to steps). Pure."""
+"""Decisions about publications: review, changes, guards, convergence, precedence and rollbacks. Pure."""

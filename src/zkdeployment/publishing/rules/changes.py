@@ -1,6 +1,6 @@
 """The changes of a publication: nodes, targets and strategy, with warnings, errors and drift.
 
-Whether a revision is published at all is decided in ``verdicts`` and ``guards``.
+Whether a revision is published at all is decided in ``verdicts``.
 """
 
 from __future__ import annotations

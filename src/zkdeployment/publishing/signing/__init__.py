@@ -2,5 +2,5 @@
 
 A publication has a statement, which the syncer signs, and buckets. The statement names the digest of each bucket;
 a bucket names the digest of each target in it. A reader of the statement and of one bucket knows what a target
-holds, or that there is no such target. Signatures themselves are made and verified by ``adapters.ssh_signatures``.
+holds, or that there is no such target. Signatures themselves are made and verified by ``publishing.keys``.
 """

@@ -2,7 +2,7 @@
 
 The publication creates the nodes, and then removes those of earlier publications. A missing node therefore means
 that another publication is the last one; it never means that all hosts have finished. Agents read and write the
-nodes with ``adapters.zookeeper.service_orders``.
+nodes with ``agent.store.service_orders``.
 """
 
 from __future__ import annotations

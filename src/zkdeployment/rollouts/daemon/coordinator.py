@@ -4,7 +4,7 @@ Each step may be repeated: a rollback that an earlier coordinator committed is f
 that its message names.
 
 A coordinator only grants phases to hosts; the hosts deploy. Its whole state is in ZooKeeper, where a successor
-reads it. The decisions are in ``zkdeployment.rollout``; this module reads, decides, records and grants.
+reads it. The decisions are in ``strategies``; this module reads, decides, records and grants.
 """
 
 from __future__ import annotations

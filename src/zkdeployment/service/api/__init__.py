@@ -1,1 +1,1 @@
-"""The JSON API: one router for each subject."""
+"""The HTTP operations on the fleet: one router for each subject."""

@@ -1,1 +1,1 @@
-"""The bodies of requests and responses of the JSON API; pydantic is used only here and in the routes."""
+"""The bodies of requests and responses about the fleet."""

@@ -1,1 +1,1 @@
-"""The records of rollouts in ZooKeeper, as the coordinator, the agents and the operators use them."""
+"""The records of a rollout that agents and syncers read."""

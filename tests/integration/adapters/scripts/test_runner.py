@@ -230,9 +230,8 @@ def test_an_orphaned_script_has_the_same_timeout(tmp_path, make):
 #: A program that plays an agent that is killed right after the start of its script; arguments: DIRECTORY ARGV….
 _KILLED_AGENT = """\
 import os, pathlib, signal, sys
-from zkdeployment.agent import scripts as record as script_record
-from zkdeployment.agent import scripts as runner as scripts
-script_record.ScriptRecord.started = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from zkdeployment.agent import scripts
+scripts.ScriptRecord.started = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 here = pathlib.Path(sys.argv[1])
 environment = {"PATH": os.environ["PATH"], "HERE": sys.argv[1]}
 runner = scripts.ScriptRunner(environment=environment, logs=here / "log", record=here / "script")

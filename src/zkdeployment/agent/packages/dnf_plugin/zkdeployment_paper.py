@@ -1,7 +1,7 @@
 """A command for dnf 4 that answers which packages repositories have, and resolves transactions of other hosts.
 
 dnf loads this file as a plugin. The plugin runs with the Python of dnf, 3.6 or later, and imports nothing of
-zkdeployment: ``adapters.packages.host_repositories`` writes the request and reads the answer. Both are JSON files.
+zkdeployment: ``agent.packages.host_repositories`` writes the request and reads the answer. Both are JSON files.
 
 A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
 are requested together from the repositories. An installed package that no repository has is described by a

@@ -1,7 +1,4 @@
-"""Git's object store: blobs, trees and commits, and the files of a tree that are read from it.
-
-Which entries are tree files and documents is decided in ``files``.
-"""
+"""Git's object store: blobs, trees and commits, and the files of a tree that are read from it."""
 
 from __future__ import annotations
 

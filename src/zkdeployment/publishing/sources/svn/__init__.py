@@ -1,1 +1,1 @@
-"""Reads the tree from a Subversion repository; checkouts of software belong into ``adapters.checkouts``."""
+"""The tree in a Subversion repository."""

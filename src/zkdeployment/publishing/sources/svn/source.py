@@ -1,4 +1,4 @@
-"""Reads the tree in a directory of a Subversion repository from the server (implements ``ports.TreeSource``)."""
+"""Reads the tree in a directory of a Subversion repository from the server (a ``TreeSource``)."""
 
 from __future__ import annotations
 
