@@ -32,8 +32,8 @@ from zkdeployment.base.errors import CheckoutError, ProgramError, ScriptError, T
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine import process
-from zkdeployment.base.machine.calls import retry
 from zkdeployment.base.machine.program import late_import
+from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.names import NameKind, is_name
 
 if TYPE_CHECKING:

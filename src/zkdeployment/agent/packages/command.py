@@ -22,7 +22,7 @@ from zkdeployment.agent.packages import failures
 from zkdeployment.agent.packages.failures import LockedError, OfflineError
 from zkdeployment.base.errors import PackageError, ProgramError
 from zkdeployment.base.machine import files, process
-from zkdeployment.base.machine.calls import retry
+from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.machine.systemd import new_scope
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Calls to external systems: repeated after short failures, and shared by threads that need the same answer.
+"""Calls to external systems that many threads share because they need the same answer.
 
 No lock is held during a call, and no thread waits long for the call of another thread. So a server that never
 answers occupies one thread until the time limit of the call, and others for a moment.
@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import tenacity
-
 from zkdeployment.base.errors import ZkdeploymentError
 
 if TYPE_CHECKING:
@@ -21,22 +19,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
-def retry(
-    act: Callable[[], T], *, attempts: int, gap: float, kind: type[ZkdeploymentError] = ZkdeploymentError
-) -> T:
-    """Return the result of ``act``, called again after errors of this kind with ``retry_helps``.
-
-    There are at most ``attempts`` calls, with ``gap`` seconds in between. Raises the error of the last call.
-    """
-    retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(attempts),
-        wait=tenacity.wait_fixed(gap),
-        retry=tenacity.retry_if_exception(lambda error: isinstance(error, kind) and error.retry_helps),
-        reraise=True,
-    )
-    return retrying(act)
 
 
 #: Seconds for which the longest failures are shared with later callers.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import SourceError, UnknownRevisionError, without_passwords
-from zkdeployment.base.machine.calls import retry
+from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.sources.git.command import (
     DENIED,

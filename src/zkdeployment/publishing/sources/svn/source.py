@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from zkdeployment.base.errors import SourceError, without_passwords
-from zkdeployment.base.machine.calls import retry
+from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
 from zkdeployment.documents.registry import mentions_documents
