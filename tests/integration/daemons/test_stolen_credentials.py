@@ -315,13 +315,13 @@ HELD = {
             ("in addition its owner can read the hashes of users' keys", USERS),
             ("and make itself an admin,", ADMIN),
             ("or a tenant with any SSH key: with host pools, it is root on hosts that can be leased.", TENANTS),
-            ("With push-key and signing-key also what the row of the git host says", COMMITS),
+            ("With push-key and signing-key also what the row of the git host lists", COMMITS),
         ],
     ],
     "key and credentials of a worker of host pools (lease-key)": [
         [("the same", ROOT)],
         [
-            ("what the row of the service says;", ADMIN),
+            ("what the row of the service lists;", ADMIN),
             ("in addition its owner can itself give hosts that can be leased any published role,", WORKER),
             ("and their root any SSH key.", WORKER),
             ("The key makes it root on these hosts, and on no others", WORKER),
@@ -334,7 +334,7 @@ HELD = {
     "access to the git host, or the key of a person who may push": [
         [("its owner is root on every host, unless allowed-signers is set", PUSH)],
         [
-            ("the same: the syncer signs what the branch says.", PUSH),
+            ("the same: the syncer signs what the branch contains.", PUSH),
             ("With allowed-signers only signed commits are published", PUSH),
         ],
     ],
