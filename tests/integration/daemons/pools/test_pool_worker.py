@@ -247,7 +247,8 @@ def test_playbooks_of_a_pool_that_hang_hold_up_no_key_and_no_other_pool(zookeepe
     fleet.clock, machines = SystemClock(), Hanging()
     fleet.publish(document(METAL.replace("fill-level: 2", "fill-level: 9"), CLOUD, quota=20))
     fleet.add_nodes(9, kind="metal")
-    with TestWorker(zookeeper, machines, fleet.clock) as worker:
+    # A session that a busy machine does not lose: these playbooks do not end when their claims are lost.
+    with TestWorker(zookeeper, machines, fleet.clock, session_timeout=60.0) as worker:
         worker.settle()
         held = fleet.request(fleet.add_tenant(1), metal=9, cloud=2)
         worker.settle()
