@@ -174,7 +174,9 @@ def test_no_rollout_starts_for_documents_and_the_fleet_counts_as_converged(
             coordinator.run_cycle()
         assert rollouts.current == begun
         assert fleet.calls() == [*CALLS, "after"]
-        snapshot = ZooKeeperFleetReader(rollouts.session).snapshot()
+        reader = ZooKeeperFleetReader(rollouts.session)
+        wait_until(lambda: fleet_status(reader.snapshot()).converged, "the host's node with the version")
+        snapshot = reader.snapshot()
         status = fleet_status(snapshot)
         assert (status.converged, status.missed, status.completed) == (True, False, True)
         assert {found.id: found.state.value for found in status.hosts} == {"h1": "converged", "h9": "excluded"}
