@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
-from zkdeployment.agent.rules.pace import Recheck, asks_for_holder
+from zkdeployment.agent.rules.waiting import Recheck, asks_for_holder
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.role_locks import RoleRequestLock, requests
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock

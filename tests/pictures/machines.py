@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pictures.drawing import Picture
-from zkdeployment.agent.rules.cycle_machine import CYCLE_TRANSITIONS, CycleState
+from zkdeployment.agent.daemon.agent import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.checks.rules.workflow import WORKFLOW

@@ -267,7 +267,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "programs.syncer.unfinished": lambda _directory: contextlib.nullcontext(),
         **signed_fleet(world),
         "base.daemon.failpoints.reach": world.reach,
-        "agent.daemon.rollout_gate.reach": world.reach,
+        "agent.daemon.deployment.reach": world.reach,
     }
     with memory_files(), contextlib.ExitStack() as stack:
         for name, value in replaced.items():

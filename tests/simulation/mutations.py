@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from zkdeployment.agent.daemon import plans
-from zkdeployment.agent.daemon.agent_cycle import AgentCycle
+from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
-from zkdeployment.agent.rules.service_order import OrderProgress, OrderWait
+from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.agent.store import role_locks, service_orders
 from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService
@@ -84,7 +84,7 @@ def version_recorded_early() -> Iterator[None]:
 def version_not_given_up() -> contextlib.AbstractContextManager[Any]:
     """Let the recorded version stand while the host changes: after a rewind, half a host counts as whole."""
     return mock.patch(
-        "zkdeployment.agent.reporting.status.DeploymentStatus.give_up_version",
+        "zkdeployment.agent.reporting.host_reporting.DeploymentStatus.give_up_version",
         return_value=None,
     )
 
@@ -93,7 +93,7 @@ def role_lock_kept() -> contextlib.AbstractContextManager[Any]:
     """Let a host whose failure is tolerated keep its role's lock, and set no deadline for phases."""
     stack = contextlib.ExitStack()
     stack.enter_context(
-        mock.patch("zkdeployment.agent.daemon.rollout_gate.RolloutGate._hand_on_locks", return_value=None)
+        mock.patch("zkdeployment.agent.daemon.deployment.RolloutGate._hand_on_locks", return_value=None)
     )
     stack.enter_context(mock.patch("zkdeployment.strategies.timekeeping.PROGRESS_DEADLINE", float("inf")))
     return stack
@@ -112,7 +112,7 @@ def imports_unseen() -> contextlib.AbstractContextManager[Any]:
 
 def order_ignored() -> contextlib.AbstractContextManager[Any]:
     """Let no deployment wait for another service, and no undeployment for the hosts that gain the service."""
-    return mock.patch("zkdeployment.agent.steps.ordered_steps.order_wait", lambda path, *_, **__: OrderWait(path))
+    return mock.patch("zkdeployment.agent.steps.awaiting_steps.order_wait", lambda path, *_, **__: OrderWait(path))
 
 
 def properties_ignored() -> contextlib.AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ from pictures.machines import AGENT, CHECK, CHECK_TRANSITIONS, CLUSTER, GROUP, M
 from pictures.timelines import example, slots
 from support.simulated_fleet import SimulatedFleet, fleet_of
 from support.strategies import group
-from zkdeployment.agent.rules.cycle_machine import CYCLE_TRANSITIONS, CycleState
+from zkdeployment.agent.daemon.agent import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
 from zkdeployment.base.host import Facts
 from zkdeployment.checks.rules.instance import CheckState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.events import AgentEvents
+from zkdeployment.agent.reporting.host_reporting import AgentEvents
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.daemon.metrics import (
     PACE,

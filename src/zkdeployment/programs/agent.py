@@ -19,11 +19,10 @@ from zkdeployment.agent.adapters import AgentAdapters, ReportingAdapters
 from zkdeployment.agent.checkouts.places import CheckoutPlaces
 from zkdeployment.agent.daemon.agent import Agent
 from zkdeployment.agent.daemon.deployment import HostCommands
-from zkdeployment.agent.daemon.host_role import HostRole
-from zkdeployment.agent.events import AgentEvents
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.agent.files.run_directory import IdentityFile, RunDirectory, root_lock
-from zkdeployment.agent.reporting.host_reporting import make_host_reporting
+from zkdeployment.agent.reporting.host_reporting import AgentEvents, make_host_reporting
+from zkdeployment.agent.rules.lease import HostRole
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.daemon.control import Control

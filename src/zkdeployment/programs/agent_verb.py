@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.agent.rules.cycle_machine import CycleState
+from zkdeployment.agent.daemon.agent import CycleState
 from zkdeployment.agent.rules.plan_text import removed_files, sentence, unchanged_sentence
 from zkdeployment.cli.terminal import echo
 from zkdeployment.programs.agent import build_agent

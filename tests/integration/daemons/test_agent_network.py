@@ -14,7 +14,7 @@ import pytest
 from support.smtp import MailServer
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.agent.reporting.status import Heartbeat
+from zkdeployment.agent.reporting.host_reporting import Heartbeat
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from support.coordinated_fleet import CoordinatedFleet
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.agent.daemon.plans import read_plan
-from zkdeployment.agent.steps import ordered_steps
+from zkdeployment.agent.steps import awaiting_steps
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.strategies.state import Ending
@@ -245,7 +245,7 @@ def test_a_host_fails_if_zookeeper_lost_the_order_and_the_next_publication_write
 def test_hosts_that_wait_for_a_failed_host_fail_as_well_and_the_criteria_of_their_group_decide(
     shop, zookeeper, monkeypatch
 ):
-    monkeypatch.setattr(ordered_steps, "reading_interval", lambda _hosts: 0.2)
+    monkeypatch.setattr(awaiting_steps, "reading_interval", lambda _hosts: 0.2)
     hosts = [shop.fleet.host(name) for name in ("h1", "h2", "h3", "h4")]
     with contextlib.ExitStack() as stack:
         for host in hosts:

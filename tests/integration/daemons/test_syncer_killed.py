@@ -15,7 +15,7 @@ from support.agents import Fleet, put_script
 from support.publishing import Publishing
 from support.waiting import wait_until
 from support.zookeeper import connected
-from zkdeployment.agent.rules.cycle_machine import CycleState
+from zkdeployment.agent.daemon.agent import CycleState
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.machine.clock import SystemClock

@@ -12,7 +12,7 @@ from support.agents import Fleet
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.agent.daemon.deployment import Supervision
-from zkdeployment.agent.steps import locked_steps, ordered_steps
+from zkdeployment.agent.steps import awaiting_steps
 from zkdeployment.programs import agent as wiring
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.session import Session
@@ -56,8 +56,7 @@ def turns(monkeypatch):
     monkeypatch.setattr(Supervision, "check_waiting", counted)
     monkeypatch.setattr(wiring, "Session", CountedSession)
     monkeypatch.setattr(CountedSession, "sessions", [])
-    for module in (locked_steps, ordered_steps, locked_steps):
-        monkeypatch.setattr(module, "TURN", 0.02)
+    monkeypatch.setattr(awaiting_steps, "TURN", 0.02)
     return turns
 
 

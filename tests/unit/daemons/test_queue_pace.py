@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.agent.rules.pace import asks_for_holder, asks_for_others
+from zkdeployment.agent.rules.waiting import asks_for_holder, asks_for_others
 
 TURNS = range(1, 1001)
 

@@ -28,8 +28,12 @@ from zkdeployment.strategies.permission import Failure, PhaseReport
 
 if TYPE_CHECKING:
     from zkdeployment.agent.adapters import ReportingAdapters
-    from zkdeployment.agent.events import AgentEvents
-    from zkdeployment.agent.reporting.registration import LocalHost, RegistrationUpdater, ZooKeeperRetry
+    from zkdeployment.agent.reporting.host_reporting import (
+        AgentEvents,
+        LocalHost,
+        RegistrationUpdater,
+        ZooKeeperRetry,
+    )
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import DeploymentFailure
     from zkdeployment.strategies.permission import Phase

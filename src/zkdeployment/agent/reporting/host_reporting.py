@@ -1,19 +1,541 @@
-"""Builds and bundles the objects with which an agent reports its host's state. Holds no behaviour of its own."""
+"""Reports a host's state: registration, progress, refusals, the inventory and the results of deployments.
+
+Failures belong to ``failures``, metrics to ``telemetry``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import tenacity
 
 from zkdeployment.agent.reporting.failures import FailureReporter, PhaseReporter
-from zkdeployment.agent.reporting.registration import LocalHost, RegistrationUpdater, ZooKeeperRetry
-from zkdeployment.agent.reporting.status import DeploymentStatus, Heartbeat, RefusalStatus
+from zkdeployment.base.deployment import DeploymentResult
+from zkdeployment.base.errors import (
+    DeniedError,
+    HostFilesError,
+    ShutdownError,
+    UnreachableError,
+    ZkdeploymentError,
+)
+from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
-    from zkdeployment.agent.adapters import ReportingAdapters
-    from zkdeployment.agent.events import AgentEvents
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from zkdeployment.agent.adapters import AgentAdapters, ReportingAdapters
+    from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.deployment import Deployment, DeploymentFailure
     from zkdeployment.base.host import Host
+    from zkdeployment.base.inventory import Inventory
+    from zkdeployment.base.stop import LackingGroup
+
+
+class AgentEvents:
+    """Receives the events of one agent and records none of them: for an agent without metrics."""
+
+    def observe(self, cluster: Cluster | None) -> None:
+        """Record the cluster version that was just read."""
+
+    def begin(self) -> None:
+        """Record the start of a deployment."""
+
+    def end(self, result: DeploymentResult) -> None:
+        """Record the outcome of the deployment in progress, if there is one."""
+
+    def beat(self, host: Host) -> None:
+        """Write all metrics unless they were written recently."""
+
+    def write(self, host: Host, *, up: bool = True) -> None:
+        """Write all metrics; ``up``: whether the agent continues."""
+
+
+class LocalHost:
+    """Holds the current ``Host`` value of this agent. Only the agent's thread uses it."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def end_deployment(self) -> None:
+        """Clear the deployment in progress."""
+        self.host = replace(self.host, deploying=None, step=None, steps=None)
+
+    def set_error(self, error: str | None) -> None:
+        """Replace the host's error; without an error the host has no failure either."""
+        self.host = replace(self.host, error=error, failed=None if error is None else self.host.failed)
+
+    def set_failure(self, error: str, failed: DeploymentFailure | None) -> None:
+        """Replace the host's error and failure."""
+        self.host = replace(self.host, error=error, failed=failed)
+
+
+T = TypeVar("T")
+
+_UNREACHABLE_PAUSE = 0.5  # seconds between two attempts to reach ZooKeeper
+_DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access: people correct that, and people are slower
+_LOG_EVERY = 120  # attempts between two log lines
+
+
+class ZooKeeperRetry:
+    """Repeats calls that fail with ``UnreachableError`` or ``DeniedError``."""
+
+    def __init__(
+        self, local: LocalHost, adapters: ReportingAdapters, control: Control, telemetry: AgentEvents
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._control = control
+        self._telemetry = telemetry
+
+    def retry_until_reachable(self, call: Callable[[], T]) -> T:
+        """Repeat a call until ZooKeeper answers and return its result.
+
+        Raises ``ShutdownError`` if this process is asked to end while ZooKeeper does not answer.
+        """
+        return self._retry(call, lambda: self._control.stopping)
+
+    def retry_until_overdue(self, call: Callable[[], T]) -> T:
+        """Like ``retry_until_reachable``, but use the whole grace period of a shutdown before giving up."""
+        return self._retry(call, lambda: self._control.overdue)
+
+    def read_cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
+        """Return the cluster version from ZooKeeper, once ZooKeeper answers.
+
+        ``changed`` (which must not block) is called once, when the cluster version may have changed.
+        """
+        cluster = self.retry_until_reachable(lambda: self._adapters.fleet.cluster(changed))
+        self._telemetry.observe(cluster)
+        return cluster
+
+    def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
+        attempts = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((UnreachableError, DeniedError)),
+            wait=_pause,
+            stop=lambda _: give_up(),
+            before_sleep=self._show_waiting,
+            reraise=True,
+        )
+        try:
+            result = attempts(call)
+        except (UnreachableError, DeniedError) as error:
+            raise ShutdownError(f"asked to end while ZooKeeper did not answer ({error})") from error
+        if attempts.statistics["attempt_number"] > 1:
+            self._write_status(self._local.host.step)
+        return result
+
+    def _show_waiting(self, state: tenacity.RetryCallState) -> None:
+        self._adapters.notifier.watchdog()
+        self._telemetry.beat(self._local.host)
+        if state.attempt_number == 1:
+            self._write_status("wait for ZooKeeper")
+        if state.attempt_number % _LOG_EVERY == 1 and state.outcome is not None:
+            reason = str(state.outcome.exception())
+            get_logger().warning("waiting-for-zookeeper", reason=reason)
+            self._adapters.notifier.ready()  # an agent without ZooKeeper is up and must not delay the boot
+            self._adapters.notifier.status(f"waiting for ZooKeeper: {reason}")
+
+    def _write_status(self, step: str | None) -> None:
+        """Write what a deployment waits for, or that it continues, with the time, into the status file."""
+        deploying = self._local.host.deploying
+        if deploying is not None and step is not None:
+            with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
+                self._adapters.run.write_status(deploying, step)
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """Return the seconds until the next attempt."""
+    denied = state.outcome is not None and isinstance(state.outcome.exception(), DeniedError)
+    return _DENIED_PAUSE if denied else _UNREACHABLE_PAUSE
+
+
+_PACE = 1.0  # seconds between two updates of the node with progress
+
+
+class RegistrationUpdater:
+    """Keeps the host's node equal to the local host.
+
+    Methods wait until ZooKeeper answers unless their docstrings name an exception.
+    """
+
+    def __init__(self, local: LocalHost, adapters: ReportingAdapters, retry: ZooKeeperRetry) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._retry = retry
+        self._written: tuple[Host, int | None] | None = None  # the node's content, and the session that wrote it
+        self._written_at = 0.0
+
+    def register(self) -> None:
+        """Connect and create the host's node; adopt the version of a persistent node of zc.zkdeployment.
+
+        No version is adopted from such a node if a deployment was interrupted on this host, or if the host has
+        publishers: no publisher signed that the host has the content of that version.
+        """
+        self._retry.retry_until_reachable(self._adapters.connect)
+        self._update_address()
+        adopt = self._adapters.adopts_versions and not self._adapters.run.is_changing()
+        adopted = self._retry.retry_until_reachable(
+            lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
+        )
+        if adopted is not None:
+            self._local.host = replace(self._local.host, version=adopted, sequence=0)
+            self._record_adopted(adopted)
+        self._written = self._local.host, self._adapters.session()
+
+    def ensure_registered(self) -> None:
+        """Bring the host's node up to date, and create it again if it was removed."""
+        if not self._retry.retry_until_reachable(self._adapters.fleet.is_registered):
+            self._written = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring the host's node up to date if its content or its session is outdated."""
+        if self._written != (self._local.host, self._adapters.session()):
+            self._retry.retry_until_reachable(self._write)
+
+    def refresh_session(self) -> None:
+        """Register again if the session that owned the host's node has ended."""
+        if self._written is None or self._written[1] != self._adapters.session():
+            self._retry.retry_until_reachable(self._write)
+
+    def refresh_at_pace(self) -> None:
+        """Update the host's node at most once a second; never waits for ZooKeeper or a host, and never fails.
+
+        A script may be running, which has to be watched; the next step reports what goes wrong here.
+        """
+        if self._adapters.session() is None:
+            return
+        due = self._written is not None and self._adapters.clock.monotonic() - self._written_at >= _PACE
+        if due and self._written != (self._local.host, self._adapters.session()):
+            self._written_at = self._adapters.clock.monotonic()
+            try:
+                self._write(patient=False)
+            except ZkdeploymentError as error:
+                get_logger().debug("progress-not-shown", reason=str(error))
+
+    def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
+        """Hand on the locks that are kept for this host, except those of the services of ``pending``.
+
+        Call this when the host has nothing left to do under these locks, or has to wait for another host.
+        """
+        fleet, identity = self._adapters.fleet, self._local.host.identity
+        if self._retry.retry_until_reachable(lambda: fleet.hand_on_work(identity, pending)):
+            get_logger().warning("work-handed-on")
+
+    def note_written(self) -> None:
+        """Note that a transaction of another kind has just written the host's node, too."""
+        # In a new session the node did not belong to this agent and is still to be created.
+        if self._written is not None and self._written[1] == self._adapters.session():
+            self._written = self._local.host, self._written[1]
+
+    def _write(self, *, patient: bool = True) -> None:
+        self._update_address()
+        self._adapters.fleet.update_host(self._local.host, patient=patient)
+        self._written = self._local.host, self._adapters.session()
+        self._written_at = self._adapters.clock.monotonic()
+
+    def _update_address(self) -> None:
+        """Take over the host's address; while there is no connection, the last one stays."""
+        self._local.host = replace(self._local.host, address=self._adapters.address() or self._local.host.address)
+
+    def _record_adopted(self, version: Revision) -> None:
+        try:
+            self._adapters.run.write_version(version)
+        except HostFilesError as error:
+            get_logger().warning("version-not-recorded", reason=str(error))
+
+
+class Heartbeat:
+    """Shows that the agent is alive, without ever waiting for ZooKeeper."""
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: RegistrationUpdater,
+        control: Control,
+        telemetry: AgentEvents,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._control = control
+        self._telemetry = telemetry
+
+    def beat(self) -> None:
+        """Notify the supervisor, and write metrics and the host's node if they are due."""
+        self._adapters.notifier.watchdog()
+        self._telemetry.beat(self._local.host)
+        self._registration.refresh_at_pace()
+
+    def tick(self) -> None:
+        """Beat while a script or a package transaction runs.
+
+        Raises ``ShutdownError`` if the agent was asked to end and the grace period is over.
+        """
+        self.beat()
+        if self._control.overdue:
+            raise ShutdownError("asked to end, and the step in progress did not end in time")
+
+    def write_metrics(self, *, up: bool = True) -> None:
+        """Write all metrics now; ``up``: whether the agent continues."""
+        self._telemetry.write(self._local.host, up=up)
+
+
+class DeploymentStatus:
+    """Keeps the status file, the host's version on disk, its node and the metrics in step with a deployment.
+
+    Methods wait until ZooKeeper answers unless their docstrings name an exception.
+    """
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: RegistrationUpdater,
+        heartbeat: Heartbeat,
+        telemetry: AgentEvents,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._heartbeat = heartbeat
+        self._telemetry = telemetry
+
+    def begin(self, revision: Revision) -> None:
+        """Show that a deployment begins and clear the error of the last one."""
+        self._telemetry.begin()
+        self._local.set_error(None)
+        self._local.host = replace(self._local.host, deploying=str(revision), step=None, steps=None)
+        self._registration.refresh()
+
+    @contextlib.contextmanager
+    def awaiting_script(self, revision: str, name: str) -> Iterator[None]:
+        """Show, during the block, that the host waits for a script that the previous agent began."""
+        self._local.host = replace(self._local.host, deploying=revision, step=None, steps=None)
+        try:
+            self.show(revision, f"wait for {name}, which the previous agent began", 0, 0)
+        except HostFilesError as error:
+            get_logger().error("status-not-written", reason=str(error))
+        self._registration.refresh()
+        try:
+            yield
+        finally:
+            self._local.end_deployment()
+
+    def restart_timer(self) -> None:
+        """Measure the deployment's duration from now on, after a wait that does not count."""
+        self._telemetry.begin()
+
+    def give_up_version(self) -> None:
+        """Record on disk, then in ZooKeeper, that the host has no version until a deployment succeeded."""
+        host = self._local.host
+        self._adapters.run.clear_version(host.version)
+        former = host.former if host.version is None else host.version
+        self._local.host = replace(host, version=None, sequence=0, former=former)
+        self._registration.refresh()
+
+    def show(self, revision: Revision, step: str, done: int, total: int) -> bool:
+        """Show the current step: in the status file at once, in ZooKeeper at most once a second.
+
+        Returns whether it differs from the step shown before; an unchanged step keeps its time in the status file.
+        Never waits for ZooKeeper.
+        """
+        host = self._local.host
+        changed = (host.step, host.steps) != (step, (done, total))
+        if changed:
+            self._adapters.run.write_status(revision, step)
+            self._adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
+            self._local.host = replace(host, step=step, steps=(done, total))
+        self._heartbeat.beat()
+        return changed
+
+    def lack(self, lacking: Mapping[str, LackingGroup]) -> None:
+        """Record on disk what the host lacks because a group is stopped, before its version is recorded."""
+        self._adapters.run.write_lacking(lacking)
+        self._local.host = replace(self._local.host, lacking=dict(lacking))
+
+    def succeed(
+        self, revision: Revision, sequence: int, lacking: Mapping[str, LackingGroup] | None = None
+    ) -> None:
+        """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file.
+
+        ``sequence`` is that of the publication that the host completed; 0 for a version that was set by hand.
+        ``lacking`` is what the host lacks of it, because groups are stopped (``None``: what it lacked before).
+
+        Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its version from before,
+        so that the deployment is repeated.
+        """
+        if lacking is not None and lacking != self._local.host.lacking:
+            self.lack(lacking)
+        before = self._local.host
+        completed = None if before.lacking else sequence or None
+        self._local.set_error(None)
+        self._local.host = replace(
+            self._local.host, version=revision, sequence=sequence, completed=completed, former=None
+        )
+        self._local.end_deployment()
+        self._registration.refresh()
+        try:
+            self._adapters.run.write_version(revision, sequence)
+            self._adapters.run.write_status(revision, "done")
+        except HostFilesError:
+            self._local.host = replace(
+                self._local.host,
+                version=before.version,
+                sequence=before.sequence,
+                completed=before.completed,
+                former=before.former,
+            )
+            raise
+        self._telemetry.end(DeploymentResult.DONE)
+        self._adapters.notifier.status(f"{revision}: done")
+
+    def abandon(self) -> None:
+        """Note that no deployment is in progress any more; the host's node is not updated at once."""
+        self._telemetry.end(DeploymentResult.ABANDONED)
+        self._local.end_deployment()
+
+    def settle(self) -> None:
+        """Show that there is nothing to do at the host's version."""
+        self._local.set_error(None)
+        self.abandon()
+        self._registration.refresh()
+        if self._adapters.run.read_status() != "done":
+            self._adapters.run.write_status(self._local.host.version, "done")
+
+
+class RefusalStatus:
+    """Shows an error of this host alone: the fleet is not stopped. Waits until ZooKeeper answers."""
+
+    def __init__(
+        self,
+        local: LocalHost,
+        adapters: ReportingAdapters,
+        registration: RegistrationUpdater,
+        deployment: DeploymentStatus,
+    ) -> None:
+        self._local = local
+        self._adapters = adapters
+        self._registration = registration
+        self._deployment = deployment
+        self._refusal: str | None = None
+
+    def refuse(self, reason: str) -> None:
+        """Show until ``clear_refusal`` why this host starts nothing; logs each reason once."""
+        if self._local.host.error != reason:
+            self.stay_failed(reason)
+            self._refusal = reason
+
+    def stay_failed(self, reason: str) -> None:
+        """Show the error with which this host is excluded until its next deployment; logs each reason once."""
+        if self._local.host.error == reason:
+            return
+        get_logger().error("deployment-refused", reason=reason)
+        self._local.set_error(reason)
+        self._deployment.abandon()
+        try:
+            self._adapters.run.write_status(self._local.host.version, "error")
+        except HostFilesError as error:
+            get_logger().error("status-not-written", error=str(error))
+        self._adapters.notifier.status(reason)
+        self._registration.refresh()
+
+    def clear_refusal(self) -> None:
+        """Clear the error that the last ``refuse`` showed, if it is still shown."""
+        if self._refusal is not None and self._local.host.error == self._refusal:
+            self._local.set_error(None)
+            self._registration.refresh()
+        self._refusal = None
+
+
+class InventoryReporter:
+    """Publishes the inventory and the results of one host.
+
+    Errors are logged and never raised; ``catch_up`` publishes an inventory that could not be published before.
+    """
+
+    def __init__(self, adapters: AgentAdapters, local: LocalHost) -> None:
+        self._adapters = adapters
+        self._local = local
+        self._published: KnownHost | None = None
+        self._session: int | None = None
+
+    def publish(self) -> None:
+        """Read the host's inventory and publish it if it changed."""
+        self._write(lambda: self._known(self._adapters.inventory()))
+
+    def catch_up(self) -> None:
+        """Publish the inventory if the last attempt failed or none was made yet, and again in a new session.
+
+        ZooKeeper may have lost the node together with the session, for example because it was wiped.
+        """
+        published = self._published
+        if published is None:
+            self.publish()
+        elif self._session != self._adapters.session():
+            self._write(lambda: published)
+
+    def refresh(self) -> None:
+        """Publish the inventory if markers or other files of this agent changed; reads no packages otherwise.
+
+        Without a change there is no request to ZooKeeper.
+        """
+        published = self._published
+        if published is None or published.inventory is None or self._differs(published, published.inventory):
+            self.publish()
+
+    def _write(self, read: Callable[[], KnownHost]) -> None:
+        self._published, self._session = None, self._adapters.session()
+        try:
+            known = read()
+            self._adapters.fleet.publish_inventory(known)
+        except ZkdeploymentError as error:
+            get_logger().warning("inventory-not-published", reason=str(error))
+            return
+        self._published = known
+
+    def _differs(self, published: KnownHost, inventory: Inventory) -> bool:
+        try:
+            found = self._adapters.files.inventory(inventory.packages)
+        except HostFilesError as error:
+            get_logger().warning("markers-unreadable", reason=str(error))
+            return False
+        known = self._known(replace(found, lost_scripts=inventory.lost_scripts))
+        return replace(known, time=published.time) != published
+
+    def record_result(
+        self,
+        revision: Revision,
+        seconds: float,
+        error: str | None = None,
+        failed: DeploymentFailure | None = None,
+    ) -> None:
+        """Record the outcome of a deployment in the history: its duration, and its failure if it failed."""
+        identity = self._local.host.identity
+        result = HostResult(identity.id, identity.name, self._adapters.clock.now(), seconds, error, failed)
+        try:
+            self._adapters.fleet.record_result(revision, result)
+        except ZkdeploymentError as unrecorded:
+            get_logger().warning("history-not-written", reason=str(unrecorded))
+
+    def _known(self, inventory: Inventory) -> KnownHost:
+        host = self._local.host
+        return KnownHost(
+            host.identity,
+            inventory,
+            self._adapters.clock.now(),
+            tags=host.tags,
+            labels=host.labels,
+            rack=host.rack,
+            address=host.address,
+            completed=host.completed,
+            idle_role=host.idle_role,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 The order of steps and the locks they need belong to the executor, the changes of the host to ``step_effects``.
 
-The queues for the locks of services, and the lock of the role, belong to ``locked_steps``.
+The queues for the locks of services, and the lock of the role, belong to ``awaiting_steps``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import sentence
+from zkdeployment.agent.steps.awaiting_steps import LockedSteps, OrderedSteps, RoleLockHold, needs_lock
 from zkdeployment.agent.steps.group_stops import GroupStoppedError
-from zkdeployment.agent.steps.locked_steps import LockedSteps, RoleLockHold, needs_lock
-from zkdeployment.agent.steps.ordered_steps import OrderedSteps
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.log import bound, get_logger

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from zkdeployment.agent.rules.service_order import OrderProgress, is_finished, undeployable_hosts
+from zkdeployment.agent.rules.waiting import OrderProgress, is_finished, undeployable_hosts
 from zkdeployment.agent.store.service_orders import check_current, finish
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Host

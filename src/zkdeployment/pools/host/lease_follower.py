@@ -13,8 +13,15 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.daemon.host_role import LEASE_ERRORS, HostRole
-from zkdeployment.agent.rules.lease import Lease, LeaseRecord, admissible_keys, first_record, revoked_keys
+from zkdeployment.agent.rules.lease import (
+    LEASE_ERRORS,
+    HostRole,
+    Lease,
+    LeaseRecord,
+    admissible_keys,
+    first_record,
+    revoked_keys,
+)
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
 from zkdeployment.base.host import WAITING_PREFIX

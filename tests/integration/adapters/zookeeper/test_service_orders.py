@@ -9,7 +9,7 @@ from kazoo.protocol.serialization import GetChildren
 
 from support.rollout_states import active_rollout, begun_rollout
 from support.waiting import wait_until
-from zkdeployment.agent.rules.service_order import is_finished, order_wait
+from zkdeployment.agent.rules.waiting import is_finished, order_wait
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Facts, Identity

@@ -9,7 +9,7 @@ import pytest
 
 from support.signed_fleet import TARGETS, SignedFleet
 from support.waiting import wait_until
-from zkdeployment.agent.daemon.rollout_gate import RolloutGate
+from zkdeployment.agent.daemon.deployment import RolloutGate
 from zkdeployment.base.daemon.cycles import Backoff
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.publication import Published

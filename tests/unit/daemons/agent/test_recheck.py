@@ -1,7 +1,7 @@
 """When a deployment that waits asks ZooKeeper again: after a change, in a new session, and now and then."""
 
 from support.clocks import ManualClock
-from zkdeployment.agent.rules.pace import Recheck
+from zkdeployment.agent.rules.waiting import Recheck
 
 
 def test_the_conditions_are_read_at_first_and_again_only_after_a_change():

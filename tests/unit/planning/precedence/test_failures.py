@@ -1,5 +1,5 @@
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout
-from zkdeployment.agent.rules.service_order import undeployable_hosts
+from zkdeployment.agent.rules.waiting import undeployable_hosts
 from zkdeployment.base.host import Facts
 from zkdeployment.strategies.permission import outline_from_json
 from zkdeployment.strategies.state import state_to_json

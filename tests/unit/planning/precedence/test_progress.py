@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.agent.rules.service_order import (
+from zkdeployment.agent.rules.waiting import (
     OrderProgress,
     is_finished,
     order_wait,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.agent.rules.service_order import OrderProgress, order_wait
+from zkdeployment.agent.rules.waiting import OrderProgress, order_wait
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.publishing.rules.precedence import service_order

@@ -11,7 +11,7 @@ import pytest
 from support.clocks import ManualClock
 from support.zookeeper import renew_session
 from zkdeployment.agent.files.run_directory import RunDirectory
-from zkdeployment.agent.reporting.registration import LocalHost, RegistrationUpdater
+from zkdeployment.agent.reporting.host_reporting import LocalHost, RegistrationUpdater
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.zookeeper.session import Session
