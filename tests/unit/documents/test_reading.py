@@ -382,7 +382,7 @@ class TestChoice:
         ("a: !!timestamp x\n", "0.yaml:1:4: expected a value without the tag !!timestamp"),
         ("a: !!binary x\n", "0.yaml:1:4: expected a value without the tag !!binary"),
         ("[" * 40 + "]" * 40, "nested at most 32 deep"),
-        ("[" * 100_000, "nested at most 32 deep"),
+        ("[" * 100_000, "nest"),  # a newer parser limits the depth itself
         ("&a [*a]\n", "nested at most 32 deep"),
     ],
 )
