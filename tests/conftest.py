@@ -32,6 +32,8 @@ from support.zookeeper import (
     zookeeper_server,
 )
 from zkdeployment.base import log
+from zkdeployment.base.features import install
+from zkdeployment.programs import FEATURES
 
 __all__ = [
     "_programs_end_with_the_tests",
@@ -53,6 +55,8 @@ __all__ = [
     "zookeeper",
     "zookeeper_server",
 ]
+
+install(FEATURES)
 
 # Other work on the machine must not fail a test. scripts/test tries more examples when it runs all tests.
 settings.register_profile("part", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)

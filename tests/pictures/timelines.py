@@ -9,6 +9,7 @@ from pictures.drawing import Picture
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
+from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.engine import begin, next_task, record
 from zkdeployment.strategies.permission import Phase
 
@@ -69,7 +70,7 @@ def _bar(picture: Picture, x: float, y: float, width: float, message: str, kind:
 def example() -> Strategy:
     """Return the strategy of the manual's example."""
     documents = read_documents([SourceFile("strategy.yaml", (EXAMPLES / "strategy.yaml").read_bytes())])
-    strategy = documents.strategy()
+    strategy = strategy_in_force(documents)
     if strategy is None:
         raise ValueError(f"etc/manual/examples/strategy.yaml: {documents.problems}")
     return strategy

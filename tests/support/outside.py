@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from fastapi.routing import APIRoute
 
-from zkdeployment.programs.routers import PAGE_ROUTERS
 from zkdeployment.programs.verbs import program
-from zkdeployment.service.application import api_description
+from zkdeployment.service.application import api_description, page_routers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,7 +80,7 @@ def _parameter(parameter: click.Parameter, place: str, context: click.Context) -
 
 def pages() -> Iterator[str]:
     """Yield the method and the path of each page and each form."""
-    for router in PAGE_ROUTERS:
+    for router in page_routers():
         for route in router.routes:
             assert isinstance(route, APIRoute)
             yield from (f"{method} {route.path}" for method in sorted(route.methods or ()))

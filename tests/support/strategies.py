@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.host import Facts
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
+from zkdeployment.strategies.documents import strategies
 from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def example() -> Strategy:
     """Return the example strategy."""
     documents = read_documents([SourceFile("strategy.yaml", EXAMPLE_FILE.read_bytes())])
     assert documents.problems == ()
-    return documents.strategies["deployment-strategy"]
+    return strategies(documents)["deployment-strategy"]
 
 
 def group(name: str, *parents: str, hosts: str = "", critical: bool = False, **criteria: int) -> Group:

@@ -17,7 +17,7 @@ from zkdeployment.base.source_files import (
     may_hold_documents,
 )
 from zkdeployment.cli.options import configured_revision
-from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents
+from zkdeployment.documents.registry import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
 from zkdeployment.publishing.rules.interruption import ordered_revision
 from zkdeployment.publishing.rules.review import review
@@ -78,7 +78,9 @@ def _read(path: Path) -> list[SourceFile]:
     except OSError as error:
         raise ConfigurationError(f"cannot read {error.filename or path}: {error.strerror}") from error
     if not is_tree_file(path.name) and not mentions_documents(file.content):
-        raise ConfigurationError(f"{path} holds no document: expected schema: {' or '.join(BY_SCHEMA)}")
+        raise ConfigurationError(
+            f"{path} holds no document: expected schema: {' or '.join(known_kinds().by_schema)}"
+        )
     return [file]
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.source_files import Problem
 from zkdeployment.documents.forms import form_faults
-from zkdeployment.strategies.documents import CONFIGURATION, STRATEGY
-from zkdeployment.strategies.strategy import ALL_HOSTS
+from zkdeployment.documents.registry import known_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,12 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.kinds import DocumentKind, Subject, ValueT
     from zkdeployment.documents.yaml_values import Document, Way
     from zkdeployment.publishing.records import DocumentContents, DocumentKey
-    from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import Value
-
-
-#: The strategy's name where the configuration names none.
-DEFAULT_NAME = "deployment-strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +45,15 @@ class Documents:
     """The documents of a revision.
 
     ``entries`` are the valid documents by the name of their kind and their subject. If there are ``problems``,
-    some documents are missing from them. ``unused`` are the problems of strategies that are not in force,
-    ``advice`` the warnings of a strict check. ``files`` are the files that were read.
+    some documents are missing from them. ``unused`` are the problems of documents that are not in force although
+    no other one is. ``spare`` are the problems of documents that are not in force beside one that is: only
+    ``lint`` refuses these. ``advice`` are the warnings of a strict check. ``files`` are the files that were read.
     """
 
     entries: Mapping[tuple[str, Subject], DocumentEntry] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     unused: tuple[Problem, ...] = ()
+    spare: tuple[Problem, ...] = ()
     advice: tuple[Problem, ...] = ()
     files: tuple[SourceFile, ...] = ()
 
@@ -72,30 +68,8 @@ class Documents:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that prevent publication; strategies of which none is in force are such a problem."""
-        return self.problems if self.in_force else (*self.problems, *self.unused)
-
-    @property
-    def strategies(self) -> dict[str, Strategy]:
-        """The strategies by name."""
-        return {name: strategy for (name,), strategy in self.of(STRATEGY).items()}
-
-    @property
-    def chosen(self) -> str | None:
-        """The strategy that the configuration names; ``None`` if it names none, or without a configuration."""
-        return next(iter(self.of(CONFIGURATION).values()), None)
-
-    @property
-    def in_force(self) -> bool:
-        """Whether one of the strategies is the fleet's."""
-        return (DEFAULT_NAME if self.chosen is None else self.chosen) in self.strategies
-
-    def strategy(self) -> Strategy | None:
-        """Return the fleet's strategy, ``None`` if it has none; only meaningful without ``errors``."""
-        if self.chosen is not None:
-            return self.strategies.get(self.chosen)
-        configured = bool(self.of(CONFIGURATION))
-        return self.strategies.get(DEFAULT_NAME, ALL_HOSTS if configured else None)
+        """The problems that prevent publication."""
+        return (*self.problems, *self.unused)
 
 
 def document_problem(file: str, document: Document, way: Way, message: str) -> Problem:
@@ -103,26 +77,6 @@ def document_problem(file: str, document: Document, way: Way, message: str) -> P
     line, column = document.place(way)
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in way).removeprefix(".")
     return Problem(message, file, line, column, path or None)
-
-
-def unused_strategies(entries: Mapping[tuple[str, Subject], DocumentEntry]) -> Iterator[Problem]:
-    """Return a problem for each strategy that is not in force, at the place of its name."""
-    documents = Documents(entries)
-    chosen = documents.chosen or DEFAULT_NAME
-    for (kind, subject), entry in entries.items():
-        if kind != STRATEGY.name or subject == (chosen,):
-            continue
-        name = subject[0]
-        configure = f"data: {{deployment_strategy: {name}}} in a DeploymentConfiguration"
-        if chosen in documents.strategies:
-            message = f"strategy {name} is not in force, {chosen} is; remove it, or choose it with {configure}"
-        else:
-            message = f"strategy {name} is not in force; name it {DEFAULT_NAME}, or choose it with {configure}"
-        yield entry.problem(STRATEGY.place, message)
-
-
-#: The kinds whose changes ``StrategyChange`` describes.
-_OF_STRATEGIES = frozenset({STRATEGY.name, CONFIGURATION.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +111,7 @@ class DocumentsChange:
         return frozenset(key for key in keys if self.before.get(key) != self.after.get(key))
 
     def describe(self) -> Iterator[str]:
-        """Return one line for each document that changes, other than strategies."""
+        """Return one line for each document that changes, unless another text describes changes of its kind."""
         yield from (f"{verb} {' '.join((kind, *subject))}" for verb, (kind, subject) in self._changes())
 
     def to_json(self) -> list[Value]:
@@ -166,6 +120,7 @@ class DocumentsChange:
 
     def _changes(self) -> Iterator[tuple[str, DocumentKey]]:
         for key in sorted(self.changed):
-            if key[0] not in _OF_STRATEGIES:
+            kind = known_kinds().by_name.get(key[0])
+            if kind is None or not kind.has_own_changes:
                 verb = "add" if key not in self.before else "delete" if key not in self.after else "change"
                 yield verb, key

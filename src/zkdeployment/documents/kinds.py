@@ -29,7 +29,9 @@ class DocumentKind(Generic[ValueT]):
     kind. ``form`` is the JSON schema of the document. The callables receive a document of a valid form with typed
     values: ``parse`` returns its value, ``subject`` its subject, ``faults`` the faults beyond its form. ``place``
     is where the subject stands in the document. ``typed`` is false for a form that only checks text: numbers then
-    stay text, because the document belongs to another program.
+    stay text, because the document belongs to another program. ``telltale_keys`` are keys that only documents of
+    this kind have: a document with one of these keys and without a schema is a mistake. ``has_own_changes`` is
+    whether another text describes the changes of such documents.
     """
 
     name: str
@@ -41,6 +43,8 @@ class DocumentKind(Generic[ValueT]):
     faults: Callable[[Any], Iterable[Fault]] = _no_faults
     advice: Callable[[Any], Iterable[Fault]] = _no_faults
     typed: bool = True
+    telltale_keys: tuple[str, ...] = ()
+    has_own_changes: bool = False
 
     @property
     def title(self) -> str:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.features import installed
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Problem, Severity, SourceFile
-from zkdeployment.documents.collection import (
-    DocumentEntry,
-    Documents,
-    document_problem,
-    unused_strategies,
-)
-from zkdeployment.documents.forms import form_faults, one_of
-from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents, schema_faults
+from zkdeployment.documents.collection import DocumentEntry, Documents, document_problem
+from zkdeployment.documents.forms import form_faults
+from zkdeployment.documents.registry import known_kinds, mentions_documents, schema_faults
 from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
-from zkdeployment.strategies.documents import CONFIGURATION, STRATEGY, choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,7 +90,7 @@ class _DocumentReader:
         if not isinstance(value, dict):
             return
         schema = value.get("schema")
-        kind = BY_SCHEMA.get(schema) if isinstance(schema, str) else None
+        kind = known_kinds().by_schema.get(schema) if isinstance(schema, str) else None
         faults = schema_faults(value) if kind is None else self._add_entry(kind, file, position, document)
         self._problems += [document_problem(file, document, way, message) for way, message in faults]
 
@@ -120,27 +115,14 @@ class _DocumentReader:
 
     def documents(self, files: tuple[SourceFile, ...]) -> Documents:
         """Return all documents that were read."""
-        if not self._problems:
-            self._problems += self._unknown_choices()
-        return Documents(
-            self._entries,
-            problems=tuple(self._problems),
-            # A document with problems may choose any strategy.
-            unused=() if self._problems else tuple(unused_strategies(self._entries)),
-            advice=tuple(self._advice),
-            files=files,
+        documents = Documents(
+            self._entries, problems=tuple(self._problems), advice=tuple(self._advice), files=files
         )
-
-    def _unknown_choices(self) -> Iterator[Problem]:
-        """Return a problem if the configuration chooses a strategy that does not exist."""
-        names = [subject[0] for kind, subject in self._entries if kind == STRATEGY.name]
-        configuration = self._entries.get((CONFIGURATION.name, ()))
-        if configuration is None:
-            return
-        way, chosen = choice(configuration.content)
-        if chosen is not None and chosen not in names:
-            expected = one_of(names) if names else "a DeploymentStrategy of that name"
-            yield configuration.problem(way, f"there is no strategy {chosen}; expected {expected}")
+        # A document with problems may choose any other one.
+        for feature in installed() if not self._problems else ():
+            for rule in feature.document_rules():
+                documents = rule(documents)
+        return documents
 
 
 def _duplicate(entry: DocumentEntry) -> str:

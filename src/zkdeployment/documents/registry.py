@@ -1,66 +1,61 @@
 """The kinds of documents that this program reads, by their schemas.
 
-To add a kind, write its module and add the kind to ``KINDS``. Reading, checks by ``lint``, publication and file
-names need no further code.
+To add a kind, write its module and name the kind in the module ``feature`` of its capability. Reading, checks by
+``lint``, publication and file names need no further code.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.checks.documents.groups import CHECK_GROUP
-from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
-from zkdeployment.checks.documents.on_call import ON_CALL
+from zkdeployment.base.features import installed
 from zkdeployment.documents.forms import Fault, one_of
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
-from zkdeployment.intents.documents.release import RELEASE
-from zkdeployment.pools.documents.kinds import POOLS
-from zkdeployment.publishing.rules.quarantines import QUARANTINE
-from zkdeployment.strategies.documents import CONFIGURATION, STRATEGY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.documents.kinds import DocumentKind
 
-KINDS: tuple[DocumentKind[Any], ...] = (
-    STRATEGY,
-    CONFIGURATION,
-    QUARANTINE,
-    GROUP,
-    CLUSTER,
-    RELEASE,
-    SYSTEM,
-    CHECK,
-    CHECK_GROUP,
-    ON_CALL,
-    POOLS,
-)
-
-#: The kinds by their schema.
-BY_SCHEMA: Mapping[str, DocumentKind[Any]] = {kind.schema: kind for kind in KINDS}
-
-_TITLES = "|".join(kind.title for kind in KINDS if kind.schema.startswith("zkdeployment/"))
 _SHIPYARD = r"shipyard/|deployment[-_]?(strategy|configuration)/"
 
-#: A value of the key ``schema`` that looks like one of these schemas, possibly misspelt or of another version.
-_OUR_SCHEMA = re.compile(rf"{_SHIPYARD}|zk[-_]?deployment/|^({_TITLES})/", re.IGNORECASE)
 
-#: The keys that only intents have, and their kinds.
-_INTENT_KEYS: Mapping[str, DocumentKind[Any]] = {
-    "composite-app": GROUP,
-    "composite-profile": GROUP,
-    "network-intents": CLUSTER,
-}
+@dataclass(frozen=True, slots=True)
+class _KnownKinds:
+    """The kinds of the installed features by schema, by name and by telltale key, and patterns of their texts.
 
-#: Text of a file that may contain such a document. Files of other programs may mention zkdeployment's own files.
-_OUR_CONTENT = re.compile(
-    rf"{_SHIPYARD}|zk[-_]?deployment/\w+/v?\d|schema[\"']?\s*:\s*[\"']?(zk[-_]?deployment/|({_TITLES})/)"
-    rf"|\b({'|'.join(_INTENT_KEYS)})[\"']?\s*:".encode(),
-    re.IGNORECASE,
-)
+    ``schemas`` matches a value of the key ``schema`` that looks like one of these schemas, possibly misspelt or of
+    another version. ``content`` matches the text of a file that may contain such a document; files of other
+    programs may mention zkdeployment's own files.
+    """
+
+    by_schema: Mapping[str, DocumentKind[Any]]
+    by_name: Mapping[str, DocumentKind[Any]]
+    by_key: Mapping[str, DocumentKind[Any]]
+    schemas: re.Pattern[str]
+    content: re.Pattern[bytes]
+
+
+@functools.cache
+def known_kinds() -> _KnownKinds:
+    """Return the kinds of documents of the installed features."""
+    kinds = [kind for feature in installed() for kind in feature.document_kinds()]
+    titles = "|".join(kind.title for kind in kinds if kind.schema.startswith("zkdeployment/"))
+    by_key = {key: kind for kind in kinds for key in kind.telltale_keys}
+    keys = rf"|\b({'|'.join(by_key)})[\"']?\s*:" if by_key else ""
+    content = (
+        rf"{_SHIPYARD}|zk[-_]?deployment/\w+/v?\d|schema[\"']?\s*:\s*[\"']?(zk[-_]?deployment/|({titles})/){keys}"
+    )
+    return _KnownKinds(
+        by_schema={kind.schema: kind for kind in kinds},
+        by_name={kind.name: kind for kind in kinds},
+        by_key=by_key,
+        schemas=re.compile(rf"{_SHIPYARD}|zk[-_]?deployment/|^({titles})/", re.IGNORECASE),
+        content=re.compile(content.encode(), re.IGNORECASE),
+    )
+
 
 #: The values of keys that are named or spelt like ``schema``.
 _SCHEMA_VALUES = re.compile(rb"(?mi)^[ \t\"'{-]*s\w{3,7}[\"']?[ \t]*:[ \t]*[\"']?([\w.-]{6,24}/\w{4,40}/\w{1,8})")
@@ -71,7 +66,7 @@ _ALIKE = 0.85
 
 def mentions_documents(content: bytes) -> bool:
     """Whether a file may contain one of these documents; other files need not even be valid YAML."""
-    if _OUR_CONTENT.search(content) is not None:
+    if known_kinds().content.search(content) is not None:
         return True
     return any(_similar_schema(match[1].decode("ascii", "replace")) for match in _SCHEMA_VALUES.finditer(content))
 
@@ -85,10 +80,10 @@ def schema_faults(value: Mapping[str, object]) -> Iterator[Fault]:
     for key, content in value.items():
         if not isinstance(content, str):
             continue
-        if key == "schema" and (_OUR_SCHEMA.search(f"{content}/") or _similar_schema(content)):
+        if key == "schema" and (known_kinds().schemas.search(f"{content}/") or _similar_schema(content)):
             has_fault = True
-            yield (key,), f"expected {one_of(BY_SCHEMA)}, found {content!r}"
-        elif key != "schema" and content in BY_SCHEMA:
+            yield (key,), f"expected {one_of(known_kinds().by_schema)}, found {content!r}"
+        elif key != "schema" and content in known_kinds().by_schema:
             has_fault = True
             yield (key,), f"expected the key schema, found {key!r}"
     kind = None if has_fault else _kind_of_keys(value)
@@ -105,7 +100,7 @@ def _kind_of_keys(value: Mapping[str, object]) -> DocumentKind[Any] | None:
     """Return the kind of intent whose keys a document has that no other program uses."""
     parts = [part for part in (value.get("metadata"), value.get("data")) if isinstance(part, dict)]
     keys = {str(key).lower() for part in parts for key in part}
-    return next((kind for key, kind in _INTENT_KEYS.items() if key in keys), None)
+    return next((kind for key, kind in known_kinds().by_key.items() if key in keys), None)
 
 
 @functools.lru_cache(maxsize=256)
@@ -115,5 +110,5 @@ def _similar_schema(text: str) -> bool:
         return False
     import difflib  # noqa: PLC0415  programs start faster without it
 
-    known = [schema.lower() for schema in BY_SCHEMA]
+    known = [schema.lower() for schema in known_kinds().by_schema]
     return bool(difflib.get_close_matches(text.lower(), known, n=1, cutoff=_ALIKE))

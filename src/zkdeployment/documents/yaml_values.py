@@ -125,6 +125,7 @@ _READERS: dict[str, Callable[[str], float | bool | None]] = {
 Way: TypeAlias = "tuple[str | int, ...]"
 
 _MOST_VALUES = 500_000  # 10,000 hosts by name in each of 50 groups; aliases could make of a few lines far more
+_TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"
 _DEEPEST = 32
 
 #: The loader in C is ten times as fast but missing on some platforms. Neither loader interprets scalars.
@@ -172,6 +173,10 @@ def parse_yaml(text: str) -> Iterator[Document]:
                 yield _Reader().read(node)
     except yaml.MarkedYAMLError as error:
         place = _place(error.problem_mark or error.context_mark)
+        if (
+            error.problem == _TOO_DEEP_FOR_LIBYAML
+        ):  # libyaml reads ahead, so it finds this before the check of depth
+            raise YamlTextError(f"expected values nested at most {_DEEPEST} deep", *place) from error
         raise YamlTextError(f"not valid YAML: {error.problem or error.context}", *place) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # a character that YAML forbids or Python lacks
         raise YamlTextError(f"not valid YAML: {' '.join(str(error).split())}", 1, 1) from error

@@ -28,6 +28,7 @@ from zkdeployment.config.load import find_servers
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.groups import unmatched_selectors
 from zkdeployment.strategies.order import Faults, simulate, summarize
 from zkdeployment.strategies.permission import Phase
@@ -396,12 +397,12 @@ def _read(file: Path) -> bytes:
 
 def _choose(documents: Documents, name: str | None) -> Strategy | None:
     """Return the strategy of this name; without a name, the strategy that the syncer would publish."""
-    return documents.strategy() if name is None else documents.strategies.get(name)
+    return strategy_in_force(documents) if name is None else strategies(documents).get(name)
 
 
 def _missing_hosts(documents: Documents, name: str | None) -> str:
     expected = "a strategy" if name is None else f"the strategy {name}"
-    return f"expected {expected}, found: {', '.join(sorted(documents.strategies)) or 'none'}"
+    return f"expected {expected}, found: {', '.join(sorted(strategies(documents))) or 'none'}"
 
 
 def _read_hosts(inventory: str) -> Mapping[str, Facts]:

@@ -14,28 +14,24 @@ from fastapi import Depends, FastAPI
 from starlette.datastructures import State
 from starlette.middleware.gzip import GZipMiddleware
 
-from zkdeployment.checks.api import checks, deployments
-from zkdeployment.intents.api import clusters, groups
-from zkdeployment.intents.requests import IntentResources
-from zkdeployment.pools import api
-from zkdeployment.pools.service_requests import SessionRequests
-from zkdeployment.programs.routers import PAGE_ROUTERS
+from zkdeployment.base.features import installed
 from zkdeployment.service.access.cookies import forbid_cross_site
 from zkdeployment.service.access.headers import HostCheck, SecurityHeaders
 from zkdeployment.service.access.identity import KnownSessions, LoginTurns, ProxyClients
 from zkdeployment.service.access.limits import BodyLimit, check_json, check_parameters
 from zkdeployment.service.api import acts, events, fleet, health, publications
-from zkdeployment.service.api import acts as jobs
-from zkdeployment.service.api import fleet as audit
-from zkdeployment.service.api import health as metrics
 from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
+from zkdeployment.service.pages import acts as act_pages
+from zkdeployment.service.pages import fleet as pages
+from zkdeployment.service.pages import login, static_files
 from zkdeployment.service.pages.live_page import LastKnown
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
 from zkdeployment.service.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from zkdeployment.service.dependencies import ServerAdapters
@@ -93,27 +89,44 @@ _DESCRIPTION = (
     " error is one sentence in the key `detail`."
 )
 
-#: The routers of operations that need a login.
+#: The routers of the fleet's operations that need a login; the features add theirs.
 _API_ROUTERS = (
-    jobs.router,
+    acts.router,
     fleet.audit_router,
-    checks.router,
-    deployments.router,
     events.router,
-    audit.router,
-    clusters.router,
-    groups.releases_router,
-    groups.router,
-    groups.intents_router,
+    fleet.router,
     acts.jobs_router,
     health.metrics_router,
-    api.usage_router,
-    api.pools_router,
     publications.router,
     acts.rollback_router,
-    api.sessions_router,
-    api.tenants_router,
 )
+
+#: The routers of the fleet's pages; the features add theirs.
+_PAGE_ROUTERS = (
+    login.router,
+    login.external_router,
+    pages.router,
+    pages.hosts_router,
+    pages.services_router,
+    pages.history_router,
+    pages.locks_router,
+    pages.plan_router,
+    act_pages.router,
+    pages.audit_router,
+    static_files.router,
+    static_files.docs_router,
+)
+
+
+def api_routers() -> tuple[APIRouter, ...]:
+    """Return the routers of all operations of the API that need a login."""
+    return (*_API_ROUTERS, *(router for feature in installed() for router in feature.api_routers()))
+
+
+def page_routers() -> tuple[APIRouter, ...]:
+    """Return the routers of all pages."""
+    return (*_PAGE_ROUTERS, *(router for feature in installed() for router in feature.page_routers()))
+
 
 #: The requests for sessions that wait for a worker at once: they must not take the threads of all other requests.
 _WAITING = 200
@@ -143,11 +156,12 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.known_sessions = KnownSessions()
     application.state.login_turns = LoginTurns()
     application.state.event_hub = EventHub(adapters.feed)
-    application.state.health_check = metrics.HealthCheck()
+    application.state.health_check = health.HealthCheck()
     application.state.last_known = LastKnown()
     application.state.encoded_status = EncodedStatus()
-    application.state.intent_resources = IntentResources()
-    application.state.page_requests = SessionRequests()
+    for feature in installed():
+        for name, value in feature.service_state().items():
+            setattr(application.state, name, value)
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()
     application.state.session_requests = CapacityLimiter(_WAITING)
@@ -176,9 +190,9 @@ def _routed_application() -> FastAPI:
     )
     install_error_handlers(application)
     # Probes of load balancers may add parameters of their own.
-    application.include_router(metrics.router)
-    for router in _API_ROUTERS:
+    application.include_router(health.router)
+    for router in api_routers():
         application.include_router(router, responses=ERRORS, dependencies=[Depends(check_parameters)])
-    for router in PAGE_ROUTERS:
+    for router in page_routers():
         application.include_router(router)
     return application

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import graphlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, one_of
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.strategy import (
     ABSENT_AFTER,
+    ALL_HOSTS,
     Criteria,
     Group,
     OnFailure,
@@ -28,6 +29,8 @@ from zkdeployment.strategies.strategy import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from zkdeployment.base.source_files import Problem
+    from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.yaml_values import Way
     from zkdeployment.tree.values import Value
 
@@ -440,6 +443,7 @@ STRATEGY: DocumentKind[Strategy] = DocumentKind(
     subject=lambda value: (value["metadata"]["name"],),
     faults=_group_faults,
     advice=_group_advice,
+    has_own_changes=True,
 )
 
 #: The value is the name of the strategy that the configuration chooses, ``None`` if it chooses none.
@@ -452,7 +456,57 @@ CONFIGURATION: DocumentKind[str | None] = DocumentKind(
     place=(),
     faults=choice_faults,
     typed=False,
+    has_own_changes=True,
 )
+
+
+#: The strategy's name where the configuration names none.
+DEFAULT_NAME = "deployment-strategy"
+
+
+def strategies(documents: Documents) -> dict[str, Strategy]:
+    """Return the strategies of a revision by name."""
+    return {name: strategy for (name,), strategy in documents.of(STRATEGY).items()}
+
+
+def strategy_in_force(documents: Documents) -> Strategy | None:
+    """Return the fleet's strategy, ``None`` if it has none; only meaningful for documents without ``errors``."""
+    configurations = [*documents.of(CONFIGURATION).values()]
+    chosen = next(iter(configurations), None)
+    if chosen is not None:
+        return strategies(documents).get(chosen)
+    return strategies(documents).get(DEFAULT_NAME, ALL_HOSTS if configurations else None)
+
+
+def judge_choice(documents: Documents) -> Documents:
+    """Return valid documents with the problems of a missing strategy and of strategies that are not in force.
+
+    A strategy that is not in force is an error, unless another one is: then the fleet has a strategy.
+    """
+    configuration = documents.entries.get((CONFIGURATION.name, ()))
+    way, chosen = (("data",), None) if configuration is None else choice(configuration.content)
+    names = strategies(documents)
+    if configuration is not None and chosen is not None and chosen not in names:
+        expected = one_of(names) if names else "a DeploymentStrategy of that name"
+        problem = configuration.problem(way, f"there is no strategy {chosen}; expected {expected}")
+        return replace(documents, problems=(problem,))
+    in_force = chosen or DEFAULT_NAME
+    unused = tuple(_unused_strategies(documents, in_force))
+    return replace(documents, spare=unused) if in_force in names else replace(documents, unused=unused)
+
+
+def _unused_strategies(documents: Documents, in_force: str) -> Iterator[Problem]:
+    """Yield a problem for each other strategy than the one ``in_force``, at the place of its name."""
+    for entry in documents.entries.values():
+        name = "".join(entry.subject)
+        if entry.kind.name != STRATEGY.name or name == in_force:
+            continue
+        configure = f"data: {{deployment_strategy: {name}}} in a DeploymentConfiguration"
+        if (STRATEGY.name, (in_force,)) in documents.entries:
+            message = f"strategy {name} is not in force, {in_force} is; remove it, or choose it with {configure}"
+        else:
+            message = f"strategy {name} is not in force; name it {DEFAULT_NAME}, or choose it with {configure}"
+        yield entry.problem(STRATEGY.place, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from fastapi.routing import APIRoute
 from support.service import RunningService, form_token, running_service
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
-from zkdeployment.programs.routers import PAGE_ROUTERS
-from zkdeployment.service.application import _API_ROUTERS
+from zkdeployment.service.application import api_routers, page_routers
 from zkdeployment.service.users.user import LoginProblem, Role
 
 ACT = Act("tests", "change", "a test", 0.0)
@@ -28,7 +27,7 @@ OF_TENANTS = ("/api/v1/events", "/api/v1/nodes", "/api/v1/pool", "/api/v1/sessio
 
 ROUTES = sorted(
     (method, route.path)
-    for router in (*_API_ROUTERS, *PAGE_ROUTERS)
+    for router in (*api_routers(), *page_routers())
     for route in router.routes
     if isinstance(route, APIRoute) and not route.path.startswith(PUBLIC)
     for method in route.methods

@@ -11,7 +11,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.documents.registry import KINDS
+from zkdeployment.documents.registry import known_kinds
 from zkdeployment.documents.yaml_values import parse_yaml, typed_values
 from zkdeployment.pools.documents.kinds import FORM, POOLS, pools_in_force
 from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook, PoolConfiguration, RoleMechanism
@@ -234,7 +234,7 @@ def test_the_published_document_is_in_force() -> None:
     documents = PublishedDocuments({("pools", ()): read(WHOLE)})
     assert set(pools_in_force(documents).pools) == {"metal-x86", "fleet-web"}
     assert pools_in_force(PublishedDocuments()) == PoolConfiguration()
-    assert KINDS[-1] is POOLS
+    assert known_kinds().by_schema[POOLS.schema] is POOLS
     with pytest.raises(TreeError, match="upgrade this host, or correct the document"):
         pools_in_force(PublishedDocuments({("pools", ()): {"later": "form"}}))
 

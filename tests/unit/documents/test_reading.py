@@ -12,8 +12,9 @@ from zkdeployment.base.host import Facts
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import document_files, nested_problems, read_documents
-from zkdeployment.documents.registry import BY_SCHEMA, mentions_documents
+from zkdeployment.documents.registry import known_kinds, mentions_documents
 from zkdeployment.sandbox.hosts import read_hosts
+from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.groups import members
 from zkdeployment.strategies.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Window
 
@@ -71,7 +72,7 @@ def test_the_example_is_read_whole():
 def test_labels_are_text_or_scalars_of_yaml(written, label):
     found = read(HEAD + group_line(selectors=f"[{{node_labels: [{written}]}}]"))
     assert found.problems == ()
-    (group,) = found.strategies["deployment-strategy"].groups
+    (group,) = strategies(found)["deployment-strategy"].groups
     assert group.selectors[0].labels == {label}
 
 
@@ -95,7 +96,7 @@ def test_selectors_and_facts_are_text_as_written(text):
         f"{{rack_names: ['{text}']}}",
     ):
         found = read(HEAD + group_line(selectors=f"[{selector}]"))
-        (group,) = found.strategies["deployment-strategy"].groups
+        (group,) = strategies(found)["deployment-strategy"].groups
         assert members(group, hosts) == (set() if rack is None and "rack" in selector else {text}), selector
 
 
@@ -111,7 +112,7 @@ def test_the_sandbox_reads_hosts_as_the_simulation_does(tmp_path):
 def test_whole_numbers_may_be_written_with_a_fraction(number):
     criteria = f"{{minimum_successful_nodes: {number}}}"
     found = read(HEAD + group_line(max_parallel=number, require_hosts=number, success_criteria=criteria))
-    (group,) = found.strategies["deployment-strategy"].groups
+    (group,) = strategies(found)["deployment-strategy"].groups
     numbers = [group.pace.max_parallel.number, group.require_hosts, group.criteria.minimum_successful]
     assert numbers == [2, 2, 2]
     assert {type(number) for number in numbers} == {int}
@@ -132,10 +133,10 @@ def test_counts_are_whole_and_finite(written):
 
 def test_the_defaults_of_a_strategy():
     lines = "  absent_after: 10m\n  prepare_timeout: 5m\n  deploy_timeout: 1h\n"
-    strategy = read(HEAD + group_line(require_hosts="3") + lines).strategies["deployment-strategy"]
+    strategy = strategies(read(HEAD + group_line(require_hosts="3") + lines))["deployment-strategy"]
     assert (strategy.absent_after, strategy.prepare_timeout, strategy.deploy_timeout) == (600, 300, 3600)
     assert strategy.groups[0].require_hosts == 3
-    plain = read(HEAD + group_line()).strategies["deployment-strategy"]
+    plain = strategies(read(HEAD + group_line()))["deployment-strategy"]
     assert (plain.absent_after, plain.prepare_timeout, plain.deploy_timeout) == (300, None, None)
 
 
@@ -151,7 +152,7 @@ def test_the_pace_of_a_group():
         "windows": "[{days: [mon, fri], from: '22:30', to: '04:00', zone: Europe/Berlin},"
         " {from: 12:00, to: 13:00}]",
     }
-    (group,) = read(HEAD + group_line(**written)).strategies["deployment-strategy"].groups
+    (group,) = strategies(read(HEAD + group_line(**written)))["deployment-strategy"].groups
     assert group.pace == Pace(
         max_parallel=ParallelLimit(25, percent=True),
         bake_time=900,
@@ -226,12 +227,12 @@ def test_a_circle_is_reported_without_groups_that_only_depend_on_it():
 
 class TestChoice:
     def test_without_documents_the_fleet_has_no_strategy(self):
-        assert read().strategy() is None
-        assert read("just: data\n").strategy() is None
+        assert strategy_in_force(read()) is None
+        assert strategy_in_force(read("just: data\n")) is None
 
     def test_the_default_name_needs_no_configuration(self):
-        assert read(strategy_of()).strategy().name == "deployment-strategy"
-        assert read(strategy_of("other")).strategy() is None
+        assert strategy_in_force(read(strategy_of())).name == "deployment-strategy"
+        assert strategy_in_force(read(strategy_of("other"))) is None
 
     @pytest.mark.parametrize(
         "form", ["deployment_strategy: other", "physical_provisioner: {deployment_strategy: other}"]
@@ -239,11 +240,11 @@ class TestChoice:
     def test_a_configuration_names_one(self, form):
         found = read(strategy_of() + "---\n" + strategy_of("other"), CONFIGURATION % form)
         assert found.problems == ()
-        assert found.strategy().name == "other"
+        assert strategy_in_force(found).name == "other"
 
     def test_a_configuration_that_names_none_means_the_default_or_all_hosts(self):
-        assert read(CONFIGURATION % "", strategy_of()).strategy().name == "deployment-strategy"
-        assert read(CONFIGURATION % "physical_provisioner: {}").strategy() == ALL_HOSTS
+        assert strategy_in_force(read(CONFIGURATION % "", strategy_of())).name == "deployment-strategy"
+        assert strategy_in_force(read(CONFIGURATION % "physical_provisioner: {}")) == ALL_HOSTS
 
     def test_strategies_of_which_none_is_in_force_are_errors(self):
         for texts in ([strategy_of("canary")], [strategy_of("canary"), CONFIGURATION % ""]):
@@ -257,8 +258,8 @@ class TestChoice:
 
     def test_a_strategy_beside_the_one_in_force_is_named_and_forbids_nothing(self):
         found = read(strategy_of(), strategy_of("canary"))
-        assert (found.errors, found.in_force) == ((), True)
-        (spare,) = found.unused
+        assert found.errors == ()
+        (spare,) = found.spare
         assert str(spare) == (
             "1.yaml:2:18: metadata.name: strategy canary is not in force, deployment-strategy is; remove it,"
             " or choose it with data: {deployment_strategy: canary} in a DeploymentConfiguration"
@@ -316,7 +317,7 @@ class TestChoice:
         text = strategy_of().replace("shipyard/DeploymentStrategy/v1", schema)
         assert mentions_documents(text.encode())
         (found,) = errors(text)
-        expected = ", ".join(sorted(BY_SCHEMA))
+        expected = ", ".join(sorted(known_kinds().by_schema))
         assert found == f"0.yaml:1:9: schema: expected one of: {expected}, found '{schema}'"
 
     def test_a_schema_by_another_key_is_an_error(self):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.base.source_files import Problem, Severity, SourceFile
 from zkdeployment.publishing.rules.review import RULES, fingerprint, lifting_problems, place, review
+from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.tree.parse import ParsedFile, parse_bytes
 
 GOOD = """\
@@ -109,7 +110,7 @@ STRATEGY = EXAMPLE_FILE.read_text()
 def test_a_strategy_beside_the_tree_is_read():
     result = look(a_zk=GOOD, strategy_yaml=STRATEGY)
     assert result.problems == ()
-    assert result.documents.strategy() == example()
+    assert strategy_in_force(result.documents) == example()
 
 
 def test_problems_of_a_strategy_are_sorted_among_the_problems_of_the_tree():
@@ -127,7 +128,7 @@ def test_problems_of_a_strategy_are_sorted_among_the_problems_of_the_tree():
 def test_other_yaml_files_are_ignored():
     result = look(a_zk=GOOD, ci_yml="script: !reference [a, b]\n : [", strategy_txt=STRATEGY)
     assert result.problems == ()
-    assert result.documents.strategies == {}
+    assert strategies(result.documents) == {}
     assert result.fingerprint == look(a_zk=GOOD).fingerprint
 
 

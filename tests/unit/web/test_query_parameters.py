@@ -8,9 +8,9 @@ from fastapi.routing import APIRoute
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.service.access.limits import check_parameters, known_parameters
-from zkdeployment.service.application import _API_ROUTERS, api_description
+from zkdeployment.service.application import api_description, api_routers
 
-ROUTES = [route for router in _API_ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+ROUTES = [route for router in api_routers() for route in router.routes if isinstance(route, APIRoute)]
 STATUS = next(route for route in ROUTES if route.path.endswith("/deployment-intent-groups/{name}/status"))
 JOB = next(route for route in ROUTES if route.path == "/api/v1/jobs/{commit}")
 

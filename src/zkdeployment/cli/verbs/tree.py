@@ -19,7 +19,7 @@ from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.intents.rules.governance import published_governance
 from zkdeployment.publishing.targets.compilation import withheld_after
-from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, format_tree
 from zkdeployment.tree.edits import link_change, removal_change
 from zkdeployment.tree.layers import desired_tree, lock_roles, merge
@@ -246,7 +246,7 @@ def _compare_strategy(operator: OperatorAdapters, files: Iterable[SourceFile], *
     documents = read_documents(document_files(files))
     refuse_errors(documents.errors)
     published = operator.fleet.strategy()
-    return StrategyChange(published, documents.strategy() if whole or documents.files else published)
+    return StrategyChange(published, strategy_in_force(documents) if whole or documents.files else published)
 
 
 def _published(operator: OperatorAdapters) -> Revision:

@@ -250,6 +250,7 @@ GROUP: DocumentKind[DeploymentIntentGroup] = DocumentKind(
     parse=_parse_group,
     subject=_group_subject,
     faults=_group_faults,
+    telltale_keys=("composite-app", "composite-profile"),
 )
 
 CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
@@ -259,6 +260,7 @@ CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
     parse=_parse_cluster,
     subject=lambda value: (value["metadata"]["provider"], value["metadata"]["name"]),
     faults=_cluster_faults,
+    telltale_keys=("network-intents",),
 )
 
 

@@ -23,6 +23,7 @@ from zkdeployment.publishing.rules.changes import (
 from zkdeployment.publishing.rules.interruption import ordered_revision, ordered_targets
 from zkdeployment.publishing.rules.review import Review, place, review
 from zkdeployment.publishing.signing.standing import StandingPublication
+from zkdeployment.strategies.documents import strategy_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,7 +92,7 @@ class PublicationBuilder:
         if self._signed:
             repeats = may_repeat and last is not None and last.linted.tree == reviewed.linted.tree
             since = published.effective_since if repeats else sequence
-            strategy, left = reviewed.documents.strategy(), standing.left
+            strategy, left = strategy_in_force(reviewed.documents), standing.left
             coming = StandingPublication(
                 tip, sequence, since, targets=reviewed.targets, strategy=strategy, left=left
             )

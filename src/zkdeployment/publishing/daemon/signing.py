@@ -19,6 +19,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.intents.rules.governance import Governance, read_intents
 from zkdeployment.publishing.signing.standing import SigningRecord, StandingPublication
 from zkdeployment.publishing.signing.statement import SignedStatement, Statement
+from zkdeployment.strategies.documents import strategy_in_force
 
 if TYPE_CHECKING:
     from zkdeployment.agent.ports import PublisherKeys
@@ -166,7 +167,9 @@ class StandingSignature:
             return True
         left = self._accepted.standing(published, self._sequences.known).left
         targets = reviewed.compilation.under(Governance(read_intents(reviewed.documents), left)).targets
-        standing = StandingPublication(*numbers, published.stamp, targets, reviewed.documents.strategy(), left)
+        standing = StandingPublication(
+            *numbers, published.stamp, targets, strategy_in_force(reviewed.documents), left
+        )
         return self._renew(standing, state.signed if settled else None)
 
     def _ensure_initial(self, state: PublishedState, statement: Statement | None) -> bool:

@@ -32,7 +32,7 @@ from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarant
 from zkdeployment.publishing.rules.review import Review, place
 from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
 from zkdeployment.publishing.targets.compiler import host_problems
-from zkdeployment.strategies.documents import StrategyChange
+from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, stored_alike
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
 from zkdeployment.tree.values import LiveTree, TreeChange, top_path
@@ -106,7 +106,7 @@ class Baseline:
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
         governance = Governance(read_intents(last.documents), tuple(left))
         compiled = last.compilation.under(governance) if left else last.compilation
-        strategy, text = last.documents.strategy(), last.linted.tree
+        strategy, text = strategy_in_force(last.documents), last.linted.tree
         return cls(
             live, compiled.targets, strategy, documents, compiled.withheld, governance=governance, text=text
         )
@@ -249,7 +249,7 @@ def draft(
         governance = change_governance(baseline.former, reviewed.documents, reviewed.linted.tree, tree, revision)
     compilation = _compile(reviewed, None if tree == text and not keeps_governance else tree, governance.after)
     targets = compilation.targets
-    strategy = reviewed.documents.strategy()
+    strategy = strategy_in_force(reviewed.documents)
     between_services = ServiceOrder()
     if compilation.ordered:
         between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
@@ -291,7 +291,7 @@ def _problems(
     between_services: ServiceOrder,
 ) -> Iterable[Problem]:
     """Return the problems of targets with each other, with the known hosts and with the strategy, each once."""
-    targets, strategy = compilation.targets, reviewed.documents.strategy()
+    targets, strategy = compilation.targets, strategy_in_force(reviewed.documents)
     return dict.fromkeys(
         (
             *compilation.problems,

@@ -20,6 +20,7 @@ from zkdeployment.publishing.rules.precedence import placement_problems, service
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
 from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.publishing.targets.services import has_property
+from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.groups import selects_only_by_name
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.links import relinked_nodes
@@ -120,7 +121,7 @@ class Review:
     @property
     def spare_strategies(self) -> tuple[Problem, ...]:
         """The strategies that are not in force beside the one that is: lint errors that forbid no publication."""
-        return self.documents.unused if self.documents.in_force else ()
+        return self.documents.spare
 
 
 def lifting_problems(reviewed: Review, before: Iterable[SourceFile]) -> tuple[Problem, ...]:
@@ -197,7 +198,7 @@ def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Prob
 
     A target is a host's id or its name, and a strategy may have the other one.
     """
-    strategy = None if documents.errors else documents.strategy()
+    strategy = None if documents.errors else strategy_in_force(documents)
     if strategy is None:
         return
     hosts = [Identity(name, name) for name in targets if is_host_name(name)]

@@ -1,0 +1,55 @@
+"""The contributions of deployment intents to the frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zkdeployment.base.features import Feature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import APIRouter
+
+    from zkdeployment.cli.verb_group import LazyVerb
+    from zkdeployment.documents.kinds import DocumentKind
+
+
+def _document_kinds() -> tuple[DocumentKind[Any], ...]:
+    from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
+    from zkdeployment.intents.documents.release import RELEASE
+
+    return GROUP, CLUSTER, RELEASE
+
+
+def _api_routers() -> tuple[APIRouter, ...]:
+    from zkdeployment.intents.api import clusters, groups
+
+    return clusters.router, groups.releases_router, groups.router, groups.intents_router
+
+
+def _page_routers() -> tuple[APIRouter, ...]:
+    from zkdeployment.intents import pages
+
+    return (pages.router,)
+
+
+def _service_state() -> Mapping[str, Any]:
+    from zkdeployment.intents.requests import IntentResources
+
+    return {"intent_resources": IntentResources()}
+
+
+def _verbs() -> Mapping[str, LazyVerb]:
+    from zkdeployment.cli.verb_group import LazyVerb
+
+    return {"intent": LazyVerb("intents.verbs.intent", "Approve, instantiate and terminate groups of services.")}
+
+
+FEATURE = Feature(
+    document_kinds=_document_kinds,
+    api_routers=_api_routers,
+    page_routers=_page_routers,
+    service_state=_service_state,
+    verbs=_verbs,
+)

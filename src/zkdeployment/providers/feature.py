@@ -1,0 +1,31 @@
+"""The contributions of providers to the frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.features import Feature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.cli.verb_group import LazyVerb
+
+
+def _verbs() -> Mapping[str, LazyVerb]:
+    from zkdeployment.cli.verb_group import LazyVerb
+
+    return {
+        "filter": LazyVerb(
+            "programs.daemon_verbs", "Run a filter: keep a list of the instances in service.", "filter_instances"
+        ),
+        "provide": LazyVerb(
+            "providers.verbs", "Register an instance of a service while a command runs.", "provide"
+        ),
+        "providers": LazyVerb(
+            "providers.verbs", "Show the instances of a service that are in service.", "providers"
+        ),
+    }
+
+
+FEATURE = Feature(verbs=_verbs)
