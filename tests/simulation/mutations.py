@@ -18,9 +18,9 @@ from zkdeployment.agent.daemon.deployment import DeploymentRun
 from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.agent.store import role_locks, service_orders
-from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService
 from zkdeployment.agent.store.registration import HostRegistration
 from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
 from zkdeployment.publishing.store import builder, cluster
@@ -167,7 +167,7 @@ def installed_repositories_used() -> contextlib.AbstractContextManager[Any]:
 
 def names_before_commits() -> contextlib.AbstractContextManager[Any]:
     """Let tags and branches that are named like a commit take precedence over the commit."""
-    return mock.patch("zkdeployment.agent.checkouts.repositories.is_commit", return_value=False)
+    return mock.patch("zkdeployment.agent.checkouts.working_copies.is_commit", return_value=False)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.packages.rpmdb import by_name
+from zkdeployment.agent.packages.installed_packages import by_name
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.names import NameKind, name_problem

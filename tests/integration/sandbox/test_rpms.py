@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from support.available_packages import AvailablePackage
-from zkdeployment.agent.packages.rpmdb import RpmDatabase
+from zkdeployment.agent.packages.installed_packages import RpmDatabase
 from zkdeployment.base.errors import ConfigurationError, ProgramError
 from zkdeployment.base.machine import process
 from zkdeployment.sandbox import rpms

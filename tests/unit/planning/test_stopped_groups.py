@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from zkdeployment.agent.rules.planner import plan
-from zkdeployment.agent.rules.stopped_groups import without_stopped_groups
+from zkdeployment.agent.rules.planner import plan, without_stopped_groups
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.inventory import Inventory, Marker, Package
 from zkdeployment.base.plan import ChangePackages, Deploy, RemoveSoftware, Undeploy

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.lease import Lease, first_record
-from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
-from zkdeployment.agent.rules.stopped_groups import without_stopped_groups
+from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services, without_stopped_groups
 from zkdeployment.agent.rules.undeploying import leaving_services
 from zkdeployment.base.cluster import INITIAL, ClusterState
 from zkdeployment.base.errors import RefusedError

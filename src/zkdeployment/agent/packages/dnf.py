@@ -2,16 +2,16 @@
 
 A change goes through these steps. Until the last step nothing on the host has changed:
 
-1. read all installed packages (``rpmdb``);
-2. resolve, download and check signatures, and let rpm test the transaction (``preparation``, ``downloads``);
+1. read all installed packages (``installed_packages``);
+2. resolve, download and check signatures, and let rpm test the transaction (``transaction``);
 3. write a transaction file with the exact packages, and refuse the change if it touches an unmanaged package;
-4. fetch the RPM files of all packages that will be replaced or removed (``package_cache``);
-5. record in the journal which packages to restore (``journal``);
+4. fetch the RPM files of all packages that will be replaced or removed (``installed_packages``);
+5. record in the journal which packages to restore (``transaction``);
 6. make the transaction, and compare *all* packages with the expected ones. If they differ, restore the packages
-   (``rollback``).
+   (``transaction``).
 
 Starting dnf and loading the metadata takes most of the time of a change. If nothing but the requested packages is
-installed or replaced, the dnf of step 2 waits for step 6, for a limited time (``held_dnf``). Otherwise another dnf
+installed or replaced, the dnf of step 2 waits for step 6, for a limited time (``command``). Otherwise another dnf
 replays the transaction file.
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
@@ -28,13 +28,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages import failures
-from zkdeployment.agent.packages.command import DnfCommand, Repositories
+from zkdeployment.agent.packages.command import DnfCommand, HeldDnf, Repositories
 from zkdeployment.agent.packages.failures import LockedError, StaleError, report_disk_errors
-from zkdeployment.agent.packages.held_dnf import HeldDnf
-from zkdeployment.agent.packages.package_cache import PackageCache
-from zkdeployment.agent.packages.preparation import Preparation
-from zkdeployment.agent.packages.rpmdb import RpmDatabase
-from zkdeployment.agent.packages.transaction import DnfTransaction, Journal, Rollback, check_names, make_replayable
+from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase
+from zkdeployment.agent.packages.transaction import (
+    DnfTransaction,
+    Journal,
+    Preparation,
+    Rollback,
+    check_names,
+    make_replayable,
+)
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.log import get_logger

@@ -18,7 +18,7 @@ import platformdirs
 
 from zkdeployment.agent.packages.command import DnfCommand, NamedRepositories
 from zkdeployment.agent.packages.failures import report_disk_errors
-from zkdeployment.agent.packages.rpmdb import by_name
+from zkdeployment.agent.packages.installed_packages import by_name
 from zkdeployment.agent.rules.availability import Offers, PaperResolution
 from zkdeployment.base.errors import ConfigurationError, PackageError
 from zkdeployment.base.inventory import Package

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.rules.step_reasons import why_deployed_again, why_undeployed
+from zkdeployment.agent.rules.software import why_deployed_again, why_undeployed
 from zkdeployment.base import names
 from zkdeployment.base.deployment import Rerun
 from zkdeployment.base.errors import HostFilesError

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from zkdeployment.agent.ports import QueuedLock
     from zkdeployment.agent.rules.waiting import OrderProgress
     from zkdeployment.agent.steps.executor import StepRunner
-    from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService
     from zkdeployment.agent.store.fleet import ZooKeeperFleet
     from zkdeployment.agent.store.role_locks import RoleRequestLock
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+    from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService
     from zkdeployment.base.host import Identity
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.plan import Step

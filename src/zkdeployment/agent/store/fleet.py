@@ -18,10 +18,9 @@ from zkdeployment.agent.store.service_locks import (
     any_free,
     remove_work,
 )
-from zkdeployment.agent.store.service_orders import finish, join, read_entries
+from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService, finish, join, read_entries
 from zkdeployment.base.cluster import Cluster, ClusterEvent
 from zkdeployment.base.errors import ConflictError, TreeError
-from zkdeployment.base.machine.program import late_import
 from zkdeployment.publishing.store.assignments import read_services, read_wanted
 from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop, write_output
 from zkdeployment.publishing.store.group_stops import stopped_groups, stopping_group
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.files.run_directory import RunDirectory
     from zkdeployment.agent.rules.lease import Lease
-    from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment, DesiredState
     from zkdeployment.base.host import Host, Identity
@@ -339,8 +337,6 @@ class ZooKeeperFleet:
 
     def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
         """Return the progress of a service."""
-        with late_import():  # in most fleets no service waits for another
-            from zkdeployment.agent.store.awaited_services import ZooKeeperAwaitedService  # noqa: PLC0415
         return ZooKeeperAwaitedService(self._session, sequence, service)
 
     def publish_output(self, output: FailureOutput) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.agent.store.role_locks import requests_of
-from zkdeployment.agent.store.stale_nodes import works_of
+from zkdeployment.agent.store.service_locks import works_of
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.store.stale_nodes import keep_works, remove_stale_contenders
+from zkdeployment.agent.store.service_locks import keep_works, remove_stale_contenders
 from zkdeployment.base.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger

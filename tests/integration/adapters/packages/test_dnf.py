@@ -14,15 +14,15 @@ import pytest
 from support.available_packages import AvailablePackage
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
-from zkdeployment.agent.packages import command, failures, held_dnf
+from zkdeployment.agent.packages import command, failures
 from zkdeployment.agent.packages.dnf import Dnf
+from zkdeployment.agent.packages.installed_packages import PackageCache
 from zkdeployment.agent.packages.none import NoTransaction
-from zkdeployment.agent.packages.package_cache import PackageCache
 from zkdeployment.base.errors import PackageError, ShutdownError
 from zkdeployment.base.machine import process
 
 #: The commands of dnf that change packages.
-COMMANDS = {"replay", held_dnf.COMMAND}
+COMMANDS = {"replay", command.INSTALL_COMMAND}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from support.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
-from zkdeployment.agent.packages import held_dnf, package_cache
+from zkdeployment.agent.packages import command, installed_packages
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.errors import PackageError, ShutdownError
 from zkdeployment.base.machine import process
@@ -55,7 +55,7 @@ def waiting_dnf(host):
     """Return the dnf of this host that waits for the order or makes its transaction."""
     for candidate in psutil.process_iter(["cmdline"]):
         arguments = candidate.info["cmdline"] or []
-        if held_dnf.COMMAND in arguments and any(str(host.root) in argument for argument in arguments):
+        if command.INSTALL_COMMAND in arguments and any(str(host.root) in argument for argument in arguments):
             return candidate
     return None
 
@@ -64,13 +64,13 @@ def waiting_dnf(host):
 def replays(monkeypatch):
     """The transactions that a second dnf makes."""
     made = []
-    make = package_cache.make
+    make = installed_packages.make_repository
 
     def spy(directory, name, *, signed):
         made.append(name)
         return make(directory, name, signed=signed)
 
-    monkeypatch.setattr(package_cache, "make", spy)
+    monkeypatch.setattr(installed_packages, "make_repository", spy)
     return made
 
 
@@ -92,7 +92,7 @@ def test_a_waiting_dnf_holds_no_lock_and_its_transaction_is_in_dnfs_history(host
     other.recover()
     info = ["history", "info", "last"]
     history = host.manager._dnf.run(*info)
-    assert held_dnf.COMMAND in history
+    assert command.INSTALL_COMMAND in history
     assert "Upgrade" in history
     assert "foo-1.1-1.noarch" in history
 
@@ -165,11 +165,11 @@ def program(monkeypatch, tmp_path):
     """Replace text in the program."""
 
     def alter(old, new):
-        source = held_dnf._PROGRAM.read_text()
+        source = command._PROGRAM.read_text()
         assert source.count(old) == 1
         altered = tmp_path / "altered.py"
         altered.write_text(source.replace(old, new))
-        monkeypatch.setattr(held_dnf, "_PROGRAM", altered)
+        monkeypatch.setattr(command, "_PROGRAM", altered)
 
     return alter
 
@@ -208,7 +208,7 @@ def test_a_dnf_with_other_interfaces_works_as_before(host, replays, program, kno
 
 
 def test_an_upgrade_of_zkdeployment_during_a_deployment_may_move_the_program(host, replays, monkeypatch, tmp_path):
-    monkeypatch.setattr(held_dnf, "_PROGRAM", tmp_path / "moved.py")
+    monkeypatch.setattr(command, "_PROGRAM", tmp_path / "moved.py")
     upgrade(host)
     assert replays == ["zkdeployment-prepared"]
 
@@ -238,7 +238,7 @@ def test_recovery_and_a_failed_commit_end_a_waiting_dnf(host):
 
 
 def test_recovery_ends_even_a_waiting_dnf_that_was_stopped(host, monkeypatch):
-    monkeypatch.setattr(held_dnf, "_PATIENCE", 0.1)
+    monkeypatch.setattr(command, "_PATIENCE", 0.1)
     host.manager.prepare(change({"foo": "1.1"}))
     waiting_dnf(host).suspend()
     host.manager.recover()
@@ -268,13 +268,13 @@ def test_a_stop_during_the_preparation_kills_dnf(host):
             raise ShutdownError("stopping")
 
     stopped = Dnf(host.root, host.repositories, tick=tick)
-    program = held_dnf._PROGRAM
+    program = command._PROGRAM
     slow = host.root.parent / "slow.py"
     slow.write_text(
         program.read_text().replace("    order = OrderSocket()\n", "    import time; time.sleep(300)\n")
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(held_dnf, "_PROGRAM", slow)
+        patch.setattr(command, "_PROGRAM", slow)
         with pytest.raises(ShutdownError):
             stopped.prepare(change({"foo": "1.1"}))
     assert waiting_dnf(host) is None

@@ -1,4 +1,4 @@
-from zkdeployment.agent.packages.rpmdb import by_name, parse
+from zkdeployment.agent.packages.installed_packages import by_name, parse
 from zkdeployment.base.inventory import Package
 
 

@@ -1,6 +1,6 @@
 """dnf 4 with one more command, which tests an installation and makes it when it is ordered to.
 
-``agent.packages.held_dnf`` starts this program with the Python of dnf, 3.6 or later, and it imports nothing of
+``agent.packages.command`` starts this program with the Python of dnf, 3.6 or later, and it imports nothing of
 zkdeployment. Its standard input is a socket to that process:
 
 1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
