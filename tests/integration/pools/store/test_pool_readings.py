@@ -1,0 +1,127 @@
+"""The pools in the cached fleet, on a real ZooKeeper: their content, their events and their cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from integration.fleet.feed.test_feed import following
+from support.waiting import wait_until
+from support.zookeeper import sent_requests
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
+from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
+from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.service.users.user import Role, User
+
+DOCUMENT = {
+    "schema": "zkdeployment/Pools/v1",
+    "metadata": {"name": "pools"},
+    "data": {
+        "nodepools": {
+            "concrete": {
+                "web": {"fill-level": 2, "mechanism": {"type": "role", "role": {"idle": "a", "leased": "b"}}}
+            }
+        }
+    },
+}
+
+
+def publish(client, document):
+    client.create("/zkdeployment/documents/pools/:", json.dumps(document).encode(), makepath=True)
+
+
+def lease(store, feed, tenant):
+    read = store.read()
+    request = SessionRequest(store.take_ids(1)[0], tenant, (NodesSpec("web", 1),), 0, "ci")
+    given = reserve(request, pools_of(feed).configuration, tuple(read.nodes.values()), 100.0)
+    assert isinstance(given, Reservation)
+    store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
+    return given
+
+
+def pools_of(feed):
+    return feed.snapshot().reading.pools
+
+
+def seen(feed):
+    return pools_of(feed).snapshot
+
+
+def read_from(store):
+    """Return what the store reads without what only writers need."""
+    return replace(store.read(), tenants={}, own_claims=frozenset(), hosts={})
+
+
+def pool_events(feed):
+    """Return the events of sessions and nodes: kind, id and what happened."""
+    return [
+        (event.kind.value, int(event.subject), event.body.get("step") or event.body["state"])
+        for batch in feed.recent_events().batches
+        for event in batch.events
+        if event.kind.value in {"session", "node"}
+    ]
+
+
+def test_the_feed_has_what_the_store_reads_and_reports_each_step(zookeeper, client, session, monkeypatch):
+    store, tenant = ZooKeeperPools(session), User(id=4, name="ci", role=Role.TENANT, created_at=0)
+    publish(client, DOCUMENT)
+    client.create("/zkdeployment/users/ci", json.dumps({"id": 4}).encode(), makepath=True)
+    first, second = store.take_ids(2)
+    nodes = [
+        PoolNode(id=id_, state=NodeState.READY, created_at=1, changed=1, pool="web") for id_ in (first, second)
+    ]
+    store.commit(PoolChange(nodes=tuple(nodes)), store.read())
+
+    with following(zookeeper) as feed:
+
+        def awaits(*event):
+            wait_until(lambda: event in pool_events(feed), f"the event {event}")
+            assert seen(feed) == read_from(store)
+
+        assert seen(feed) == read_from(store)
+        assert pools_of(feed).configuration.pools["web"].fill_level == 2
+        assert pools_of(feed).tenants == {4: "ci"}
+        given = lease(store, feed, tenant)
+        number, leased = given.session.id, given.nodes[0]
+        awaits("session", number, "requested")
+        awaits("node", leased.id, "contextualizing")
+        read = store.read()
+        leased = read.nodes[leased.id].after(NodeEvent.CONTEXTUALIZED, 101.0)
+        store.commit(PoolChange(nodes=(leased,)), read)
+        awaits("session", number, "begun")
+        read = store.read()
+        warned = replace(read.sessions[number], warned_expiry=read.sessions[number].expires_at)
+        store.commit(PoolChange(sessions=(warned,), claimed=frozenset({second})), read)
+        awaits("session", number, "expiring")
+        store.announce("worker on adm1")
+        wait_until(lambda: seen(feed).workers == ("worker on adm1",), "the worker")
+        read = store.read()
+        ended, released = retire(read.sessions[number], read.nodes.values(), 200.0, "ci")
+        assert feed.ended_sessions() == ()
+        store.commit(PoolChange(sessions=(ended,), nodes=released), read)
+        awaits("session", number, "retired")
+        wait_until(lambda: feed.ended_sessions() == (ended,), "the session among those that have ended")
+        read = store.read()
+        store.commit(PoolChange(nodes=(fail(read.nodes[leased.id], "no route to host", 201.0),)), read)
+        awaits("node", leased.id, "failed")
+
+        sent = sent_requests(feed._session, monkeypatch)
+        for _ in range(50):
+            assert len(feed.ended_sessions()) == 1
+            assert pools_of(feed).snapshot.nodes[leased.id].state is NodeState.FAILED
+        read = store.read()
+        store.commit(PoolChange(nodes=(read.nodes[leased.id].after(NodeEvent.FORGIVEN, 202.0),)), read)
+        wait_until(lambda: seen(feed) == read_from(store), "the forgiven node")
+    assert [request for request in sent if "/pools/ended" in getattr(request, "path", "")] == []
+    read_nodes = [request.path for request in sent if "/pools/nodes/" in getattr(request, "path", "")]
+    assert [path.rpartition("/")[2] for path in read_nodes] == [str(leased.id)]
+
+
+def test_a_damaged_document_has_no_pools_and_does_not_stop_the_feed(zookeeper, client):
+    client.create("/zkdeployment/documents/pools/:", b"\x1f\x8b nonsense", makepath=True)
+    with following(zookeeper) as feed:
+        assert pools_of(feed).configuration.pools == {}
+        client.set("/zkdeployment/documents/pools/:", json.dumps(DOCUMENT).encode())
+        wait_until(lambda: "web" in pools_of(feed).configuration.pools, "the mended document")
