@@ -38,7 +38,6 @@ from support.available_packages import AvailablePackage
 from zkdeployment.agent.files.run_directory import RunDirectory
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.base import log
-from zkdeployment.base.host import Identity
 from zkdeployment.config.settings import Settings
 from zkdeployment.programs.agent import build_agent
 from zkdeployment.publishing.sources.git.source import GitSource
@@ -278,7 +277,8 @@ def _run_agent(address: str, directory: Path, number: int, available: Sequence[A
         source=directory / "agent.cfg",
         zookeeper=address,
         root=directory / "root",
-        identity=Identity(f"id{number}", host_name(number)),
+        host_id=f"id{number}",
+        host_name=host_name(number),
         run_directory=directory / "run",
     )
     settings.root.mkdir(parents=True)

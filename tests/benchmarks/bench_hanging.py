@@ -19,12 +19,10 @@ from benchmarks.results import Result, Scale, middle
 from support.hanging import HangingServer
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
-from zkdeployment.service.users.external_logins import OpenIdClient
 from zkdeployment.service.users.user import Role
 
 _WAITING = 60  # requests that wait for each of the servers
@@ -65,8 +63,7 @@ def _service(address: str, scratch: Path, hanging: HangingServer) -> Iterator[Ru
     place = f"127.0.0.1:{hanging.port}"
     source = GitSource(f"git://{place}/tree.git", scratch / "mirror", branch="main", timeout=60.0, gap=1)
     commits = GitTreeCommits(source, Author("zkdeployment", "zkdeployment@server"))
-    client = OpenIdClient(issuer=f"http://{place}", client_id="zkdeployment", roles=())
-    settings = ServerSettings(openid=OpenIdSettings(client=client, secret=None))
+    settings = ServerSettings(openid_issuer=f"http://{place}", openid_client_id="zkdeployment")
     with running_service(address, settings=settings, commits=commits) as service:
         wait_until(lambda: service.client.get("/healthz").status_code == 200, "the service")
         yield service

@@ -48,15 +48,11 @@ def test_pages_and_forms_are_the_recorded_ones(recorded):
     recorded("pages", pages())
 
 
-def test_keys_of_the_configuration_and_their_defaults_are_the_recorded_ones(recorded, tmp_path):
+def test_keys_of_the_configuration_have_the_recorded_defaults_and_refuse_other_forms(recorded, tmp_path):
     done = check(tmp_path / "all.cfg", NEEDED)
     assert done.returncode == 0, done.stderr
-    recorded("configuration", values(json.loads(done.stdout)))
-
-
-def test_values_of_another_form_are_refused_as_recorded(recorded, tmp_path):
-    keys = json.loads(check(tmp_path / "all.cfg", NEEDED).stdout)
-    facts = []
+    keys = json.loads(done.stdout)
+    facts = [*values(keys)]
     for section in NEEDED:
         done = check(tmp_path / "wrong.cfg", {**NEEDED, section: dict.fromkeys(keys[section], "-7 ?")})
         lines = done.stderr.replace(str(tmp_path / "wrong.cfg"), "FILE").splitlines()
@@ -64,7 +60,7 @@ def test_values_of_another_form_are_refused_as_recorded(recorded, tmp_path):
             f"{section}: exit code = {done.returncode}",
             *sorted(f"{section}: {line.strip()}" for line in lines),
         ]
-    recorded("configuration-forms", facts)
+    recorded("configuration", facts)
 
 
 #: Files for the command lines, by name.

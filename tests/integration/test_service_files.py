@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from support.waiting import wait_until
 from zkdeployment.base.daemon.control import GRACE
 from zkdeployment.base.errors import RestartError
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs import agent as wiring
 
 ETC = Path(__file__).resolve().parents[2] / "etc"

@@ -14,8 +14,8 @@ from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.config.sections import ChecksSettings, SyncSettings
 from zkdeployment.config.settings import Settings
-from zkdeployment.config.sync import SyncSettings
 from zkdeployment.programs import agent as agent_wiring
 from zkdeployment.programs import coordinator as coordinator_wiring
 from zkdeployment.programs import syncer as syncer_wiring
@@ -109,7 +109,8 @@ def agent_daemon(world: World, machine: Machine) -> Daemon:
     )
 
     def main(daemon: Daemon) -> None:
-        settings = replace(unnamed, identity=machine.identity)
+        identity = machine.identity
+        settings = replace(unnamed, host_id=identity.id, host_name=identity.name, role=identity.role)
         with agent_wiring.build_agent(settings, packages=machine.packages) as (agent, daemon.control):
             agent.run()
 
@@ -138,7 +139,10 @@ def syncer_daemon(world: World, name: str) -> Daemon:
 def coordinator_daemon(world: World, name: str) -> Daemon:
     """Return a coordinator."""
     settings = Settings(
-        source=Path("coordinate.cfg"), zookeeper=_SERVERS, root=Path("/simulated"), checks_interval=_CHECKS
+        source=Path("coordinate.cfg"),
+        zookeeper=_SERVERS,
+        root=Path("/simulated"),
+        checks=ChecksSettings(interval=_CHECKS),
     )
 
     def main(daemon: Daemon) -> None:

@@ -19,7 +19,7 @@ from support.waiting import PATIENCE, wait_until
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs.agent import build_agent
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from support.signed_fleet import EVIL, TARGETS
 from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
 from zkdeployment.programs.pools import build_pool_worker
 from zkdeployment.publishing.records import GuardOverrides

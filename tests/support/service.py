@@ -97,7 +97,7 @@ def running_service(
         site = site or Site(
             hosts=frozenset({"127.0.0.1"}),
             authority=f"127.0.0.1:{port}",
-            proxies=settings.proxies,
+            proxies=settings.trusted_proxies,
             limits=settings.limits,
         )
         limits = ConnectionLimits(settings.limits.connections_per_address, site.proxies.trusts)

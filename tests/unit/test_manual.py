@@ -13,8 +13,8 @@ from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.source_messages import SOURCE, is_phrase, messages, parsed_modules, refusals
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.config.load import KEYS
-from zkdeployment.config.load import load as load_settings
+from zkdeployment.config.settings import SECTIONS, section_table
+from zkdeployment.config.settings import load as load_settings
 from zkdeployment.programs.verbs import program
 from zkdeployment.tree.lint import lint
 from zkdeployment.zookeeper import paths
@@ -168,7 +168,7 @@ def test_every_configuration_key_is_documented_in_its_section():
         for section, text in zip(parts[1::2], parts[2::2], strict=True)
     }
     assert {section: sorted(keys) for section, keys in documented.items()} == {
-        section: sorted(keys) for section, keys in KEYS.items()
+        section: sorted(section_table(section).rows()) for section in SECTIONS
     }
 
 

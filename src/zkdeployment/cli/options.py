@@ -13,8 +13,8 @@ import click
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.cli.terminal import echo_lines
-from zkdeployment.config.load import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, find_servers, load
-from zkdeployment.config.section import LONGEST_WAIT
+from zkdeployment.config.forms import LONGEST_WAIT
+from zkdeployment.config.settings import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, Settings, find_servers, load
 from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.config.settings import Settings
 
 
 class _Seconds(click.FloatRange):

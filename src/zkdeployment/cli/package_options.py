@@ -11,7 +11,7 @@ import click
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.interruption import interrupted_by_signals
-from zkdeployment.config.load import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,126 +1,401 @@
-"""The section ``[server]``: where the service listens, its encryption, and its address for browsers."""
+"""The table of ``[server]``: the service, logins elsewhere, webhooks."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from zkdeployment.config import external_logins, webhooks
-from zkdeployment.config.section import Section
-from zkdeployment.config.zookeeper import read_acl, yes_no_problem
+from zkdeployment.config.forms import (
+    ACL,
+    PATH,
+    TEXT,
+    YES_NO,
+    Form,
+    SectionSettings,
+    checked,
+    complete_acl,
+    items,
+    matching,
+    number,
+    setting,
+)
+from zkdeployment.config.sections import BASE_URL, LISTEN, split_listen
+from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.site import ClientLimits
-from zkdeployment.service.users.external_logins import TrustedProxies
+from zkdeployment.service.users.external_logins import (
+    EVERYBODY,
+    OpenIdClient,
+    RoleRule,
+    TrustedProxies,
+    group_rule,
+)
+from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from zkdeployment.config.external_logins import OpenIdSettings
-    from zkdeployment.config.webhooks import WebhookSettings
-    from zkdeployment.zookeeper.servers import Access, AclEntry
-
-_DEFAULT = "127.0.0.1:8420"
+    from zkdeployment.config.forms import Report, Section
+    from zkdeployment.service.users.external_logins import Network
+    from zkdeployment.zookeeper.servers import AclEntry
 
 #: The largest number of connections or event streams that can be configured.
 _MOST = 999_999
 
-_LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
+#: Each webhook has a thread and a queue in the service.
+_MOST_WEBHOOKS = 20
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+_COUNT = number(_MOST, f"a whole number from 1 to {_MOST}")
+_HEADER = matching(r"[A-Za-z0-9-]{1,100}", "the name of a header")
+
+_Rules: TypeAlias = "tuple[RoleRule, ...]"
+
+
+def _issuer_problem(text: str) -> str | None:
+    """Require encryption: an attacker who can change the provider's answers can log in as any user."""
+    expected = f"expected the URL of the provider, https://…, found {text!r}"
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname
+    except ValueError:
+        return expected
+    safe = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    return None if safe and host and not parts.query and not parts.fragment else expected
+
+
+def _scopes(text: str, report: Report) -> tuple[str, ...]:
+    scopes = tuple(text.split())
+    if "openid" not in scopes:
+        report(f"expected openid among the scopes, found {' '.join(scopes)}")
+    return scopes
+
+
+def _openid_rules(text: str, report: Report) -> _Rules:
+    rules = _rules(text, report, "ROLE CLAIM VALUE")
+    return tuple(RoleRule(role, *words) if words[1:] else RoleRule(role, "", EVERYBODY) for role, words in rules)
+
+
+def _proxy_rules(text: str, report: Report) -> _Rules:
+    return tuple(group_rule(role, group) for role, (group,) in _rules(text, report, "ROLE GROUP"))
+
+
+def _rules(text: str, report: Report, expected: str) -> Iterator[tuple[Role, list[str]]]:
+    """Yield the role and the other words of each line; ``ROLE *`` is always a valid line."""
+    roles = {role.value: role for role in Role}
+    words = len(expected.split())
+    for line in filter(str.strip, text.splitlines()):
+        name, *others = line.split(maxsplit=words - 1)
+        if name in roles and (len(others) == words - 1 or others == [EVERYBODY]):
+            yield roles[name], others
+        else:
+            names = ", ".join(roles)
+            report(f"expected lines {expected} or ROLE *, ROLE being one of {names}; found {line.strip()!r}")
+
+
+def _networks(text: str, report: Report) -> tuple[Network, ...]:
+    networks = []
+    for item in items(text):
+        try:
+            networks.append(ipaddress.ip_network(item))
+        except ValueError:
+            report(f"expected addresses and networks, separated by commas, found {item!r}")
+    return tuple(networks)
+
+
+def _webhooks(text: str, report: Report) -> tuple[Webhook, ...]:
+    """Return the webhook of each line; problems do not contain the URL, which may be secret."""
+    lines = enumerate((line.split(maxsplit=1) for line in text.splitlines() if line.strip()), start=1)
+    webhooks = tuple(hook for number, line in lines if (hook := _webhook(line, number, report)) is not None)
+    urls = [webhook.url for webhook in webhooks]
+    if len(urls) > _MOST_WEBHOOKS:
+        report(f"expected at most {_MOST_WEBHOOKS} lines, found {len(urls)}")
+    twice = next((webhook for webhook in webhooks if urls.count(webhook.url) > 1), None)
+    if twice is not None:
+        report(f"expected one line for each URL, found two at {twice.origin}")
+    return webhooks
+
+
+def _webhook(line: list[str], number: int, report: Report) -> Webhook | None:
+    url, *words = line
+    if not _is_acceptable(url):
+        report(
+            f"expected lines URL EVENTS with a URL https://HOST/… (or http:// on this machine) without a user"
+            f" and a fragment, found another URL in line {number}"
+        )
+        return None
+    kinds = [kind.strip() for kind in words[0].split(",")] if words else []
+    if kinds == ["*"]:
+        return Webhook(url, frozenset(WEBHOOK_KINDS))
+    unknown = [kind for kind in kinds if kind not in WEBHOOK_KINDS]
+    if kinds and not unknown:
+        return Webhook(url, frozenset(kinds))
+    report(
+        f"expected events after the URL in line {number}: * or some of {', '.join(WEBHOOK_KINDS)},"
+        f" separated by commas; found {repr(unknown[0]) if unknown else 'nothing'}"
+    )
+    return None
+
+
+def _is_acceptable(url: str) -> bool:
+    """Require encryption beyond this machine: URLs may contain secrets, and events name hosts and errors."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    safe = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    return bool(safe and host and port != 0 and "@" not in parts.netloc and not parts.fragment) and url.isascii()
+
+
+def _shown_openid_rules(rules: _Rules) -> list[str]:
+    return [" ".join(filter(None, (rule.role.value, rule.claim, rule.value))) for rule in rules]
+
+
+def _shown_proxy_rules(rules: _Rules) -> list[str]:
+    return [f"{rule.role.value} {rule.value}" for rule in rules]
+
+
+def _shown_webhooks(webhooks: tuple[Webhook, ...]) -> list[str]:
+    """Return the webhooks by their origins: the rest of a URL may be secret."""
+    return [f"{webhook.origin} {','.join(sorted(webhook.kinds))}" for webhook in webhooks]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerSettings:
-    """The settings of the service: the address ``host`` and ``port`` that it listens on, and its encryption.
+class ServerSettings(SectionSettings):
+    """The settings of the service: the table of ``[server]``.
 
-    ``plain_text`` permits connections from other machines without encryption. ``base_url`` is the address that
-    people use if it differs, for example that of a proxy. ``users_acl`` is the access list of the nodes that hold
-    users and logins. ``openid`` and ``proxies`` are where people may log in instead, if there are any.
-    ``webhooks`` are the receivers of events. ``limits`` are those of each client.
+    The files are not read: other machines and users have the same configuration, but not these files.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8420
-    certificate: Path | None = None
-    key: Path | None = None
-    plain_text: bool = False
-    base_url: str | None = None
-    users_acl: tuple[AclEntry, ...] = ()
-    openid: OpenIdSettings | None = None
-    proxies: TrustedProxies = field(default_factory=TrustedProxies)
-    webhooks: WebhookSettings | None = None
-    limits: ClientLimits = field(default_factory=ClientLimits)
+    listen: str = setting(LISTEN, "127.0.0.1:8420")
+    """The address and port that ``zkdeployment serve`` listens on: ``ADDRESS:PORT``, with brackets around an IPv6
+    address. An address that other machines can reach needs ``certificate`` and ``key``.
+    """
+
+    certificate: Path | None = setting(PATH)
+    """The file of the certificate with its chain. With it, the service speaks TLS 1.2 or later.
+
+    Example: /etc/zkdeployment/server.pem
+    """
+
+    key: Path | None = setting(PATH)
+    """The file of that certificate's key, without a passphrase. Only the owner and the group may have access to
+    it.
+
+    Example: /etc/zkdeployment/server.key
+    """
+
+    plain_text: bool = setting(YES_NO, default=False)
+    """``yes`` allows the service to listen on other than loopback addresses without encryption, in a network that
+    is safe.
+    """
+
+    base_url: str | None = setting(BASE_URL)
+    """The URL that people use if it differs from ``listen``: for example that of a proxy, or the name in the
+    certificate.
+
+    Requests for other host names are refused, except for the address that the service listens on.
+
+    Example: https://deploy.example.com
+    """
+
+    users_acl: tuple[AclEntry, ...] = setting(ACL, ())
+    """The access list of the nodes that hold users and logins, one entry per line, like ``zookeeper-acl``.
+    Default: all rights for this service only, if it has credentials.
+
+    Example: creator:cdrwa
+    """
+
+    openid_issuer: str | None = setting(checked(_issuer_problem))
+    """The URL of an OpenID provider at which people log in: ``https://…``, exactly as the provider writes it.
+
+    Example: https://id.example.com/realms/ops
+    """
+
+    openid_client_id: str | None = setting(TEXT)
+    """The name of the service at the provider.
+
+    Example: zkdeployment
+    """
+
+    openid_client_secret: Path | None = setting(PATH)
+    """The file with the secret of the service at the provider. The file must not be accessible for everyone.
+    Default: the service is a public client.
+
+    Example: /etc/zkdeployment/openid.secret
+    """
+
+    openid_ca: Path | None = setting(PATH)
+    """The file of the certificates that sign the provider's certificate. Default: the certificates of the system.
+
+    Example: /etc/zkdeployment/openid-ca.pem
+    """
+
+    openid_scopes: tuple[str, ...] = setting(Form(_scopes), ("openid", "profile"))
+    """The scopes that the service requests from the provider. Default: ``openid profile``.
+
+    Some providers need a further scope, such as ``groups``, for the groups.
+
+    Example: openid profile groups
+    """
+
+    openid_name: str = setting(TEXT, "preferred_username")
+    """The claim that contains the name of the user."""
+
+    openid_roles: _Rules = setting(Form(_openid_rules, _shown_openid_rules), ())
+    """The roles of people who log in at the provider, one rule per line, ``ROLE CLAIM VALUE`` or ``ROLE *``. The
+    first rule that matches decides, and a person without a matching rule is refused.
+
+    ``ROLE CLAIM VALUE`` matches a claim that is VALUE or a list with VALUE; ``realm_access.roles`` is the claim
+    ``roles`` within ``realm_access``. ``ROLE *`` matches everybody.
+
+    Example: operator groups fleet-operators
+    """
+
+    proxies: tuple[Network, ...] = setting(Form(_networks, lambda networks: [*map(str, networks)]), ())
+    """The addresses and networks of proxies in front of the service, separated by commas.
+
+    Their ``X-Forwarded-For`` is believed, so that failed logins count for the client and not for the proxy.
+
+    Example: 192.0.2.5, 10.1.0.0/16
+    """
+
+    proxy_user: str | None = setting(_HEADER)
+    """The header in which these proxies send the name of a person whom they have authenticated. The proxies must
+    remove this header, and that of ``proxy-groups``, from the requests of their clients.
+
+    Example: X-Remote-User
+    """
+
+    proxy_groups: str | None = setting(_HEADER)
+    """The header in which these proxies send the groups of the person, separated by commas.
+
+    Example: X-Remote-Groups
+    """
+
+    proxy_roles: _Rules = setting(Form(_proxy_rules, _shown_proxy_rules), ())
+    """The roles of people whom the proxies have authenticated, one rule per line, ``ROLE GROUP`` or ``ROLE *``.
+    The first rule that matches decides.
+
+    Example: operator fleet-operators
+    """
+
+    connections_per_address: int = setting(_COUNT, 250)
+    """The most connections and event streams of one client address. Default: 250; no limit if ``listen`` is a
+    loopback address and ``proxies`` is not set.
+
+    For connections through ``proxies``, the address in ``X-Forwarded-For`` counts, and only for event streams.
+    Without ``proxies``, all clients of a proxy have its address. A client has 10 seconds for the head of a
+    request, and 60 for its body.
+
+    Example: 250
+    """
+
+    streams_per_user: int = setting(_COUNT, 100)
+    """The most event streams of one user.
+
+    A quarter of all 2,000 streams is kept for users who may act on the fleet.
+    """
+
+    webhooks: tuple[Webhook, ...] = setting(Form(_webhooks, _shown_webhooks), ())
+    """The receivers of events, at most 20, one per line: ``URL EVENTS``, where EVENTS are kinds separated by
+    commas, or ``*`` for all.
+
+    The kinds are ``host``, ``publication``, ``rollout``, ``stop``, ``intent``, ``check``, ``session``, ``pool``
+    and ``node``. A URL begins with ``https://``; ``http://`` is allowed for receivers on the same machine. All
+    services need the same lines. See :doc:`../api`.
+
+    Example: https://chat.example.com/hooks/deployments stop, rollout
+    """
+
+    webhook_key: Path | None = setting(PATH)
+    """The file with the key that signs these events, one line. The file must not be accessible for everyone.
+    Required with ``webhooks``.
+
+    Example: /etc/zkdeployment/webhook.secret
+    """
+
+    webhook_ca: Path | None = setting(PATH)
+    """The file of the certificates that sign the receivers' certificates. Default: the certificates of the system.
+
+    Example: /etc/zkdeployment/webhook-ca.pem
+    """
 
     @property
-    def listen(self) -> str:
-        """The address with its port, as the configuration contains it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+    def host(self) -> str:
+        """The host of the listening address."""
+        return split_listen(self.listen)[0]
+
+    @property
+    def port(self) -> int:
+        """The port of the listening address."""
+        return split_listen(self.listen)[1]
 
     @property
     def url(self) -> str:
         """The address of the service for browsers on this machine, or the address that people use."""
         return self.base_url or f"{'http' if self.certificate is None else 'https'}://{self.listen}"
 
-
-def read_server(section: Section, *, authenticated: bool) -> ServerSettings:
-    """Return the settings of the service; problems are reported to the section.
-
-    ``authenticated`` is whether this configuration has credentials for ZooKeeper, which access lists can name.
-    The files are not read here: other machines and users have the same configuration, but not these files.
-    """
-    host, port = split_listen(section.checked("listen", listen_problem) or _DEFAULT)
-    certificate, key = section.path("certificate"), section.path("key")
-    plain_text = section.checked("plain-text", yes_no_problem) == "yes"
-    if (section.text("certificate") is None) != (section.text("key") is None):
-        section.report("certificate", "expected both certificate and key in [server], found only one of them")
-    if not is_loopback(host) and certificate is None and not plain_text:
-        section.report(
-            "listen",
-            f"keys and logins would cross the network unencrypted, because {host} is not a loopback address;"
-            " expected certificate and key in [server], or plain-text = yes in a network that is safe",
+    @property
+    def openid(self) -> OpenIdClient | None:
+        """The service as a client of an OpenID provider, if there is one."""
+        if self.openid_issuer is None or self.openid_client_id is None:
+            return None
+        return OpenIdClient(
+            issuer=self.openid_issuer,
+            client_id=self.openid_client_id,
+            scopes=self.openid_scopes,
+            name_claim=self.openid_name,
+            roles=self.openid_roles,
         )
-    proxies = external_logins.read_proxies(section)
-    return ServerSettings(
-        host=host,
-        port=port,
-        certificate=certificate,
-        key=key,
-        plain_text=plain_text,
-        base_url=(section.checked("base-url", base_url_problem) or "").rstrip("/") or None,
-        openid=external_logins.read_openid(section),
-        proxies=proxies,
-        webhooks=webhooks.read_webhooks(section),
-        limits=_limits(section, one_address=is_loopback(host) and not proxies.networks),
-        users_acl=read_acl(section, "users-acl", authenticated=authenticated),
-    )
+
+    @property
+    def trusted_proxies(self) -> TrustedProxies:
+        """The proxies in front of the service."""
+        return TrustedProxies(
+            networks=self.proxies,
+            user_header=self.proxy_user,
+            groups_header=self.proxy_groups,
+            roles=self.proxy_roles,
+        )
+
+    @property
+    def limits(self) -> ClientLimits:
+        """How much of the service one client may occupy."""
+        return ClientLimits(
+            connections_per_address=self.connections_per_address, streams_per_user=self.streams_per_user
+        )
+
+    @classmethod
+    def complete(cls, section: Section, values: dict[str, Any]) -> None:
+        """Report problems between keys; clients that share the address of a local proxy share no limit."""
+        complete_acl(section, values, "users-acl")
+        section.report_half(
+            "certificate", "key", "expected both certificate and key in [server], found only one of them"
+        )
+        host, _ = split_listen(values.get("listen", cls.listen))
+        if not _is_loopback(host) and "certificate" not in values and not values.get("plain_text"):
+            section.report(
+                "listen",
+                f"keys and logins would cross the network unencrypted, because {host} is not a loopback address;"
+                " expected certificate and key in [server], or plain-text = yes in a network that is safe",
+            )
+        if _is_loopback(host) and not values.get("proxies"):
+            values.setdefault("connections_per_address", _MOST)
+        _check_openid(section)
+        _check_proxies(section, values)
+        section.report_half(
+            "webhooks", "webhook-key", "expected both webhooks and webhook-key in [server], found only one of them"
+        )
+        if "webhook_ca" in values and not {"webhooks", "webhook-key"} & section.texts.keys():
+            section.report("webhook-ca", "webhooks is not specified; expected both in [server]")
 
 
-def _limits(section: Section, *, one_address: bool) -> ClientLimits:
-    """Return how much of the service one client may occupy.
-
-    ``one_address`` is whether the clients of other machines have the address of a proxy on this machine: without
-    a configured number, they share the whole service then.
-    """
-    defaults = ClientLimits()
-    connections = section.checked("connections-per-address", _count_problem)
-    streams = section.checked("streams-per-user", _count_problem)
-    return ClientLimits(
-        connections_per_address=int(connections or (_MOST if one_address else defaults.connections_per_address)),
-        streams_per_user=int(streams or defaults.streams_per_user),
-    )
-
-
-def _count_problem(value: str) -> str | None:
-    is_count = value.isascii() and value.isdecimal() and len(value) <= 6 and 0 < int(value) <= _MOST
-    return None if is_count else f"expected a whole number from 1 to {_MOST}, found {value!r}"
-
-
-def default_server(access: Access) -> ServerSettings:
-    """Return the settings of the service for a configuration without the section, with this access."""
-    return read_server(Section("server", {}), authenticated=access.authenticated)
-
-
-def is_loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Whether only programs on this machine can connect to a listening address."""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -128,33 +403,20 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def split_listen(listen: str) -> tuple[str, int]:
-    """Return the host and the port of a listening address without problems."""
-    match = _LISTEN.fullmatch(listen)
-    assert match is not None  # noqa: S101  the problem was reported
-    return match["ipv6"] or match["name"], int(match["port"])
+def _check_openid(section: Section) -> None:
+    keys = (key for key in ServerSettings.rows() if key.startswith("openid-"))
+    given = next((key for key in keys if key in section.texts), None)
+    for key in ("openid-issuer", "openid-client-id", "openid-roles"):
+        if given is not None and key not in section.texts:
+            section.report(key, f"not specified, but {given} is; expected both in [server]")
 
 
-def listen_problem(value: str) -> str | None:
-    """Return why a listening address is invalid; ``None`` for a valid one."""
-    match = _LISTEN.fullmatch(value)
-    if match is None or int(match["port"]) > 65535:
-        return f"expected ADDRESS:PORT, for example {_DEFAULT} or [::]:8420, found {value!r}"
-    if match["ipv6"] is not None:
-        try:
-            ipaddress.IPv6Address(match["ipv6"])
-        except ValueError:
-            return f"expected an IPv6 address in brackets, found {value!r}"
-    return None
-
-
-def base_url_problem(value: str) -> str | None:
-    """Return why the address of a service is invalid; ``None`` for a valid one."""
-    expected = f"expected http://HOST[:PORT] or https://HOST[:PORT], found {value!r}"
-    try:
-        parts = urlsplit(value)
-        has_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        return expected
-    has_more = parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username is not None
-    return None if parts.scheme in {"http", "https"} and has_place and not has_more else expected
+def _check_proxies(section: Section, values: dict[str, Any]) -> None:
+    if "proxies" not in section.texts:
+        for key in ("proxy-user", "proxy-groups", "proxy-roles"):
+            if key in section.texts:
+                section.report(key, "proxies is not specified; expected the addresses of the proxies to believe")
+    elif ("proxy_user" in values) != bool(values.get("proxy_roles")):
+        section.report(
+            "proxy-user", "expected both proxy-user and proxy-roles in [server], found only one of them"
+        )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.config.sync import SyncSettings
+    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.intents.documents.values import Approval, IntentSubject
     from zkdeployment.intents.ports import ApprovalSigner
     from zkdeployment.intents.rules.approval_rules import ApprovalCount, ApprovalRule

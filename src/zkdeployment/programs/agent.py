@@ -33,7 +33,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
 from zkdeployment.base.machine.program import Program, late_import
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.config.load import load, machine_name
+from zkdeployment.config.settings import Settings, load, machine_name
 from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.zookeeper.access import check_addresses, encryption
 from zkdeployment.zookeeper.session import Session
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.ports import PackageManager
     from zkdeployment.agent.reporting.host_reporting import HostReporting
-    from zkdeployment.config.settings import Settings
     from zkdeployment.pools.host.lease_follower import TrustedLeases
 
 
@@ -66,7 +65,7 @@ def wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
             waiting = True
         notifier.watchdog()
         control.wait(_NAME_POLL)
-        settings = replace(settings, identity=replace(settings.require_identity(), name=machine_name()))
+        settings = replace(settings, host_name=machine_name())
     return None
 
 
@@ -87,7 +86,7 @@ def with_full_name(settings: Settings) -> Settings:
         )
     if full != identity:
         get_logger().warning("host-name-remembered", found=identity.name, name=full.name)
-    return replace(settings, identity=full)
+    return replace(settings, host_name=full.name)
 
 
 def record_name(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base import log
 from zkdeployment.cli.interruption import obey_signals
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import Settings, load
 from zkdeployment.programs.agent import check_zookeeper, run_agent
 from zkdeployment.programs.process import build_control
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.config.settings import Settings
 
 
 def run_daemon(config: Path, *, verbose: bool = False, addresses: Collection[str] = ()) -> None:

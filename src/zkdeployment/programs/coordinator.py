@@ -40,14 +40,16 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
     try:
         control = Control(SystemClock())
         store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
-        probe = build_probe(settings.coordinator_metrics, session)
+        probe = build_probe(settings.require_coordinate().metrics, session)
         clock, notifier = SystemClock(), SystemdNotifier()
         recovery = RecoverySteps(
             operator=operator_adapters(session),
             open_commits=partial(open_commits, settings),
             author=user_author("coordinator"),
         )
-        checks, health = build_checks(session, lambda: store.lead_node, interval=settings.checks_interval)
+        checks, health = build_checks(
+            session, lambda: store.lead_node, interval=settings.require_checks().interval
+        )
         coordinator = Coordinator(
             store,
             clock,

@@ -11,7 +11,7 @@ from zkdeployment.base import log
 from zkdeployment.cli.interruption import obey_signals
 from zkdeployment.cli.optional_libraries import pools_libraries, service_libraries
 from zkdeployment.cli.options import zookeeper_options
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs.coordinator import build_coordinator
 from zkdeployment.programs.filter import build_filter
 from zkdeployment.programs.nagios import build_bridge

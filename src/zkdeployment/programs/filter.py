@@ -9,7 +9,7 @@ from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.config.load import load, named_configuration
+from zkdeployment.config.settings import load, named_configuration
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.programs.process import arm_failpoints
 from zkdeployment.providers.daemon import ProviderFilter

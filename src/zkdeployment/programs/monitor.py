@@ -17,7 +17,7 @@ import nagiosplugin
 
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.load import checked_connection, find_servers, load, named_configuration
+from zkdeployment.config.settings import checked_connection, find_servers, load, named_configuration
 from zkdeployment.fleet.store.one_host import read_host
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, host_health, one_line
 from zkdeployment.zookeeper.session import Session

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import nagiosplugin
 
-from zkdeployment.config.section import LONGEST_WAIT
+from zkdeployment.config.forms import LONGEST_WAIT
 from zkdeployment.programs.monitor import TIMEOUT, check_fleet, check_host, exit_unknown
 
 

@@ -15,7 +15,7 @@ from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
 from zkdeployment.checks.nagios.object_files import NagiosPlace
 from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 from zkdeployment.checks.nagios.service import HttpMonitoringService, PokeListener, bridge_name
-from zkdeployment.config.server import split_listen
+from zkdeployment.config.sections import split_listen
 from zkdeployment.programs.process import arm_failpoints
 from zkdeployment.service.listener import open_listener
 

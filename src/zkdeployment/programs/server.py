@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.config.external_logins import OpenIdSettings
     from zkdeployment.config.server import ServerSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.acts.commits import TreeCommits
     from zkdeployment.service.openid import IdentityProvider
+    from zkdeployment.service.users.external_logins import OpenIdClient
 
 #: Seconds: an elected service that was killed is replaced soon, and a request must not wait long for ZooKeeper.
 _SESSION = 10.0
@@ -136,7 +136,7 @@ def server_adapters(
         connection=lambda: session.link,
         users=users,
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
-        openid=None if server.openid is None else LimitedProvider(_openid_provider(server.openid, clock)),
+        openid=None if server.openid is None else LimitedProvider(_openid_provider(server, server.openid, clock)),
         clock=clock,
         commits=None if commits is None else LimitedCommits(commits),
     )
@@ -147,24 +147,23 @@ def open_webhooks(session: Session, feed: ZooKeeperFeed, server: ServerSettings)
 
     Raises ``ConfigurationError`` if the key cannot be used.
     """
-    settings = server.webhooks
-    if settings is None:
+    if not server.webhooks or server.webhook_key is None:
         return None
     return WebhookDispatcher(
-        settings.webhooks,
+        server.webhooks,
         feed=feed,
         lead=ZooKeeperWebhookLead(session, f"service on {socket.gethostname()} (process {os.getpid()})"),
-        sender=HttpWebhookSender(settings.ca),
+        sender=HttpWebhookSender(server.webhook_ca),
         clock=SystemClock(),
-        encode=partial(signed_request, source=server.url, key=read_secret(settings.key)),
+        encode=partial(signed_request, source=server.url, key=read_secret(server.webhook_key)),
     )
 
 
-def _openid_provider(settings: OpenIdSettings, clock: Clock) -> IdentityProvider:
+def _openid_provider(server: ServerSettings, client: OpenIdClient, clock: Clock) -> IdentityProvider:
     from zkdeployment.service.openid import OpenIdProvider  # noqa: PLC0415  services start faster without it
 
-    secret = None if settings.secret is None else read_secret(settings.secret)
-    return OpenIdProvider(settings.client, clock, secret=secret, ca=settings.ca)
+    secret = None if server.openid_client_secret is None else read_secret(server.openid_client_secret)
+    return OpenIdProvider(client, clock, secret=secret, ca=server.openid_ca)
 
 
 def public_site(server: ServerSettings) -> Site:
@@ -175,7 +174,7 @@ def public_site(server: ServerSettings) -> Site:
         hosts=frozenset(hosts),
         authority=url.netloc,
         encrypted=url.scheme == "https",
-        proxies=server.proxies,
+        proxies=server.trusted_proxies,
         limits=server.limits,
     )
 

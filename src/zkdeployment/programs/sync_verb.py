@@ -13,7 +13,7 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.cli.interruption import interrupted_by_signals, obey_signals
 from zkdeployment.cli.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import Settings, load
 from zkdeployment.programs.syncer import (
     NOTICE_TIMEOUT,
     build_follower,
@@ -25,7 +25,6 @@ from zkdeployment.programs.syncer import (
 from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncOptions
 
 if TYPE_CHECKING:
-    from zkdeployment.config.settings import Settings
     from zkdeployment.zookeeper.servers import Servers
 
 #: The value that click passes for ``--interval`` without a number.

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.config.settings import Settings
-    from zkdeployment.config.sync import SyncSettings
     from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import SyncerReport

@@ -23,7 +23,7 @@ def select(
     is no node at ``path``, ``ConfigurationError`` for invalid arguments.
     """
     # This call composes its adapters itself: programs of others have no composition root.
-    from zkdeployment.config.load import find_servers, named_configuration  # noqa: PLC0415
+    from zkdeployment.config.settings import find_servers, named_configuration  # noqa: PLC0415
     from zkdeployment.providers.reader import open_providers  # noqa: PLC0415
 
     needed = parse_majority(majority)

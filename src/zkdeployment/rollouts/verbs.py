@@ -24,7 +24,7 @@ from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
-from zkdeployment.config.load import find_servers
+from zkdeployment.config.settings import find_servers
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.fleet.operator import open_operator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.zookeeper.servers import Access, AclEntry
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ import pytest
 from support.web import silent_server, web_server
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Identity
-from zkdeployment.config import section as sources
-from zkdeployment.config.load import KEYS, load
-from zkdeployment.config.settings import Settings
-from zkdeployment.config.sync import SyncSettings
+from zkdeployment.config import forms as sources
+from zkdeployment.config.sections import SyncSettings
+from zkdeployment.config.settings import SECTIONS, Settings, load, section_table
 from zkdeployment.zookeeper.servers import AclEntry
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "zkdeployment.cfg"
+
+KEYS = {section: section_table(section).rows().keys() for section in SECTIONS}
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator:
     )
     settings = loaded(file, text.format("s", "c"))
     assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
-    assert settings.coordinator_metrics == Path("/m/c.prom")
+    assert settings.require_coordinate().metrics == Path("/m/c.prom")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "7e3", "1_0", "\u0661", str(2**53), "9" * 500])
@@ -141,7 +142,9 @@ def test_all_keys_are_read(file: Path):
         source=file,
         zookeeper="zk1:2181,zk2/fleet",
         root=Path("/scratch"),
-        identity=Identity("0015C5F4D4F0", "app1.example.com", "web server"),
+        host_id="0015C5F4D4F0",
+        host_name="app1.example.com",
+        role="web server",
         named=True,
         run_directory=Path("/run/x"),
         after=("/usr/bin/logger", "all done"),

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.config.load import load
 from zkdeployment.config.server import ServerSettings
+from zkdeployment.config.settings import load
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
-from zkdeployment.service.site import ClientLimits
 from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule, TrustedProxies, group_rule
 from zkdeployment.service.users.user import Role
 
@@ -29,8 +28,8 @@ def server(tmp_path: Path):
 
 
 def test_the_default_is_a_loopback_address(server):
-    limits = ClientLimits(connections_per_address=999_999)
-    assert server() == ServerSettings(host="127.0.0.1", port=8420, limits=limits)
+    assert server() == ServerSettings(listen="127.0.0.1:8420", connections_per_address=999_999)
+    assert (server().host, server().port) == ("127.0.0.1", 8420)
     assert server().url == "http://127.0.0.1:8420"
 
 
@@ -85,7 +84,7 @@ def test_the_base_url_is_the_address_for_people(server):
 
 def test_an_openid_provider_has_rules_for_roles(server):
     assert server().openid is None
-    openid = server(
+    settings = server(
         "openid-issuer = https://id.example.com/realms/ops",
         "openid-client-id = zkdeployment",
         "openid-client-secret = /etc/zkdeployment/openid.secret",
@@ -94,28 +93,28 @@ def test_an_openid_provider_has_rules_for_roles(server):
         "openid-roles =",
         "    admin realm_access.roles fleet admins",
         "    viewer *",
-    ).openid
+    )
     rules = (RoleRule(Role.ADMIN, "realm_access.roles", "fleet admins"), RoleRule(Role.VIEWER, "", "*"))
-    assert openid.client == OpenIdClient(
+    assert settings.openid == OpenIdClient(
         issuer="https://id.example.com/realms/ops",
         client_id="zkdeployment",
         scopes=("openid", "email"),
         name_claim="email",
         roles=rules,
     )
-    assert (str(openid.secret), openid.ca) == ("/etc/zkdeployment/openid.secret", None)
+    assert (str(settings.openid_client_secret), settings.openid_ca) == ("/etc/zkdeployment/openid.secret", None)
 
 
 def test_proxies_have_addresses_headers_and_rules(server):
-    assert server().proxies == TrustedProxies()
-    assert server("proxies = 127.0.0.1").proxies.trusts("127.0.0.1")
+    assert server().trusted_proxies == TrustedProxies()
+    assert server("proxies = 127.0.0.1").trusted_proxies.trusts("127.0.0.1")
     proxies = server(
         "proxies = 192.0.2.5, 10.1.0.0/16",
         "proxy-user = X-Remote-User",
         "proxy-groups = X-Remote-Groups",
         "proxy-roles = operator fleet operators",
         "    viewer *",
-    ).proxies
+    ).trusted_proxies
     assert (proxies.user_header, proxies.groups_header) == ("X-Remote-User", "X-Remote-Groups")
     assert proxies.trusts("10.1.2.3")
     assert proxies.roles == (group_rule(Role.OPERATOR, "fleet operators"), group_rule(Role.VIEWER, "*"))
@@ -148,15 +147,15 @@ def test_problems_of_logins_elsewhere_are_reported(server, lines, problem):
 
 
 def test_webhooks_have_a_url_and_kinds(server):
-    assert server().webhooks is None
-    webhooks = server(
+    assert server().webhooks == ()
+    settings = server(
         "webhooks =",
         "    https://chat.example.com/hooks/1 stop, rollout",
         "    http://127.0.0.1:9/all *",
         "webhook-key = /etc/zkdeployment/webhook.secret",
-    ).webhooks
-    assert webhooks.key == Path("/etc/zkdeployment/webhook.secret")
-    assert webhooks.webhooks == (
+    )
+    assert settings.webhook_key == Path("/etc/zkdeployment/webhook.secret")
+    assert settings.webhooks == (
         Webhook("https://chat.example.com/hooks/1", frozenset({"stop", "rollout"})),
         Webhook("http://127.0.0.1:9/all", frozenset(WEBHOOK_KINDS)),
     )

@@ -19,7 +19,7 @@ from zkdeployment.base.errors import RestartError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
 from zkdeployment.base.machine.program import late_import
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs.agent import run_agent
 
 MESSAGE = (
@@ -86,7 +86,7 @@ def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():
 @pytest.mark.parametrize(
     ("module", "added"),
     [
-        ("zkdeployment.config.sync", "[sync]\nurl = /r\ntree-directory = /t\n"),
+        ("zkdeployment.config.sections", "[sync]\nurl = /r\ntree-directory = /t\n"),
         ("zkdeployment.programs.host_trust", "publishers = /etc/publishers\n"),
         ("zkdeployment.programs.host_leases", "role = lease:spare\n"),
         ("zkdeployment.agent.telemetry", "metrics = /m/x.prom\n"),

@@ -16,7 +16,7 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.agent import telemetry as agent_telemetry
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs.coordinator import build_coordinator
 from zkdeployment.programs.syncer import build_follower
 from zkdeployment.rollouts.daemon import telemetry as coordinator_telemetry

@@ -76,8 +76,7 @@ def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, c
     assert not modules & (HEAVY | OF_AGENTS)
     assert not modules & {
         "zkdeployment.fleet.store.fleet_reader",
-        "zkdeployment.config.nagios",
-        "zkdeployment.config.pools",
+        "zkdeployment.config.sections",
         "zkdeployment.config.server",
         "zkdeployment.fleet.views.status",
         "zkdeployment.service.users.user",

@@ -15,7 +15,7 @@ from support.commands import invoke
 from support.users import as_nobody
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine.files import check_owner
-from zkdeployment.config import load as finding
+from zkdeployment.config import settings as finding
 from zkdeployment.programs import agent as wiring
 from zkdeployment.zookeeper.servers import Servers
 

@@ -15,16 +15,13 @@ from support.hanging import HangingServer
 from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.config.webhooks import WebhookSettings
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.programs.server import open_webhooks
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.service.users.external_logins import OpenIdClient
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -145,8 +142,7 @@ def test_an_identity_provider_that_never_answers_holds_up_only_logins_there(
 ) -> None:
     publishing.push("/shop\n")
     publishing.sync()
-    client = OpenIdClient(issuer=f"http://127.0.0.1:{hanging.port}", client_id="zkdeployment", roles=())
-    settings = ServerSettings(openid=OpenIdSettings(client=client, secret=None))
+    settings = ServerSettings(openid_issuer=f"http://127.0.0.1:{hanging.port}", openid_client_id="zkdeployment")
     with running_service(zookeeper, settings=settings) as service:
         deadline = Deadline(15.0)
         with burst(service, 60, lambda client, _: client.get("/login/openid")) as answers:
@@ -198,8 +194,7 @@ def test_a_receiver_of_webhooks_that_never_answers_holds_up_nothing(
     key.write_text("k" * 32)
     key.chmod(0o600)
     receiver = Webhook(f"http://127.0.0.1:{hanging.port}/", frozenset(WEBHOOK_KINDS))
-    webhooks = WebhookSettings(key=key, webhooks=(receiver,))
-    settings = ServerSettings(webhooks=webhooks)
+    settings = ServerSettings(webhooks=(receiver,), webhook_key=key)
     with running_service(zookeeper, settings=settings) as service, Session(zookeeper) as session:
         dispatcher = open_webhooks(session, service.adapters.feed, settings)
         assert dispatcher is not None

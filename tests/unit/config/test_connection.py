@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.config.zookeeper import connection_problem
+from zkdeployment.config.settings import connection_problem
 
 
 @pytest.mark.parametrize(

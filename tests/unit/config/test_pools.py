@@ -4,26 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from zkdeployment.config.pools import PoolsSettings, read_pools
-from zkdeployment.config.section import POOLS, Section
+from zkdeployment.config.forms import Section
+from zkdeployment.config.sections import PoolsSettings
 
 
 def test_all_keys_have_defaults():
-    section = Section("pools", {})
-    assert read_pools(section) == PoolsSettings(interval=300, authorized_keys="/root/.ssh/authorized_keys")
+    section = Section({})
+    assert PoolsSettings.read(section) == PoolsSettings(interval=300, authorized_keys="/root/.ssh/authorized_keys")
     assert section.problems == []
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("5m", 300), ("90", 90), ("0.5", 0.5), ("1h 30m", 5400)])
 def test_the_interval_is_a_duration_or_a_number_of_seconds(written, seconds):
-    assert read_pools(Section("pools", {"interval": written})).interval == seconds
+    assert PoolsSettings.read(Section({"interval": written})).interval == seconds
 
 
 def test_the_worker_reaches_nodes_as_configured():
-    values = dict(
-        zip(POOLS, ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys", "/etc/lease_key"), strict=True)
-    )
-    assert read_pools(Section("pools", values)) == PoolsSettings(
+    texts = ("1m", "/etc/key", "/etc/ssh_config", "/home/ci/.ssh/keys", "/etc/lease_key")
+    assert PoolsSettings.read(Section(dict(zip(PoolsSettings.rows(), texts, strict=True)))) == PoolsSettings(
         interval=60,
         ssh_key=Path("/etc/key"),
         ssh_config=Path("/etc/ssh_config"),
@@ -44,8 +42,8 @@ def test_the_worker_reaches_nodes_as_configured():
     ],
 )
 def test_a_problem_has_its_key(key, value, problem):
-    section = Section("pools", {key: value})
-    read_pools(section)
+    section = Section({key: value})
+    PoolsSettings.read(section)
     (found,) = section.problems
     assert found.startswith(f"{key}: ")
     assert problem in found

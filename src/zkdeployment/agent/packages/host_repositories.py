@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.rules.availability import PaperTransaction
-    from zkdeployment.config.sync import SyncSettings
+    from zkdeployment.config.sections import SyncSettings
 
 
 _PLUGIN = Path(__file__).parent / "dnf_plugin"

@@ -15,8 +15,8 @@ from zkdeployment.base.source_files import Severity
 from zkdeployment.cli.files import read_trees
 from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_repositories, repositories_option
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.load import load
-from zkdeployment.config.sync import paths_problem
+from zkdeployment.config.sections import paths_problem
+from zkdeployment.config.settings import load
 from zkdeployment.intents.rules.governance import read_intents, ungoverned_problems
 from zkdeployment.intents.rules.revisions import change_problems, has_intents
 from zkdeployment.intents.verification import local_approvals

@@ -19,7 +19,7 @@ from zkdeployment.cli.ssh_key_files import read_ssh_keys, ssh_key_option
 from zkdeployment.cli.tables import ResponsiveTable, console_for
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
-from zkdeployment.config.load import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.service.users.user import (
     NewUser,
     Role,

@@ -10,7 +10,7 @@ import click
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.load import SYSTEM_CONFIGURATION, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.fleet.store.signed_fleet import Verification, verify_fleet
 
 if TYPE_CHECKING:

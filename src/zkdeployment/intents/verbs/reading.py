@@ -19,7 +19,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.cli.options import configured_revision
 from zkdeployment.cli.publication_wait import PublicationWait, wait_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.load import SYSTEM_CONFIGURATION, find_servers, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, find_servers, load
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.documents.kinds import CLUSTER
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.cli.publication_wait import WaitOptions
-    from zkdeployment.config.sync import SyncSettings
+    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.approval_rules import ApprovalRule

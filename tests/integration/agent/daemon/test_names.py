@@ -14,7 +14,7 @@ from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.plan import Deploy, Undeploy
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs import agent
 from zkdeployment.programs.agent import build_agent, run_agent
 from zkdeployment.programs.agent_preview import preview_plan

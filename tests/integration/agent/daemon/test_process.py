@@ -22,7 +22,7 @@ from support.supervisor import heard
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs.agent import build_agent
 from zkdeployment.sandbox.zookeeper import free_port
 

@@ -10,7 +10,7 @@ from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.errors import ProgramError, TreeError
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.pools.rules.signed_lease import NAMESPACE, lease_text
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.programs.pools import build_pool_worker

@@ -19,7 +19,7 @@ from zkdeployment.agent.daemon.agent import CycleState
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.programs.agent import build_agent
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.store import builder as transactions

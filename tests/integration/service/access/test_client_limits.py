@@ -17,9 +17,7 @@ from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.service import http_server
-from zkdeployment.service.site import ClientLimits
 from zkdeployment.service.streams import event_hub
-from zkdeployment.service.users.external_logins import TrustedProxies
 from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from support.service import RunningService
 
 #: Enough for one browser in these tests, and few enough to be used up.
-FEW = ClientLimits(connections_per_address=20, streams_per_user=3)
+FEW = ServerSettings(connections_per_address=20, streams_per_user=3)
 
 
 @contextlib.contextmanager
@@ -104,7 +102,7 @@ def test_a_time_limit_does_not_begin_again_with_each_byte(zookeeper: str, monkey
 
 
 def test_an_address_with_too_many_connections_gets_no_more(zookeeper: str) -> None:
-    settings = ServerSettings(limits=FEW)
+    settings = FEW
     with (
         running_service(zookeeper, settings=settings) as service,
         connections(service, FEW.connections_per_address, b"") as opened,
@@ -142,7 +140,7 @@ def test_connections_leave_open_files_for_everything_else() -> None:
 
 
 def test_a_user_with_too_many_event_streams_gets_no_more_and_others_do(zookeeper: str) -> None:
-    with running_service(zookeeper, settings=ServerSettings(limits=FEW)) as service:
+    with running_service(zookeeper, settings=FEW) as service:
         viewer, ann = service.add_user(Role.VIEWER), service.add_user(Role.OPERATOR, "ann")
         wait_until(lambda: service.client.get("/healthz").status_code == 200, "the service")
         with connections(service, 3, stream_request(viewer)) as opened:
@@ -155,9 +153,8 @@ def test_a_user_with_too_many_event_streams_gets_no_more_and_others_do(zookeeper
 
 
 def test_behind_a_proxy_the_event_streams_of_each_client_are_limited(zookeeper: str) -> None:
-    proxies = TrustedProxies(networks=(ip_network("127.0.0.0/8"),))
-    limits = ClientLimits(connections_per_address=2, streams_per_user=100)
-    with running_service(zookeeper, settings=ServerSettings(limits=limits, proxies=proxies)) as service:
+    settings = ServerSettings(connections_per_address=2, proxies=(ip_network("127.0.0.0/8"),))
+    with running_service(zookeeper, settings=settings) as service:
         viewer = service.add_user(Role.VIEWER)
         wait_until(lambda: service.client.get("/healthz").status_code == 200, "the service")
         with connections(service, 2, stream_request(viewer, X_Forwarded_For="192.0.2.1")) as opened:

@@ -8,9 +8,8 @@ import pytest
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import form_token, running_service
 from zkdeployment.base.act import Act
-from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule, TrustedProxies, group_rule
+from zkdeployment.service.users.external_logins import RoleRule, group_rule
 from zkdeployment.service.users.user import Role
 
 ACT = Act("tests", "retire", "a test", 0.0)
@@ -29,10 +28,12 @@ def openid_service(zookeeper, provider, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
     secret.chmod(0o600)
-    client = OpenIdClient(
-        issuer=provider.url, client_id=CLIENT_ID, roles=(RoleRule(Role.OPERATOR, "groups", "ops"),)
+    settings = ServerSettings(
+        openid_issuer=provider.url,
+        openid_client_id=CLIENT_ID,
+        openid_client_secret=secret,
+        openid_roles=(RoleRule(Role.OPERATOR, "groups", "ops"),),
     )
-    settings = ServerSettings(openid=OpenIdSettings(client=client, secret=secret))
     with running_service(zookeeper, settings=settings) as service:
         yield service
 
@@ -137,17 +138,17 @@ def test_without_a_provider_there_is_no_such_login(service):
     assert "single sign-on" not in service.client.get("/login").text
 
 
-PROXIES = TrustedProxies(
-    networks=LOCAL,
-    user_header="X-Remote-User",
-    groups_header="X-Remote-Groups",
-    roles=(group_rule(Role.OPERATOR, "ops"), group_rule(Role.VIEWER, "*")),
+PROXIES = ServerSettings(
+    proxies=LOCAL,
+    proxy_user="X-Remote-User",
+    proxy_groups="X-Remote-Groups",
+    proxy_roles=(group_rule(Role.OPERATOR, "ops"), group_rule(Role.VIEWER, "*")),
 )
 
 
 class TestProxies:
     def test_a_person_behind_the_proxy_is_logged_in_without_a_form(self, zookeeper):
-        with running_service(zookeeper, settings=ServerSettings(proxies=PROXIES)) as service:
+        with running_service(zookeeper, settings=PROXIES) as service:
             headers = {"X-Remote-User": "ann", "X-Remote-Groups": "staff, ops", "X-Forwarded-For": "198.51.100.7"}
             with httpx.Client(base_url=service.url, headers=headers) as browser:
                 embedded = browser.get("/login", headers={"Sec-Fetch-Dest": "image"})
@@ -164,7 +165,7 @@ class TestProxies:
             assert httpx.get(f"{service.url}/api/v1/audit", headers=session).status_code == 401
 
     def test_failures_are_counted_for_the_clients_of_the_proxy(self, zookeeper):
-        with running_service(zookeeper, settings=ServerSettings(proxies=PROXIES)) as service:
+        with running_service(zookeeper, settings=PROXIES) as service:
             for number in range(2):
                 forwarded = {"X-Forwarded-For": f"203.0.113.9, 198.51.100.{number}"}
                 service.client.get("/api/v1/audit", auth=("nobody", "x"), headers=forwarded)

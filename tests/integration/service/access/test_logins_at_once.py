@@ -11,7 +11,6 @@ import pytest
 
 from support.service import running_service
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.service.users.external_logins import TrustedProxies
 from zkdeployment.service.users.key_hashes import KeyHasher, VerifiedKeys
 from zkdeployment.service.users.user import Role
 
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 #: The agents of a build system that begin to work at the same time.
 AGENTS = 60
 
-PROXIES = TrustedProxies(networks=(ip_network("127.0.0.0/8"),))
+PROXIES = ServerSettings(proxies=(ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture
 def service(zookeeper: str) -> Iterator[RunningService]:
-    with running_service(zookeeper, settings=ServerSettings(proxies=PROXIES)) as running:
+    with running_service(zookeeper, settings=PROXIES) as running:
         yield running
 
 

@@ -2,9 +2,8 @@
 
 from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import running_service
-from zkdeployment.config.external_logins import OpenIdSettings
 from zkdeployment.config.server import ServerSettings
-from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule
+from zkdeployment.service.users.external_logins import RoleRule
 from zkdeployment.service.users.user import Role
 
 
@@ -13,8 +12,12 @@ def test_a_person_logs_in_at_another_site_and_arrives_at_the_page(zookeeper, bro
     secret.write_text(SECRET)
     secret.chmod(0o600)
     with OpenIdServer(host="localhost") as provider:
-        client = OpenIdClient(issuer=provider.url, client_id=CLIENT_ID, roles=(RoleRule(Role.OPERATOR, "", "*"),))
-        settings = ServerSettings(openid=OpenIdSettings(client=client, secret=secret))
+        settings = ServerSettings(
+            openid_issuer=provider.url,
+            openid_client_id=CLIENT_ID,
+            openid_client_secret=secret,
+            openid_roles=(RoleRule(Role.OPERATOR, "", "*"),),
+        )
         with running_service(zookeeper, settings=settings) as service:
             page = browser.new_page()
             problems = []

@@ -20,7 +20,7 @@ from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

@@ -8,7 +8,7 @@ from support.waiting import wait_until
 from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
-from zkdeployment.config.load import load
+from zkdeployment.config.settings import load
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
