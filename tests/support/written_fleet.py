@@ -175,7 +175,7 @@ class WrittenFleet:
         """Record the failure of a host at a step, with the output of its script if any, which stops the fleet."""
         self.register(host)
         stop = Stop(host.identity.id, host.identity.name, revision, step, reason, time.time())
-        self._put(f"{paths.STOPS}/{host.identity.id}", stop.properties())
+        self._put(f"{paths.STOPS}/{host.identity.id}", stop.to_json())
         if output:
             write_output(self._session, FailureOutput(host.identity.id, revision, step, time.time(), output))
         self._put(paths.HOSTS, {"version": None})
@@ -209,7 +209,7 @@ class WrittenFleet:
         if step:
             holder = identities[0]
             work = LockedWork(holder.id, holder.name, step, time.time())
-            self._put(f"{paths.BUSY}/{name}", work.properties())
+            self._put(f"{paths.BUSY}/{name}", work.to_json())
 
     def _put(self, path: str, properties: Mapping[str, object]) -> None:
         data = json.dumps(properties).encode()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zkdeployment.tree.values import Value
+from zkdeployment.base.records import OMITTED, Key, Record
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,8 +45,16 @@ class Rerun(Enum):
     CHANGED = "changed"  # only if its assignment, its packages or its properties changed
 
 
+def _patches(patches: Mapping[str, str]) -> list[str]:
+    return [f"{name} {version}" for name, version in sorted(patches.items())]
+
+
+def _undeploy(is_last: bool) -> str:  # noqa: FBT001  the converter of a field
+    return LAST if is_last else FIRST
+
+
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Record):
     """A service node that a target (a host id, a host name or a role) is to run, with all links resolved.
 
     ``n`` is the number of instances. ``version`` is ``None`` when the package's name contains it (``foo-1.4``):
@@ -69,12 +75,12 @@ class Assignment:
     application: str
     subtype: str | None = None
     version: str | None = None
-    patches: Mapping[str, str] = field(default_factory=dict)
-    rerun: Rerun = Rerun.ALWAYS
-    properties: str | None = None
-    after: tuple[str, ...] = ()
-    undeploys_last: bool = False
-    group: str | None = None
+    patches: Annotated[Mapping[str, str], Key(write=_patches)] = field(default_factory=dict)
+    rerun: Annotated[Rerun, OMITTED] = Rerun.ALWAYS
+    properties: Annotated[str | None, OMITTED] = None
+    after: Annotated[tuple[str, ...], OMITTED] = ()
+    undeploys_last: Annotated[bool, Key("undeploy", omit=True, write=_undeploy)] = False
+    group: Annotated[str | None, OMITTED] = None
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -85,32 +91,6 @@ class Assignment:
     def role(self) -> str:
         """The role that a controller's assignment belongs to: ``/roles/web`` → ``web``."""
         return self.path.rpartition("/")[2]
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the assignment in the form that is published under ``/zkdeployment/targets``.
-
-        Keys from ``rerun`` to ``group`` are included only when they are set.
-        """
-        set_keys: dict[str, Value] = {}
-        if self.rerun is not Rerun.ALWAYS:
-            set_keys["rerun"] = self.rerun.value
-        if self.properties is not None:
-            set_keys["properties"] = self.properties
-        if self.after:
-            set_keys["after"] = [*self.after]
-        if self.undeploys_last:
-            set_keys["undeploy"] = LAST
-        if self.group is not None:
-            set_keys["group"] = self.group
-        return set_keys | {
-            "path": self.path,
-            "n": self.n,
-            "package": self.package,
-            "application": self.application,
-            "subtype": self.subtype,
-            "version": self.version,
-            "patches": [f"{name} {version}" for name, version in sorted(self.patches.items())],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +114,7 @@ class DeploymentResult(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentFailure:
+class DeploymentFailure(Record):
     """The failure of a host, for programs: the publication, the step, and the deployment or packages that failed.
 
     ``sequence`` is that of the publication, 0 for a version that was set by hand. ``path`` is that of the service
@@ -144,7 +124,7 @@ class DeploymentFailure:
     sequence: int
     step: str
     path: str | None = None
-    number: int | None = None
+    number: Annotated[int | None, Key("n")] = None
     packages: frozenset[str] = frozenset()
 
     def concerns(self, deployment: Deployment, assignment: Assignment) -> bool:
@@ -152,28 +132,3 @@ class DeploymentFailure:
         if self.path is None:
             return bool(self.packages & {assignment.package, *assignment.patches})
         return self.path == deployment.path and self.number in {None, deployment.number}
-
-    def properties(self) -> dict[str, Value]:
-        """Return the form of the failure that is stored in ZooKeeper and on the host."""
-        return {
-            "sequence": self.sequence,
-            "step": self.step,
-            "path": self.path,
-            "n": self.number,
-            "packages": [*sorted(self.packages)],
-        }
-
-    @classmethod
-    def from_properties(cls, value: object) -> DeploymentFailure | None:
-        """Return the failure that ``properties`` encoded; ``None`` for anything else."""
-        match value:
-            case {
-                "sequence": int(sequence),
-                "step": str(step),
-                "path": str() | None as path,
-                "n": int() | None as number,
-                "packages": list(packages),
-            }:
-                return cls(sequence, step, path, number, frozenset(map(str, packages)))
-            case _:
-                return None

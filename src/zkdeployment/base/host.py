@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from zkdeployment.base.cluster import is_revision
+from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import DeploymentFailure
-from zkdeployment.base.stop import lacking_from_json, services_of
+from zkdeployment.base.records import APART, OMITTED, Key, Record
+from zkdeployment.base.stop import LackingGroup, services_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.stop import LackingGroup
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.tree.values import Properties
 
 
 #: The beginning of the step of a host that waits for its turn in a rollout strategy.
@@ -45,9 +43,11 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Record):
     """The identity of a host: its unique id, its fully qualified name and its role, if it has one."""
 
+    is_lenient: ClassVar[bool] = True
+    omits_unset: ClassVar[bool] = True
     id: str
     name: str
     role: str | None = None
@@ -84,7 +84,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
+class Leased(Record):
     """The last lease that a host reached: it runs the role and admits the lease's keys, and no others."""
 
     role: str
@@ -93,22 +93,9 @@ class Leased:
     def __str__(self) -> str:
         return f"role {self.role} (number {self.number})"
 
-    def properties(self) -> dict[str, Value]:
-        """Return the value in the host's node."""
-        return {"role": self.role, "number": self.number}
-
-    @classmethod
-    def from_properties(cls, value: object) -> Leased | None:
-        """Return what ``properties`` encoded; ``None`` for anything else."""
-        match value:
-            case {"role": str(role), "number": int(number)}:
-                return cls(role, number)
-            case _:
-                return None
-
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Host(Record):
     """A host as its node under ``/hosts`` describes it.
 
     ``version`` is the revision that is completely deployed. The value is ``None`` before the first deployment, and
@@ -126,26 +113,28 @@ class Host:
     ``lacking`` is what the host skipped of ``version``, or failed at, by the group that is stopped.
     """
 
-    identity: Identity
-    version: Revision | None = None
+    is_lenient: ClassVar[bool] = True
+    omits_unset: ClassVar[bool] = True
+    identity: Annotated[Identity, Key(flat=True)]
+    version: Annotated[Revision | None, Key(omit=False)] = None
     former: Revision | None = None
     error: str | None = None
     deploying: str | None = None
     step: str | None = None
     steps: tuple[int, int] | None = None
     pid: int | None = None
-    tags: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    tags: Annotated[tuple[str, ...], OMITTED] = ()
+    labels: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
     rack: str | None = None
-    since: float | None = None
+    since: Annotated[float | None, APART] = None
     sequence: int | None = None
     completed: int | None = None
     failed: DeploymentFailure | None = None
     address: str | None = None
-    idle_role: str | None = None
+    idle_role: Annotated[str | None, Key("lease")] = None
     leased: Leased | None = None
     lease_failed: int | None = None
-    lacking: Mapping[str, LackingGroup] = field(default_factory=dict)
+    lacking: Annotated[Mapping[str, LackingGroup], OMITTED] = field(default_factory=dict)
 
     @property
     def is_leasable(self) -> bool:
@@ -196,31 +185,11 @@ class Host:
         """
         return self.is_leasable or bool(self.sequence) or (self.sequence == 0 and self.version is None)
 
-    def properties(self) -> dict[str, Value]:
+    def properties(self) -> dict[str, Any]:
         """Return the properties of the host's node, without values that are not set, except the version."""
-        properties: dict[str, Any] = {
-            "name": self.identity.name,
-            "version": self.version,
-            "sequence": self.sequence,
-            "completed": self.completed,
-            "former": self.former,
-            "role": self.identity.role,
-            "error": self.error,
-            "failed": None if self.failed is None else self.failed.properties(),
-            "deploying": self.deploying,
-            "step": self.step,
-            "steps": None if self.steps is None else list(self.steps),
-            "pid": self.pid,
-            "tags": list(self.tags) or None,
-            "labels": dict(self.labels) or None,
-            "rack": self.rack,
-            "address": self.address,
-            "lease": self.idle_role,
-            "leased": None if self.leased is None else self.leased.properties(),
-            "lease_failed": self.lease_failed,
-            "lacking": {group: lacking.to_json() for group, lacking in self.lacking.items()} or None,
-        }
-        return {name: value for name, value in properties.items() if value is not None or name == "version"}
+        value = self.to_json()
+        del value["id"]
+        return value
 
     @classmethod
     def from_properties(cls, host_id: str, properties: Properties, *, since: float | None = None) -> Host:
@@ -228,45 +197,9 @@ class Host:
 
         Malformed values read as not set, so that one bad node does not hide the fleet.
         """
-
-        def text(name: str) -> str | None:
-            value = properties.get(name)
-            return value if isinstance(value, str) else None
-
-        def revision(name: str) -> Revision | None:
-            value = properties.get(name)
-            return value if is_revision(value) else None
-
-        def number(name: str) -> int | None:
-            value = properties.get(name)
-            return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-        steps = properties.get("steps")
-        pid = properties.get("pid")
-        tags = properties.get("tags")
-        labels = properties.get("labels")
-        return cls(
-            identity=Identity(id=host_id, name=text("name") or host_id, role=text("role")),
-            version=revision("version"),
-            sequence=number("sequence"),
-            completed=number("completed"),
-            former=revision("former"),
-            error=text("error"),
-            failed=DeploymentFailure.from_properties(properties.get("failed")),
-            deploying=text("deploying"),
-            step=text("step"),
-            steps=_pair(steps),
-            pid=pid if isinstance(pid, int) else None,
-            tags=tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
-            labels={key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {},
-            rack=text("rack"),
-            address=text("address"),
-            idle_role=text("lease"),
-            leased=Leased.from_properties(properties.get("leased")),
-            lease_failed=number("lease_failed"),
-            lacking=lacking_from_json(properties.get("lacking")),
-            since=since,
-        )
+        name = properties.get("name")
+        named = {"id": host_id, "name": name if isinstance(name, str) else host_id}
+        return cls.from_json({**properties, **named}, since=since)
 
 
 def _is_full(name: str) -> bool:
@@ -290,11 +223,3 @@ def idle_role(role: str) -> str | None:
 def is_host_name(target: str) -> bool:
     """Whether a target that matches no known host is a host name: these contain a dot, and roles do not."""
     return "." in target and not target.startswith("/")
-
-
-def _pair(value: object) -> tuple[int, int] | None:
-    match value:
-        case [int(done), int(total)]:
-            return done, total
-        case _:
-            return None

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar
 
 from zkdeployment.base.deployment import DeploymentFailure
-from zkdeployment.base.json_values import no_keys, unknown_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zkdeployment.tree.values import Properties, Value
+from zkdeployment.base.records import Key, Record, no_keys
 
 #: The longest error that is kept, in characters.
 MAX_ERROR_LENGTH = 300
 
-_KEYS = frozenset({"id", "name", "time", "seconds", "error", "failed"})
+
+def _tenths(seconds: float) -> float:
+    return round(seconds, 1)
+
+
+def _shortened(error: str | None) -> str | None:
+    return None if error is None else error[:MAX_ERROR_LENGTH]
+
+
+def _error(value: object) -> str | None:
+    """Return an error that was stored: a malformed one must not read as success."""
+    return None if value is None else str(value)
 
 
 @dataclass(frozen=True, slots=True)
-class HostResult:
+class HostResult(Record):
     """The result of a publication on a host.
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
@@ -28,40 +35,11 @@ class HostResult:
     ``unknown`` are the keys that this version does not know.
     """
 
-    host_id: str
-    host_name: str
-    time: float
-    seconds: float
-    error: str | None = None
+    is_lenient: ClassVar[bool] = True
+    host_id: Annotated[str, Key("id")]
+    host_name: Annotated[str, Key("name")]
+    time: Annotated[float, Key(write=_tenths)]
+    seconds: Annotated[float, Key(write=_tenths)]
+    error: Annotated[str | None, Key(read=_error, write=_shortened)] = None
     failed: DeploymentFailure | None = None
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the form of the result that is stored in ZooKeeper and printed by ``-o json``."""
-        return {
-            "id": self.host_id,
-            "name": self.host_name,
-            "time": round(self.time, 1),
-            "seconds": round(self.seconds, 1),
-            "error": None if self.error is None else self.error[:MAX_ERROR_LENGTH],
-            "failed": None if self.failed is None else self.failed.properties(),
-        }
-
-    @classmethod
-    def from_json(cls, properties: Properties) -> HostResult:
-        """Return the value stored in ``properties``; missing or malformed values read as unknown."""
-        error = properties.get("error")
-        return cls(
-            host_id=str(properties.get("id", "?")),
-            host_name=str(properties.get("name", "?")),
-            time=number(properties.get("time")),
-            seconds=number(properties.get("seconds")),
-            error=None if error is None else str(error),
-            failed=DeploymentFailure.from_properties(properties.get("failed")),
-            unknown=unknown_keys(properties, _KEYS),
-        )
-
-
-def number(value: object) -> float:
-    """Return a number that was stored, 0 for anything else."""
-    return float(value) if isinstance(value, int | float) and abs(value) < 2**53 else 0.0

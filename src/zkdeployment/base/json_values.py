@@ -1,21 +1,17 @@
-"""JSON that is kept or printed: its bounds, the name of its format, and keys that this version does not know.
+"""JSON that is kept or printed: its bounds, and the name of its format.
 
 Parsers, encoders and databases differ in what they accept beyond these bounds. One value that some reader refuses
 would break every list that contains the value.
-
-A value that is read from a record keeps them, and writes them again: a process of an older version erases nothing
-that a newer one wrote.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
 
 #: The most levels of lists and objects in each other. Documents need about ten.
@@ -77,16 +73,3 @@ V = TypeVar("V")
 def with_schema(schema: str, body: Mapping[str, V]) -> dict[str, V | str]:
     """Return an object for programs with the name of its format, ``zkdeployment/SCHEMA/v1``."""
     return {"schema": f"zkdeployment/{schema}/v1", **body}
-
-
-_NONE: Mapping[str, Any] = MappingProxyType({})
-
-
-def no_keys() -> Mapping[str, Any]:
-    """Return the unknown keys of a new record: one empty mapping for all records."""
-    return _NONE
-
-
-def unknown_keys(record: Any, known: Collection[str]) -> Mapping[str, Any]:
-    """Return what a record has besides the ``known`` keys; raises ``TypeError`` for what is no record."""
-    return {key: record[key] for key in record if key not in known} or _NONE

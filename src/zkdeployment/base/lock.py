@@ -8,45 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Annotated, ClassVar
 
-if TYPE_CHECKING:
-    from zkdeployment.tree.values import Properties, Value
+from zkdeployment.base.records import Key, Record
 
 
 @dataclass(frozen=True)
-class LockedWork:
+class LockedWork(Record):
     """A step that a host executes under a lock; ``since`` is when it started, in seconds since the epoch.
 
     A ``kept`` record blocks other hosts until its host has completed the step, or an operator releases the lock;
     others block them for the lock delay.
     """
 
-    host_id: str
-    host_name: str
+    is_lenient: ClassVar[bool] = True
+    host_id: Annotated[str, Key("host")]
+    host_name: Annotated[str, Key("name")]
     step: str
     since: float
-    kept: bool = field(default=False, compare=False)
+    kept: Annotated[bool, Key(omit=True)] = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.host_name} ({self.host_id}) at {self.step}"
-
-    def properties(self) -> dict[str, Value]:
-        """Return the properties of the record's node."""
-        kept: dict[str, Value] = {"kept": True} if self.kept else {}
-        return {"host": self.host_id, "name": self.host_name, "step": self.step, "since": self.since, **kept}
-
-    @classmethod
-    def from_properties(cls, properties: Properties) -> LockedWork:
-        """Return the work that a node describes; missing values read as unknown."""
-        since = properties.get("since")
-        return cls(
-            host_id=str(properties.get("host", "?")),
-            host_name=str(properties.get("name", "?")),
-            step=str(properties.get("step", "?")),
-            since=float(since) if isinstance(since, int | float) else 0.0,
-            kept=properties.get("kept") is True,
-        )
 
 
 class LockKind(Enum):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias, TypeGuard
+
+from zkdeployment.base.records import Key, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,14 +115,15 @@ def is_sequence(value: object) -> TypeGuard[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Record):
     """The author, the subject and the time of a commit, in seconds since the epoch by the committer's clock.
 
     ``subject`` is the first line of the commit message. ``signer`` is the name and the fingerprint of the key
     whose signature was verified; ``None`` without such a signature, or if none is required.
     """
 
+    is_lenient: ClassVar[bool] = True
     author: str
     subject: str
-    time: float
+    time: Annotated[float, Key("committed")]
     signer: str | None = None

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from zkdeployment.base.cluster import short
+from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.records import APART, OMITTED, Key, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.tree.values import Properties, Value
 
 HOLD = "hold"
 
@@ -22,7 +21,7 @@ COORDINATOR = "the coordinator"
 
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(Record):
     """A failure that stopped the fleet, or an operator's ``stop`` or ``hold``.
 
     ``time`` is in seconds since the epoch. A failure names the host, the revision and the step. An operator's act
@@ -30,14 +29,15 @@ class Stop:
     stops that are no longer kept because this stop took their place.
     """
 
-    host_id: str
-    host_name: str
-    revision: Revision
-    step: str
-    reason: str
-    time: float
-    by: str | None = None
-    replaced: int = 0
+    is_lenient: ClassVar[bool] = True
+    host_id: Annotated[str, Key("host", omit=True)] = "?"
+    host_name: Annotated[str, Key("name", omit=True)] = "?"
+    revision: Annotated[Revision, OMITTED] = "?"
+    step: str = "?"
+    reason: str = "?"
+    time: float = 0.0
+    by: Annotated[str | None, OMITTED] = None
+    replaced: Annotated[int, APART] = 0
 
     def __str__(self) -> str:
         if self.by is not None:
@@ -60,39 +60,10 @@ class Stop:
         """The unique key of the stop: the host's id, or ``~`` (which no host id begins with) and the operator."""
         return self.host_id if self.by is None else f"~{self.by}"
 
-    def properties(self) -> dict[str, Value]:
-        """Return the properties of the stop's node."""
-        if self.by is not None:
-            return {"by": self.by, "step": self.step, "reason": self.reason, "time": self.time}
-        return {
-            "host": self.host_id,
-            "name": self.host_name,
-            "revision": self.revision,
-            "step": self.step,
-            "reason": self.reason,
-            "time": self.time,
-        }
-
-    @classmethod
-    def from_properties(cls, properties: Properties) -> Stop:
-        """Return the stop that a node describes; missing values read as unknown."""
-        revision = properties.get("revision")
-        time = properties.get("time")
-        by = properties.get("by")
-        return cls(
-            host_id=str(properties.get("host", "?")),
-            host_name=str(properties.get("name", "?")),
-            revision=revision if isinstance(revision, str | int) else "?",
-            step=str(properties.get("step", "?")),
-            reason=str(properties.get("reason", "?")),
-            time=float(time) if isinstance(time, int | float) else 0.0,
-            by=by if isinstance(by, str) else None,
-        )
-
     @classmethod
     def of_operator(cls, act: Act) -> Stop:
         """Return the stop of an operator's ``stop`` or ``hold``."""
-        return cls("?", "?", "?", act.what, act.reason, act.time, by=act.by)
+        return cls(step=act.what, reason=act.reason, time=act.time, by=act.by)
 
 
 #: The largest size of the kept end of an output, in bytes.
@@ -100,87 +71,48 @@ MAX_OUTPUT_BYTES = 20 * 1024
 
 
 @dataclass(frozen=True)
-class FailureOutput:
+class FailureOutput(Record):
     """The end of the output of the script with which a host failed at ``time``, in seconds since the epoch.
 
     ``text`` contains no secrets, and no control characters but line feeds and tabs.
     """
 
-    host_id: str
+    is_lenient: ClassVar[bool] = True
+    host_id: Annotated[str, APART]
     revision: Revision
     step: str
     time: float
-    text: str
-
-    def properties(self) -> dict[str, Value]:
-        """Return the properties of the output's node."""
-        return {"revision": self.revision, "step": self.step, "time": self.time, "output": self.text}
-
-    @classmethod
-    def from_properties(cls, host_id: str, properties: Properties) -> FailureOutput:
-        """Return the output that a node describes; missing values read as unknown."""
-        revision, time = properties.get("revision"), properties.get("time")
-        return cls(
-            host_id,
-            revision=revision if isinstance(revision, str | int) else "?",
-            step=str(properties.get("step", "?")),
-            time=float(time) if isinstance(time, int | float) else 0.0,
-            text=str(properties.get("output", "")),
-        )
+    text: Annotated[str, Key("output")] = ""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStop:
+class GroupStop(Record):
     """The failure of a host that stopped a group; ``group`` is the subject, as in ``p1/store/v1/shop``.
 
     ``sequence`` is that of the publication in which the host failed. The stop only withholds: hosts skip the
     group's steps until a publication changes the group, or an operator resumes it.
     """
 
-    group: str
+    is_lenient: ClassVar[bool] = True
+    group: Annotated[str, APART]
     sequence: int
-    stop: Stop
+    stop: Annotated[Stop, Key(flat=True)]
 
     def __str__(self) -> str:
         return f"group {self.group} is stopped: {self.stop}"
 
-    def properties(self) -> dict[str, Value]:
-        """Return the properties of the stop's node."""
-        return {**self.stop.properties(), "sequence": self.sequence}
-
-    @classmethod
-    def from_properties(cls, group: str, properties: Properties) -> GroupStop:
-        """Return the stop that a node describes; missing values read as unknown."""
-        sequence = properties.get("sequence")
-        stop = replace(Stop.from_properties(properties), by=None)
-        return cls(group, sequence if isinstance(sequence, int) else 0, stop)
-
 
 @dataclass(frozen=True, slots=True)
-class LackingGroup:
+class LackingGroup(Record):
     """The services of a stopped group that a host lacks, although the host has the publication.
 
     ``services`` are the paths of the services whose steps the host skipped or failed at. ``failed`` is the
     failure of this host.
     """
 
+    is_lenient: ClassVar[bool] = True
     services: frozenset[str] = frozenset()
-    failed: DeploymentFailure | None = None
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the value in the host's node and in its file."""
-        failed = {} if self.failed is None else {"failed": self.failed.properties()}
-        return {"services": [*sorted(self.services)], **failed}
-
-    @classmethod
-    def from_json(cls, value: object) -> LackingGroup:
-        """Return what ``to_json`` encoded; malformed values read as not set."""
-        match value:
-            case {"services": list(services), **others}:
-                failed = DeploymentFailure.from_properties(others.get("failed"))
-                return cls(frozenset(map(str, services)), failed)
-            case _:
-                return cls()
+    failed: Annotated[DeploymentFailure | None, OMITTED] = None
 
 
 def services_of(lacking: Mapping[str, LackingGroup]) -> frozenset[str]:

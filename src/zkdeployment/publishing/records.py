@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from zkdeployment.base.cluster import is_revision
-from zkdeployment.base.host_result import HostResult, number
-from zkdeployment.base.json_values import no_keys, unknown_keys
+from zkdeployment.base.cluster import Revision
+from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.publication import Origin
+from zkdeployment.base.records import APART, OMITTED, Key, Record, no_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zkdeployment.base.cluster import Cluster, Revision
+    from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.publication import OrderEntry, Published, Targets
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import Properties, TreeChange, Value
+    from zkdeployment.tree.values import TreeChange
 
 
 #: The kind and the subject of a document beside the tree.
@@ -80,37 +79,27 @@ class Publication:
 MOST_PROBLEMS = 20
 MAX_PROBLEM_LENGTH = 500
 
-#: The keys of the record of a publication.
-_KEYS = frozenset(
-    {
-        "revision",
-        "time",
-        "sequence",
-        "since",
-        "author",
-        "subject",
-        "committed",
-        "signer",
-        "forced_by",
-        "reason",
-        "hosts",
-        "excluded",
-        "results",
-        "left_out",
-    }
-)
-
 
 @dataclass(frozen=True)
-class ForcedBy:
+class ForcedBy(Record):
     """The operator (``USER@HOST``) who forced a publication, and the reason."""
 
-    by: str
+    is_lenient: ClassVar[bool] = True
+    by: Annotated[str, Key("forced_by")]
     reason: str = ""
 
 
+def _results_to_json(results: Mapping[str, HostResult]) -> list[dict[str, Any]]:
+    return [result.to_json() for _, result in sorted(results.items())]
+
+
+def _results(listed: Iterable[Any]) -> dict[str, HostResult]:
+    results = [HostResult.from_json(entry) for entry in listed if isinstance(entry, dict)]
+    return {result.host_id: result for result in results}
+
+
 @dataclass(frozen=True, slots=True)
-class PublicationRecord:
+class PublicationRecord(Record):
     """The record of one publication at ``time``, in seconds since the epoch.
 
     ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that the
@@ -119,17 +108,20 @@ class PublicationRecord:
     is the number of successful hosts that are only counted, because the record has no room for their results.
     """
 
+    is_lenient: ClassVar[bool] = True
     revision: Revision
     time: float
     sequence: int = 0
-    origin: Origin | None = None
-    forced: ForcedBy | None = None
+    since: int = 0
+    origin: Annotated[Origin | None, Key(flat=True)] = None
+    forced: Annotated[ForcedBy | None, Key(flat=True)] = None
     hosts: int = 0
     excluded: int = 0
-    results: Mapping[str, HostResult] = field(default_factory=dict)
+    results: Annotated[
+        Mapping[str, HostResult], Key(read=_results, write=_results_to_json, form=tuple[HostResult, ...])
+    ] = field(default_factory=dict)
     left_out: int = 0
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
-    since: int = 0
 
     @property
     def effective_since(self) -> int:
@@ -161,85 +153,21 @@ class PublicationRecord:
         """The time at which the last host finished or failed; ``None`` before the first one did."""
         return max((result.time for result in self.results.values()), default=None)
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the form of the record that is stored in ZooKeeper."""
-        origin, forced = self.origin, self.forced
-        return {
-            "revision": self.revision,
-            "time": self.time,
-            "sequence": self.sequence,
-            "since": self.since,
-            "author": None if origin is None else origin.author,
-            "subject": None if origin is None else origin.subject,
-            "committed": None if origin is None else origin.time,
-            "signer": None if origin is None else origin.signer,
-            "forced_by": None if forced is None else forced.by,
-            "reason": None if forced is None else forced.reason,
-            "hosts": self.hosts,
-            "excluded": self.excluded,
-            "results": [result.to_json() for _, result in sorted(self.results.items())],
-            "left_out": self.left_out,
-        }
-
-    def summary(self) -> dict[str, Value]:
+    def summary(self) -> dict[str, Any]:
         """Return the record as the list of ``history`` prints it: with counts instead of results."""
         summary = self.to_json()
         del summary["results"], summary["left_out"]
         return summary | {"done": self.done, "failed": self.failed, "ended": self.ended}
 
-    @classmethod
-    def from_json(cls, properties: Properties) -> PublicationRecord:
-        """Return the value stored in ``properties``; missing or malformed values read as unknown."""
-        revision, author, by = (properties.get(name) for name in ("revision", "author", "forced_by"))
-        signer, listed = properties.get("signer"), properties.get("results")
-        results = (
-            [HostResult.from_json(entry) for entry in listed if isinstance(entry, dict)]
-            if isinstance(listed, list)
-            else []
-        )
-        return cls(
-            revision=revision if isinstance(revision, str | int) else "?",
-            time=number(properties.get("time")),
-            sequence=int(number(properties.get("sequence"))),
-            since=int(number(properties.get("since"))),
-            origin=None
-            if author is None
-            else Origin(
-                author=str(author),
-                subject=str(properties.get("subject", "")),
-                time=number(properties.get("committed")),
-                signer=None if signer is None else str(signer),
-            ),
-            forced=None if by is None else ForcedBy(str(by), str(properties.get("reason") or "")),
-            hosts=int(number(properties.get("hosts"))),
-            excluded=int(number(properties.get("excluded"))),
-            results={result.host_id: result for result in results},
-            left_out=int(number(properties.get("left_out"))),
-            unknown=unknown_keys(properties, _KEYS),
-        )
-
 
 @dataclass(frozen=True)
-class Refusal:
+class Refusal(Record):
     """A tip that a syncer refused at ``time``, in seconds since the epoch, and why."""
 
+    is_lenient: ClassVar[bool] = True
     revision: Revision
-    problems: tuple[str, ...]
-    time: float
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the form of the refusal that is stored in ZooKeeper and printed by ``-o json``."""
-        return {"revision": self.revision, "problems": [*self.problems], "time": self.time}
-
-    @classmethod
-    def from_json(cls, properties: Properties) -> Refusal:
-        """Return the refusal stored in ``properties``; missing or malformed values read as unknown."""
-        revision, time, problems = (properties.get(name) for name in ("revision", "time", "problems"))
-        return cls(
-            revision=revision if is_revision(revision) else "?",
-            problems=tuple(map(str, problems)) if isinstance(problems, list) else (),
-            time=float(time) if isinstance(time, int | float) else 0.0,
-        )
+    problems: tuple[str, ...] = ()
+    time: float = 0.0
 
 
 #: The default age in seconds after which a request is no longer served.
@@ -247,44 +175,48 @@ AGE_LIMIT = 300.0
 
 
 @dataclass(frozen=True)
-class SyncerReport:
+class SyncerReport(Record):
     """The last report of a syncer that follows the repository; ``time`` is in seconds since the epoch.
 
     ``interval`` is the number of seconds until its next cycle. ``fetched`` is when it last read the repository.
     """
 
+    is_lenient: ClassVar[bool] = True
     by: str
-    last_message: str
+    last_message: Annotated[str, Key("said")]
     interval: float
-    time: float
+    time: Annotated[float, APART]
     fetched: float | None = None
 
 
 @dataclass(frozen=True)
-class GuardOverrides:
+class GuardOverrides(Record):
     """The guards that an operator overrides for one publication.
 
     They are against a rewind, against a mass removal, and against packages that hosts could not install.
     """
 
-    rewind: bool = False
-    mass_removal: bool = False
-    package_problems: bool = False
+    is_lenient: ClassVar[bool] = True
+    rewind: Annotated[bool, Key("allow-rewind")] = False
+    mass_removal: Annotated[bool, Key("allow-mass-removal")] = False
+    package_problems: Annotated[bool, Key("allow-package-problems")] = False
 
 
 @dataclass(frozen=True)
-class RequestState:
+class RequestState(Record):
     """The state of the fleet that a request refers to: the cluster version and the recorded stops.
 
     ``stops`` is the data version of the parent node of the stops, which changes with each stop and each resume.
+    A malformed state matches no fleet.
     """
 
-    version: Revision | Literal[False] | None
-    stops: int
+    is_lenient: ClassVar[bool] = True
+    version: Revision | Literal[False] | None = None
+    stops: int = -1
 
 
 @dataclass(frozen=True)
-class PublicationRequest:
+class PublicationRequest(Record):
     """An operator's request to publish the branch's tip now, as with ``sync --force``.
 
     ``id`` distinguishes requests. ``error`` is the syncer's answer if the publication failed. The request is
@@ -292,15 +224,16 @@ class PublicationRequest:
     ``written`` by ZooKeeper's clock, in seconds since the epoch.
     """
 
+    is_lenient: ClassVar[bool] = True
     id: str
     by: str
-    reason: str
-    time: float
-    overrides: GuardOverrides = GuardOverrides()
-    error: str | None = None
+    reason: str = ""
+    time: float = 0.0
+    overrides: Annotated[GuardOverrides, Key(flat=True)] = GuardOverrides()
+    error: Annotated[str | None, OMITTED] = None
     state: RequestState | None = None
-    age_limit: float = AGE_LIMIT
-    written: float = field(default=0.0, compare=False)
+    age_limit: Annotated[float, Key("age-limit")] = AGE_LIMIT
+    written: Annotated[float, APART] = field(default=0.0, compare=False)
 
     def is_expired(self, now: float) -> bool:
         """Whether the request is too old to be served at ``now``."""

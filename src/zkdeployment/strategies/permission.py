@@ -177,7 +177,7 @@ class Failure:
         """Return the failure as JSON, in which a host stores it until the failure is reported."""
         part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
         group = {} if self.group is None else {"group": self.group}
-        return {"stop": self.stop.properties(), **part, "failed": self.failed.properties(), **group}
+        return {"stop": self.stop.to_json(), **part, "failed": self.failed.to_json(), **group}
 
     @classmethod
     def from_json(cls, value: object) -> Failure:
@@ -186,7 +186,7 @@ class Failure:
             case {"stop": dict(stop), "failed": dict(failed), **others}:
                 group = others.get("group")
                 return cls(
-                    Stop.from_properties(stop),
+                    Stop.from_json(stop),
                     _deployment_failure(failed),
                     _part(others),
                     group if isinstance(group, str) else None,
@@ -195,7 +195,7 @@ class Failure:
 
 
 def _deployment_failure(value: object) -> DeploymentFailure:
-    failed = DeploymentFailure.from_properties(value)
+    failed = DeploymentFailure.if_valid(value)
     if failed is None:
         raise ValueError("not a failure of a deployment")
     return failed

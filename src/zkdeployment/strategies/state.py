@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import is_revision
-from zkdeployment.base.json_values import no_keys, unknown_keys
+from zkdeployment.base.records import no_keys, unknown_keys
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.strategies.permission import Phase, PhaseReport, hosts_in, ranges, values_by_host
 from zkdeployment.strategies.state_machine import GroupProgress, GroupVerdict, HostProgress, Rollout, Task

@@ -10,7 +10,7 @@ def test_a_failure_round_trips():
         DeploymentFailure(8, "deploy /a 1", "/a", 1),
         DeploymentFailure(0, "prepare packages", packages=frozenset({"b", "a"})),
     ):
-        assert DeploymentFailure.from_properties(failure.properties()) == failure
+        assert DeploymentFailure.if_valid(failure.to_json()) == failure
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_failure_round_trips():
     ],
 )
 def test_malformed_properties_are_no_failure(value):
-    assert DeploymentFailure.from_properties(value) is None
+    assert DeploymentFailure.if_valid(value) is None
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,13 @@ def test_a_host_is_selected_by_role_name_or_id_without_repetition():
 
 def test_stop_round_trips_and_reads_a_malformed_node_as_unknown():
     stop = Stop("id1", "app1", "abc", "deploy /who/myfoo 0", "script failed", 12.5)
-    assert Stop.from_properties(stop.properties()) == stop
-    assert Stop.from_properties({"revision": [], "time": "x"}) == Stop("?", "?", "?", "?", "?", 0.0)
+    assert Stop.from_json(stop.to_json()) == stop
+    assert Stop.from_json({"revision": [], "time": "x"}) == Stop("?", "?", "?", "?", "?", 0.0)
 
 
 def test_the_stop_of_an_operator_round_trips_and_has_a_key_of_its_own():
     stop = Stop.of_operator(Act("ann@adm1", "stop", "it smells", 12.5))
-    assert Stop.from_properties(stop.properties()) == stop
+    assert Stop.from_json(stop.to_json()) == stop
     assert (str(stop), stop.key, stop.is_hold) == ("stopped by ann@adm1: it smells", "~ann@adm1", False)
 
 

@@ -8,8 +8,8 @@ def test_the_text_names_the_host_and_the_step():
 
 
 def test_work_round_trips():
-    assert LockedWork.from_properties(WORK.properties()) == WORK
+    assert LockedWork.from_json(WORK.to_json()) == WORK
 
 
 def test_a_malformed_record_reads_as_unknown():
-    assert LockedWork.from_properties({"since": "yesterday"}) == LockedWork("?", "?", "?", 0.0)
+    assert LockedWork.from_json({"since": "yesterday"}) == LockedWork("?", "?", "?", 0.0)

@@ -32,7 +32,7 @@ def test_a_failure_reads_back(failure):
         {"stop": 1},
         {"stop": {}},
         {"stop": {}, "failed": {}},
-        {"stop": {}, "failed": FAILED.properties(), "rollout": "3-1", "phase": "rest"},
+        {"stop": {}, "failed": FAILED.to_json(), "rollout": "3-1", "phase": "rest"},
     ],
 )
 def test_anything_else_is_no_failure(value):

@@ -158,7 +158,7 @@ class ZooKeeperServiceLock(ContenderLock):
         self._own_works, self._is_recorded = (*self._own_works, work), False
         asked = _now()
         try:
-            self._write_record(encode(work.properties()), () if stamp is None else (Check(paths.HOSTS, stamp),))
+            self._write_record(encode(work.to_json()), () if stamp is None else (Check(paths.HOSTS, stamp),))
         except TransactionError as error:
             raise self._not_begun(error) from error
         self._own_works, self._is_recorded = (work,), True
@@ -177,7 +177,7 @@ class ZooKeeperServiceLock(ContenderLock):
             former = self._session.get(self._record) if error.path == self._record else None
             if former is None:
                 raise
-            work = LockedWork.from_properties(former.properties)
+            work = LockedWork.from_json(former.properties)
             if work.kept and work.host_id != self._identity.id:  # its host came back since this lock was acquired
                 raise LockLostError(f"the lock {self._directory} is kept for {work}") from error
             self._session.commit(*held, Set(self._record, data, former.version))
@@ -220,7 +220,7 @@ class ZooKeeperServiceLock(ContenderLock):
         """Return the record that is kept for this host; raises ``LockLostError`` if it does not exist."""
         node = self._session.get(self._record)
         if node is not None:
-            work = LockedWork.from_properties(node.properties)
+            work = LockedWork.from_json(node.properties)
             if work.kept and work.host_id == self._identity.id:
                 return node
         raise LockLostError(f"the lock {self._directory} is lost: its record is not kept for this host any more")
@@ -305,7 +305,7 @@ def _blocking_work(
     """
     if record is None:
         return None
-    work = LockedWork.from_properties(record.properties)
+    work = LockedWork.from_json(record.properties)
     if work.host_id == identity.id:
         return None
     left = math.inf if work.kept else delay.left(name, work)
@@ -321,12 +321,12 @@ def keep_work(session: Session, name: str, is_own: Callable[[LockedWork], bool])
     """Keep the work record of a lock for its host if ``is_own`` accepts it; return whether it is kept now."""
     record = f"{paths.BUSY}/{name}"
     node = session.get(record)
-    work = None if node is None else LockedWork.from_properties(node.properties)
+    work = None if node is None else LockedWork.from_json(node.properties)
     if node is None or work is None or not is_own(work):
         return False
     if not work.kept:
         try:
-            session.commit(Set(record, encode(replace(work, kept=True).properties()), node.version))
+            session.commit(Set(record, encode(replace(work, kept=True).to_json()), node.version))
         except ConflictError:
             return False  # the next holder has replaced the record, or an operator has removed it
     return True
@@ -336,7 +336,7 @@ def remove_work(session: Session, name: str, is_own: Callable[[LockedWork], bool
     """Remove the work record of a lock if ``is_own`` accepts it; return whether it was accepted."""
     record = f"{paths.BUSY}/{name}"
     node = session.get(record)
-    if node is None or not is_own(LockedWork.from_properties(node.properties)):
+    if node is None or not is_own(LockedWork.from_json(node.properties)):
         return False
     with contextlib.suppress(ConflictError):  # the next holder has replaced the record
         session.commit(Delete(record, node.version))
@@ -399,5 +399,5 @@ def works_of(session: Session, host_id: str) -> list[str]:
     return [
         name
         for name, node in zip(names, nodes, strict=True)
-        if node is not None and LockedWork.from_properties(node.properties).host_id == host_id
+        if node is not None and LockedWork.from_json(node.properties).host_id == host_id
     ]

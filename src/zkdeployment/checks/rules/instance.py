@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from zkdeployment.base.json_values import no_keys, unknown_keys
+from zkdeployment.base.records import no_keys, unknown_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

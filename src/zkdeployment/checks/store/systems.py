@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.base.json_values import unknown_keys
+from zkdeployment.base.records import unknown_keys
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, SystemLease, lease_after
 from zkdeployment.checks.rules.overview import DroppedResult, with_report
 from zkdeployment.checks.store.instances import by_bucket, decode_values

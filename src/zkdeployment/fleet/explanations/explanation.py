@@ -73,7 +73,7 @@ class Explanation:
             "answer": self.sentence,
             "facts": [*self.facts],
             "advice": [*self.advice],
-            "output": None if self.output is None else self.output.properties(),
+            "output": None if self.output is None else self.output.to_json(),
             "checks": [finding.to_json() for finding in self.checks],
         }
 

@@ -120,4 +120,4 @@ def _contender(kind: LockKind, path: str, node: Node) -> Contender:
 
 
 def _work(node: Node | None) -> LockedWork | None:
-    return None if node is None else LockedWork.from_properties(node.properties)
+    return None if node is None else LockedWork.from_json(node.properties)

@@ -138,7 +138,7 @@ def _contender_json(contender: Contender, registered: set[str]) -> dict[str, Val
 
 
 def _work_json(work: LockedWork | None) -> dict[str, Value] | None:
-    return None if work is None else work.properties()
+    return None if work is None else work.to_json()
 
 
 def _times(lock: Lock) -> list[float]:

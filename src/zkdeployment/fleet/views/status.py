@@ -88,7 +88,7 @@ class HostStatus:
             "since": self.since,
             "expected": self.expected,
             "lease": self.idle_role,
-            "leased": None if self.leased is None else self.leased.properties(),
+            "leased": None if self.leased is None else self.leased.to_json(),
         }
 
 
@@ -165,12 +165,12 @@ class FleetStatus:
             "rollout": self.rollout,
             "warnings": [*self.warnings],
             "stopped": [str(stop) for stop in self.stops],
-            "stops": [stop.properties() for stop in self.stops],
+            "stops": [stop.to_json() for stop in self.stops],
             "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
             "request": None if self.request is None else _request_json(self.request),
             "refusal": None if self.refusal is None else self.refusal.to_json(),
             "failures": [failure.to_json() for failure in self.failures],
-            "group_stops": [{"group": stop.group, **stop.properties()} for stop in self.group_stops],
+            "group_stops": [{"group": stop.group, **stop.to_json()} for stop in self.group_stops],
             "hosts": [host.to_json() for host in self.hosts],
         }
 

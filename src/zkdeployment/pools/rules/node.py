@@ -11,8 +11,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
-from zkdeployment.base.json_values import no_keys
 from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.records import no_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

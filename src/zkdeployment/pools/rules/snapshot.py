@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from zkdeployment.base.json_values import no_keys, readable, unknown_keys
+from zkdeployment.base.json_values import readable
 from zkdeployment.base.public_keys import ssh_keys_problem
+from zkdeployment.base.records import no_keys, unknown_keys
 from zkdeployment.pools.documents.values import PoolConfiguration
 from zkdeployment.pools.rules.node import NodeState, PoolNode, shortened
 from zkdeployment.pools.rules.properties import read_properties

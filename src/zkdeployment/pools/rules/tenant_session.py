@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.json_values import no_keys
 from zkdeployment.base.public_keys import split_ssh_keys
+from zkdeployment.base.records import no_keys
 from zkdeployment.pools.rules.node import NodeEvent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.json_values import no_keys
+from zkdeployment.base.records import no_keys
 from zkdeployment.pools.rules.tenant_session import wanted_nodes
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from zkdeployment.agent.store.fleet import decode_lease
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, UntrustedError
 from zkdeployment.base.host import Host
-from zkdeployment.base.json_values import unknown_keys
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.records import unknown_keys
 from zkdeployment.pools.rules.lease_progress import LeaseObservation
 from zkdeployment.pools.rules.signed_lease import SignedLease, lease_text, next_signed_number
 from zkdeployment.publishing.signing.statement import SignedStatement

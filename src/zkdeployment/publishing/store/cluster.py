@@ -72,7 +72,7 @@ def read_stops(session: Session) -> tuple[Stop, ...]:
 
 def stop_of(name: str, node: Node) -> Stop:
     """Decode the node of a stop; its ``name`` shows whether the node is shared."""
-    return replace(Stop.from_properties(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
+    return replace(Stop.from_json(node.properties), replaced=node.version if name.startswith(_SHARED) else 0)
 
 
 def recorded_stops(session: Session) -> RecordedStops:
@@ -97,7 +97,7 @@ def recording_stop(session: Session, stop: Stop) -> list[Operation]:
         name = _ESCAPED + name.removeprefix(_SHARED)
     if name not in recorded.names and len(recorded.names) >= FIRST:
         name = f"{_SHARED}{zlib.crc32(name.encode()) % LAST}"
-    path, data = f"{paths.STOPS}/{name}", encode(stop.properties())
+    path, data = f"{paths.STOPS}/{name}", encode(stop.to_json())
     if name not in recorded.names:
         return [Create(path, data), _touch(recorded)]
     replaces_another = name.startswith(_SHARED) and stop.is_failure
@@ -138,7 +138,7 @@ _ATTEMPTS = 20
 
 def write_output(session: Session, output: FailureOutput) -> bool:
     """Write the output of a host's failed script, in place of an earlier one; return whether there was room."""
-    path, data = paths.output_path(output.host_id), encode(output.properties())
+    path, data = paths.output_path(output.host_id), encode(output.to_json())
     for _ in range(_ATTEMPTS):
         session.ensure(paths.OUTPUTS)
         (above, node), (names,) = session.look([paths.OUTPUTS, path], [paths.OUTPUTS])
@@ -159,7 +159,7 @@ def write_output(session: Session, output: FailureOutput) -> bool:
 def read_output(session: Session, host_id: str) -> FailureOutput | None:
     """Return the end of the output of a host's failed script, if it is kept."""
     node = session.get(paths.output_path(host_id))
-    return None if node is None else FailureOutput.from_properties(host_id, node.properties)
+    return None if node is None else FailureOutput.from_json(node.properties, host_id=host_id)
 
 
 def remove_outputs(session: Session, names: Collection[str]) -> None:

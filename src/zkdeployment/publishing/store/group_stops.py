@@ -38,7 +38,7 @@ def read_group_stops(session: Session) -> tuple[GroupStop, ...]:
 
 def group_stop_of(name: str, node: Node) -> GroupStop:
     """Decode the node of a stop."""
-    return GroupStop.from_properties(unquote(name), node.properties)
+    return GroupStop.from_json(node.properties, group=unquote(name))
 
 
 def stopping_group(session: Session, stop: GroupStop) -> list[Operation] | None:
@@ -54,7 +54,7 @@ def stopping_group(session: Session, stop: GroupStop) -> list[Operation] | None:
         return None
     if not decode_published(targets).is_wanted(cluster, stop.stop.revision, stop.sequence):
         return None
-    return [] if node is not None else [Create(path, encode(stop.properties())), _touch(hosts)]
+    return [] if node is not None else [Create(path, encode(stop.to_json())), _touch(hosts)]
 
 
 def resuming_group(hosts: Node, group: str) -> list[Operation]:

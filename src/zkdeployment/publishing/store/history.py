@@ -19,7 +19,6 @@ from zkdeployment.zookeeper.transactions import NODE_LIMIT, Delete, Operation, S
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
@@ -127,22 +126,16 @@ def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
 
 def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
     """Encode a record with its results; if it is too large, hosts that finished are only counted."""
-    data = pack(_stored(record))
+    data = pack(record.to_json())
     if len(data) <= room:
         return data
     failed = {host_id: result for host_id, result in record.results.items() if result.error is not None}
     counted = replace(record, results=failed, left_out=record.left_out + len(record.results) - len(failed))
-    data = pack(_stored(counted))
+    data = pack(counted.to_json())
     if len(data) <= room:
         return data
     brief = {host_id: replace(result, error=(result.error or "")[:20]) for host_id, result in failed.items()}
-    return pack(_stored(replace(counted, results=brief)))
-
-
-def _stored(record: PublicationRecord) -> dict[str, Value]:
-    """Return the stored record, with the keys that only other versions know."""
-    results = [{**result.unknown, **result.to_json()} for _, result in sorted(record.results.items())]
-    return {**record.unknown, **record.to_json(), "results": [*results]}
+    return pack(replace(counted, results=brief).to_json())
 
 
 def _sequences(session: Session) -> list[int]:
@@ -183,4 +176,4 @@ def _record(node: Node) -> PublicationRecord:
         record = unpack(node.data)
     except ValueError:
         record = None
-    return PublicationRecord.from_json(record if isinstance(record, dict) else {})
+    return PublicationRecord.from_json(record)

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.records import (
-    AGE_LIMIT,
-    GuardOverrides,
     PublicationRequest,
     Refusal,
-    RequestState,
     SyncerReport,
 )
 from zkdeployment.zookeeper import paths
@@ -37,7 +34,7 @@ def read_request(session: Session) -> PublicationRequest | None:
 def asking(session: Session, request: PublicationRequest) -> Operation:
     """Return the operation that writes a request; it replaces an older one."""
     node = session.get(paths.REQUEST)
-    data = encode(_properties(request))
+    data = encode(request.to_json())
     return Create(paths.REQUEST, data) if node is None else Set(paths.REQUEST, data, node.version)
 
 
@@ -81,51 +78,9 @@ def server_time(session: Session) -> float:
     return node.created
 
 
-def _properties(request: PublicationRequest) -> dict[str, Value]:
-    state = request.state
-    properties: dict[str, Value] = {
-        "id": request.id,
-        "by": request.by,
-        "reason": request.reason,
-        "time": request.time,
-        "allow-rewind": request.overrides.rewind,
-        "allow-mass-removal": request.overrides.mass_removal,
-        "allow-package-problems": request.overrides.package_problems,
-        "age-limit": request.age_limit,
-        "state": None if state is None else {"version": state.version, "stops": state.stops},
-    }
-    return properties if request.error is None else properties | {"error": request.error}
-
-
 def request_of(node: Node) -> PublicationRequest:
-    """Decode the node of a request; missing or malformed properties are empty."""
-    properties = node.properties
-    time, error, limit = (properties.get(name) for name in ("time", "error", "age-limit"))
-    return PublicationRequest(
-        id=str(properties.get("id", "")),
-        by=str(properties.get("by", "")),
-        reason=str(properties.get("reason", "")),
-        time=float(time) if isinstance(time, int | float) else 0.0,
-        overrides=GuardOverrides(
-            rewind=properties.get("allow-rewind") is True,
-            mass_removal=properties.get("allow-mass-removal") is True,
-            package_problems=properties.get("allow-package-problems") is True,
-        ),
-        error=None if error is None else str(error),
-        state=_state(properties.get("state")),
-        age_limit=float(limit) if isinstance(limit, int | float) else AGE_LIMIT,
-        written=node.modified,
-    )
-
-
-def _state(value: Value) -> RequestState | None:
-    """Decode the state of the fleet that a request is for; an invalid one matches no fleet."""
-    if not isinstance(value, dict):
-        return None
-    version, stops = value.get("version"), value.get("stops")
-    return RequestState(
-        version if is_revision(version) or version is False else None, stops if isinstance(stops, int) else -1
-    )
+    """Decode the node of a request; missing or malformed properties are unknown."""
+    return PublicationRequest.from_json(node.properties, written=node.modified)
 
 
 #: The largest number of refusals, and of bytes, that are kept.
@@ -207,8 +162,8 @@ def write_report(session: Session, by: str, message: str, interval: float, fetch
     session.ensure(paths.OURS)
     node = session.get(paths.SYNCER)
     if fetched is None and node is not None:
-        fetched = _seconds(node)
-    data = encode({"by": by, "said": message[:_LONGEST], "interval": interval, "fetched": fetched})
+        fetched = report_of(node).fetched
+    data = encode(SyncerReport(by, message[:_LONGEST], interval, 0.0, fetched).to_json())
     with contextlib.suppress(ConflictError):  # another syncer was faster
         session.commit(Create(paths.SYNCER, data) if node is None else Set(paths.SYNCER, data))
 
@@ -221,20 +176,7 @@ def read_report(session: Session) -> SyncerReport | None:
 
 def report_of(node: Node) -> SyncerReport:
     """Decode the node of the last heartbeat."""
-    properties = node.properties
-    interval = properties.get("interval")
-    return SyncerReport(
-        by=str(properties.get("by", "?")),
-        last_message=str(properties.get("said", "")),
-        interval=float(interval) if isinstance(interval, int | float) else 0.0,
-        time=node.modified,
-        fetched=_seconds(node),
-    )
-
-
-def _seconds(node: Node) -> float | None:
-    fetched = node.properties.get("fetched")
-    return float(fetched) if isinstance(fetched, int | float) else None
+    return SyncerReport.from_json(node.properties, time=node.modified)
 
 
 def give_notice(session: Session, by: str) -> SyncerReport | None:

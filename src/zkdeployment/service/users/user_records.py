@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.json_values import no_keys, unknown_keys
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.names import NameKind, is_name
+from zkdeployment.base.records import no_keys, unknown_keys
 from zkdeployment.service.users.user import Role, User
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode

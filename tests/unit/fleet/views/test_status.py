@@ -106,7 +106,7 @@ def test_the_fleet_as_json():
         "converged": False,
         "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab",
         "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
-        "stops": [STOP.properties()],
+        "stops": [STOP.to_json()],
         "stops_recorded": 1,
         "request": None,
         "refusal": None,

@@ -20,7 +20,7 @@ def record(sequence=7, results=(), **fields):
         "r2",
         9_000.0,
         sequence,
-        Origin("Jane <j@x>", "Web 1.3", 8_900.0, "ann's key"),
+        origin=Origin("Jane <j@x>", "Web 1.3", 8_900.0, "ann's key"),
         results={result.host_id: result for result in results},
         **fields,
     )

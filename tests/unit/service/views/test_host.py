@@ -81,7 +81,9 @@ def test_facts_and_labels_are_texts():
 def test_the_history_has_only_publications_with_a_result_of_the_host():
     result = HostResult("h1", "h1.example.com", 9_500.0, 61.0, "boom")
     records = (
-        PublicationRecord("r2", 9_400.0, 7, Origin("Jane <j@x>", "Web 1.3", 9_300.0), results={"h1": result}),
+        PublicationRecord(
+            "r2", 9_400.0, 7, origin=Origin("Jane <j@x>", "Web 1.3", 9_300.0), results={"h1": result}
+        ),
         PublicationRecord("r1", 9_000.0, 6),
     )
 
