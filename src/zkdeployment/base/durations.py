@@ -21,17 +21,31 @@ DURATION_PATTERN = (
 _WRITTEN = re.compile(DURATION_PATTERN, re.ASCII)
 
 
-def duration_seconds(text: str) -> float | None:
+def duration_seconds(text: str, longest: float = LONGEST_DURATION) -> float | None:
     """Return the seconds of a duration that a person wrote, ``90d`` or ``1h30m``.
 
-    ``None`` for 0, for invalid texts and for durations longer than 100 years.
+    ``None`` for 0, for invalid texts and for durations longer than ``longest``, by default 100 years.
     """
     match = _WRITTEN.fullmatch(text)
     if match is None:
         return None
     parts = zip(match.groups(default="0"), _PARTS, strict=True)
     duration = sum(int(number) * seconds for number, (_, seconds) in parts)
-    return duration if duration <= LONGEST_DURATION else None
+    return duration if duration <= longest else None
+
+
+def given_seconds(given: object) -> float | None:
+    """Return the seconds of a value in a document or a request: seconds, also as digits, or a written duration.
+
+    ``None`` for 0, for other values and for more than 100 years.
+    """
+    if isinstance(given, str):
+        if not (given.isascii() and given.isdecimal()):
+            return duration_seconds(given.strip())
+        given = float(given)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    return float(given) if 0 < given <= LONGEST_DURATION else None
 
 
 def signed_duration(text: str) -> float | None:
@@ -39,6 +53,11 @@ def signed_duration(text: str) -> float | None:
     sign, rest = text.strip()[:1], text.strip()[1:]
     seconds = None if sign not in {"+", "-"} or rest.startswith("+") else duration_seconds(rest)
     return -seconds if seconds is not None and sign == "-" else seconds
+
+
+def clock_time(minutes: int) -> str:
+    """Return the time of day at these minutes after midnight, as in ``22:30``."""
+    return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))

@@ -1,4 +1,4 @@
-"""Text for people: safe to display, and lists of names in messages.
+"""Text for people: safe to display; numbers and lists of names in messages.
 
 Names, values and errors come from nodes that anybody with access to ZooKeeper can write, from git and from
 scripts. Values stay exact in memory and in JSON; this module is the only mechanism for displayed text.
@@ -45,6 +45,11 @@ def printable_lines(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return ascii(character)[1:-1]
+
+
+def counted(number: int, noun: str, style: str = "") -> str:
+    """Return a number with its noun: ``1 host``, ``2000 hosts``; in the style ``,`` of pages: ``2,000 hosts``."""
+    return f"{number:{style}} {noun if number == 1 else noun + 's'}"
 
 
 def listing(names: Sequence[str], most: int | None = None) -> str:

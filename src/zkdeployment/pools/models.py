@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from zkdeployment.base.act import sanitize
-from zkdeployment.base.durations import DURATION_PATTERN, LONGEST_DURATION, duration_seconds, signed_duration
+from zkdeployment.base.durations import DURATION_PATTERN, LONGEST_DURATION, given_seconds, signed_duration
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.public_keys import ssh_keys_problem
 from zkdeployment.pools.acts.sessions import SessionDetails
@@ -59,12 +59,8 @@ class PutResult(LeasingBody):
 
 def read_duration(given: object) -> float:
     """Return the seconds of a duration in a request; raises ``ValueError``."""
-    seconds: float | None = None
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        seconds = float(given) if given <= LONGEST_DURATION else None
-    elif isinstance(given, str):
-        seconds = float(given) if given.isascii() and given.isdecimal() else duration_seconds(given.strip())
-    if seconds is None or not 0 < seconds <= LONGEST_DURATION:
+    seconds = given_seconds(given)
+    if seconds is None:
         raise ValueError("expected seconds, or a duration such as 6h or 1h30m, of at most 100 years")
     return seconds
 

@@ -7,10 +7,12 @@ pace (``max_parallel``, ``bake_time`` and so on) are additions of this project.
 from __future__ import annotations
 
 import graphlib
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.durations import clock_time, duration_seconds
 from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, one_of
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.strategy import (
@@ -171,7 +173,7 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
         for position, parent in enumerate(group["depends_on"]):
             if parent not in times:
                 yield (*way, "depends_on", position), f"there is no group {parent}; expected {one_of(times)}"
-        if group.get("healthy_checks") and not _lasts(group.get("bake_time", 0)):
+        if group.get("healthy_checks") and not _seconds(group.get("bake_time", 0)):
             yield (*way, "healthy_checks"), "expected a bake_time, in which the checks must become OK; found none"
         for position, window in enumerate(group.get("windows", ())):
             yield from window_faults((*way, "windows", position), window)
@@ -196,11 +198,6 @@ def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
             )
 
 
-def _lasts(duration: float | str) -> bool:
-    """Return whether a duration, in seconds or with a unit, is longer than 0."""
-    return float(duration.rstrip("smhd") if isinstance(duration, str) else duration) > 0
-
-
 def window_faults(way: Way, window: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield an unknown time zone, and a window that ends when it starts."""
     from zoneinfo import ZoneInfo  # noqa: PLC0415  agents need less memory without it
@@ -211,9 +208,6 @@ def window_faults(way: Way, window: Mapping[str, Any]) -> Iterator[Fault]:
         yield (*way, "zone"), f"there is no time zone {window['zone']}; expected a name as in Europe/Berlin"
     if window["from"] == window["to"]:
         yield way, "the window ends when it starts; expected two different times"
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def strategy_to_json(strategy: Strategy) -> dict[str, object]:
@@ -296,7 +290,7 @@ def _label(value: str | Mapping[str, str]) -> tuple[str, str]:
 
 
 def _seconds(value: float | str) -> float:
-    return float(value[:-1]) * _UNITS[value[-1]] if isinstance(value, str) else float(value)
+    return (duration_seconds(value, math.inf) or 0.0) if isinstance(value, str) else float(value)
 
 
 def _optional_seconds(value: float | str | None) -> float | None:
@@ -374,14 +368,10 @@ def _share_to_json(share: ParallelLimit) -> int | str:
 def _window_to_json(window: Window) -> dict[str, object]:
     return {
         "days": [DAYS[day] for day in sorted(window.days)],
-        "from": _time(window.start),
-        "to": _time(window.end),
+        "from": clock_time(window.start),
+        "to": clock_time(window.end),
         "zone": window.zone,
     }
-
-
-def _time(minutes: int) -> str:
-    return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 _CHOICE = "deployment_strategy"

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.base.durations import age
-from zkdeployment.base.text import listing
+from zkdeployment.base.durations import age, clock_time
+from zkdeployment.base.text import counted, listing
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.state import Directive, Ending
@@ -217,16 +217,12 @@ def host_counts(states: Iterable[HostProgress]) -> str:
     counts = Counter(states)
     total = counts.total()
     parts = (f"{counts[state]} {_COUNTED[state]}" for state in _COUNTED if counts[state])
-    return f"{total} {'host' if total == 1 else 'hosts'}: {', '.join(parts) or 'none'}"
+    return f"{counted(total, 'host')}: {', '.join(parts) or 'none'}"
 
 
 def _window(window: Window) -> str:
     days = "" if len(window.days) == len(_DAYS) else " ".join(_DAYS[day] for day in sorted(window.days)) + " "
-    return f"{days}{_clock(window.start)}-{_clock(window.end)} {window.zone}"
-
-
-def _clock(minutes: int) -> str:
-    return f"{minutes // 60:02}:{minutes % 60:02}"
+    return f"{days}{clock_time(window.start)}-{clock_time(window.end)} {window.zone}"
 
 
 def directive_objection(state: RolloutState, directive: Directive, group: str | None = None) -> str | None:

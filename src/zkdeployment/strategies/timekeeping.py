@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.host import RESTART
+from zkdeployment.base.text import counted
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import NEXT_PHASE, HostProgress
 
@@ -176,7 +177,7 @@ def shortage(state: RolloutState, name: str) -> str:
     if present >= required or name in state.forced:
         return ""
     requirement = "prepared and registered" if prepared else "registered"
-    return f"requires {required} {requirement} host{'s' if required > 1 else ''}, found {present}"
+    return f"requires {counted(required, f'{requirement} host')}, found {present}"
 
 
 def _absent_after(state: RolloutState) -> float:

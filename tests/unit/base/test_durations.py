@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.base.durations import duration_seconds, signed_duration
+from zkdeployment.base.durations import age, ago, duration_seconds, given_seconds, signed_duration
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,47 @@ def test_durations_are_read_as_people_write_them(text, seconds):
 )
 def test_a_signed_duration_needs_its_sign(text, seconds):
     assert signed_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        (90, 90),
+        (1.5, 1.5),
+        ("90", 90),
+        ("1h30m", 5400),
+        (" 6h ", 21600),
+        *(
+            (given, None)
+            for given in (0, -1, "0", "1.5", "soon", True, None, [6], 36525 * 86400 + 1, 10**400, "9" * 400)
+        ),
+    ],
+)
+def test_documents_and_requests_have_seconds_or_durations(given, seconds):
+    assert given_seconds(given) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (119, "1 min"),
+        (3599, "59 min"),
+        (3600, "1 h"),
+        (3660, "1 h 1 min"),
+        (9 * 3600 + 120, "9 h 2 min"),
+        (10 * 3600 + 120, "10 h"),
+        (86400 + 7200, "1 d 2 h"),
+        (400 * 86400, "400 d"),
+    ],
+)
+def test_ages_are_shown_in_the_largest_units(seconds, text):
+    assert age(seconds) == text
+
+
+def test_a_time_is_shown_relative_to_now():
+    assert ago(100.0, 400.0) == "5 min ago"
+    assert ago(0.0, 400.0) == "at an unknown time"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.cycles import jittered
 from zkdeployment.base.host import ORDER_PREFIX, RESTART
+from zkdeployment.base.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -153,7 +154,7 @@ class OrderWait:
     def step(self) -> str:
         """The step of the waiting host: ``waits for /shop/db on app3 and 2 other hosts``."""
         others = len(self.missing) - 1
-        more = f" and {others} other host{'s' if others > 1 else ''}" if others else ""
+        more = f" and {counted(others, 'other host')}" if others else ""
         return f"{ORDER_PREFIX}{self.path} on {self.names[0]}{more}"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
-from zkdeployment.base.text import listing
+from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.health import Health, HealthLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from zkdeployment.checks.rules.overview import CheckSummary
 
@@ -28,7 +28,7 @@ def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> I
     for system in checks.systems:
         waited, silent = system.waiting_for(now), system.silent_for(now)
         health, _ = limits.judge(waited / 60)
-        waiting = _instances(system.waiting)
+        waiting = counted(len(system.waiting), "check instance")
         if health is not Health.OK and limits.judge(silent / 60)[0] is not Health.OK:
             yield (
                 health,
@@ -41,7 +41,7 @@ def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> I
         if health is not Health.OK:
             yield health, f"monitoring system {system.name} has reported no results for {age(unheard)}"
         if system.failed:
-            failed = _instances(system.failed)
+            failed = counted(len(system.failed), "check instance")
             yield Health.WARNING, f"monitoring system {system.name} could not deploy or remove {failed}"
     for found in checks.groups:
         if found.state in _SEVERITIES:
@@ -49,7 +49,3 @@ def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> I
     if checks.unwritten:
         reasons = listing(sorted({*checks.unwritten.values()}), _NAMED)
         yield Health.WARNING, f"check instances cannot be written: {reasons}"
-
-
-def _instances(found: Collection[str]) -> str:
-    return f"{len(found)} check instance" + ("" if len(found) == 1 else "s")

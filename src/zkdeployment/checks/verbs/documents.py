@@ -10,6 +10,7 @@ import click
 
 from zkdeployment.base.errors import ConfigurationError, TreeError
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, SourceFile
+from zkdeployment.base.text import counted
 from zkdeployment.checks.acts import create_checks, delete_check
 from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
 from zkdeployment.checks.documents.on_call import ON_CALL, on_call_of
@@ -273,7 +274,7 @@ def preview(*, connection: Servers, file: Path, revision: str | None, output: st
         console_for(stderr=False).print(table, soft_wrap=True)
     for error in check_errors(found.instances):
         echo(f"{error.path}: {error.message}", err=True)
-    echo_lines("1 instance" if len(found.instances) == 1 else f"{len(found.instances)} instances", err=True)
+    echo_lines(counted(len(found.instances), "instance"), err=True)
 
 
 def _preview(documents: Documents, basis: PreviewBasis, revision: str | None) -> CheckPreview:

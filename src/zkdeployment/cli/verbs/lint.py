@@ -12,6 +12,7 @@ import click
 from zkdeployment.agent.package_check import check_packages
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import Severity
+from zkdeployment.base.text import counted
 from zkdeployment.cli.files import read_trees
 from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_repositories, repositories_option
 from zkdeployment.cli.terminal import echo
@@ -268,13 +269,9 @@ def _files_before(commit: str, rules: _Rules, files: Sequence[SourceFile]) -> Se
 def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:
     warnings = sum(problem.severity is Severity.WARNING for problem in problems)
     counts = (
-        _count(files, "file"),
-        _count(len(reviewed.linted.tree), "node"),
-        _count(len(problems) - warnings, "error"),
-        _count(warnings, "warning"),
+        counted(files, "file"),
+        counted(len(reviewed.linted.tree), "node"),
+        counted(len(problems) - warnings, "error"),
+        counted(warnings, "warning"),
     )
     return ", ".join(counts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short as shortened
-from zkdeployment.base.text import listing
+from zkdeployment.base.text import counted, listing
 from zkdeployment.checks.views.wanted import planned_difference
 from zkdeployment.cli.files import is_whole_tree, read_trees, with_ordered_text
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
@@ -217,7 +217,7 @@ def short_lines(prediction: Forecast) -> Iterator[str]:
     for outlook, heading in _HEADINGS.items():
         for group in prediction.groups(outlook):
             yield ""
-            yield f"- {_count(group)} {heading}{_reason(group)}: {_names(group, _NAMED)}"
+            yield f"- {counted(len(group), 'host')} {heading}{_reason(group)}: {_names(group, _NAMED)}"
             if outlook is Outlook.CHANGES:
                 yield from (f"  {number}. {line}" for number, (line, _) in enumerate(group[0].lines, 1))
             if group[0].unchanged:
@@ -272,10 +272,6 @@ def _remark(host: HostForecast) -> str:
     if host.absent:
         return " [absent]"
     return f" [{host.lease}]" if host.lease else ""
-
-
-def _count(group: Sequence[HostForecast]) -> str:
-    return "1 host" if len(group) == 1 else f"{len(group)} hosts"
 
 
 def _reason(group: Sequence[HostForecast]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.host import is_host_name
-from zkdeployment.base.text import listing
+from zkdeployment.base.text import counted, listing
 from zkdeployment.checks.rules.alarms import check_alarms
 from zkdeployment.checks.rules.overview import CheckSummary
 from zkdeployment.fleet.daemon_failures import describe_failure
@@ -111,8 +111,8 @@ def _converged(status: FleetStatus, wanted_for: float) -> str:
     excluded = [host for host in status.hosts if host.state is HostState.EXCLUDED]
     if not hosts and not excluded:
         return f"No hosts are registered; published is {short(status.wanted)}"
-    more = f", and {_number(len(excluded), 'host')} excluded" if excluded else ""
-    return f"Converged at {short(status.wanted)}, set {age(wanted_for)} ago: {_number(len(hosts), 'host')}{more}"
+    more = f", and {counted(len(excluded), 'host')} excluded" if excluded else ""
+    return f"Converged at {short(status.wanted)}, set {age(wanted_for)} ago: {counted(len(hosts), 'host')}{more}"
 
 
 def _counts(status: FleetStatus) -> tuple[Measure, ...]:
@@ -144,10 +144,10 @@ def _failures(status: FleetStatus) -> Iterator[_Finding]:
     failed = [host for host in status.hosts if host.state is HostState.FAILED]
     failures = [f"{host.name}: {host.error}" for host in failed if host.id not in stopping and not host.idle_role]
     if failures:
-        yield Health.CRITICAL, f"{_number(len(failures), 'host')} failed: {listing(failures, _NAMED)}"
+        yield Health.CRITICAL, f"{counted(len(failures), 'host')} failed: {listing(failures, _NAMED)}"
     alone = [f"{host.name}: {host.error}" for host in failed if host.idle_role]
     if alone:
-        hosts = _number(len(alone), "host")
+        hosts = counted(len(alone), "host")
         yield Health.WARNING, f"{hosts} that can be leased failed: {listing(alone, _NAMED)}"
 
 
@@ -163,7 +163,7 @@ def _slow_hosts(
         slowest = min(behind, key=lambda host: host.since or 0.0)
         health, crossed = limits.judge(wanted_for / 60)
         limit = f", {crossed} min" if crossed else ""
-        lag = f"{_number(len(behind), 'host')} behind {short(slowest.wanted)} for {age(wanted_for)}{limit}"
+        lag = f"{counted(len(behind), 'host')} behind {short(slowest.wanted)} for {age(wanted_for)}{limit}"
         yield health, f"{lag}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
 
 
@@ -215,7 +215,7 @@ def _absences(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[_Finding
         if not name.startswith("/") and (is_host_name(name) or not may_match)
     )
     if absent:
-        yield Health.WARNING, f"{_number(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
+        yield Health.WARNING, f"{counted(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
     if unmatched:
         yield Health.WARNING, f"targets in the tree match no known host: {listing(unmatched, _NAMED)}"
 
@@ -267,7 +267,3 @@ def _unread_repository(
     health, _ = limits.judge(max(0.0, unread - syncer.interval) / 60)
     if health is not Health.OK:
         yield health, f"the tree's repository was last read {age(now - syncer.fetched)} ago: {syncer.last_message}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, is_commit, short
 from zkdeployment.base.host import lease_text
+from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.snapshot import stops_in_force
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.groups import unmatched_selectors
@@ -341,10 +342,10 @@ def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop]) -> str:
 def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
     if not rows:
         return "no hosts"
-    hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
     at = "" if wanted is None else f" at {short(wanted)}"
     counts = [(state, sum(1 for row in rows if row.state is state)) for state in HostState]
-    return f"{hosts}: {', '.join(f'{count} {state.value}' for state, count in counts if count)}{at}"
+    parts = ", ".join(f"{count} {state.value}" for state, count in counts if count)
+    return f"{counted(len(rows), 'host')}: {parts}{at}"
 
 
 class WaitVerdict(Enum):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from zkdeployment.base.durations import DURATION_PATTERN, LONGEST_DURATION, duration_seconds
+from zkdeployment.base.durations import DURATION_PATTERN, given_seconds
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind
 from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, name_form
@@ -310,7 +311,7 @@ def _faults(value: Any) -> Iterator[Fault]:
             yield way, message
     defaults = value["data"].get("defaults") or {}
     for key in ("session-lifetime", "session-lifetime-max"):
-        if key in defaults and not 0 < _seconds(defaults[key]) <= LONGEST_DURATION:
+        if key in defaults and given_seconds(defaults[key]) is None:
             yield ("data", "defaults", key), f"expected at most 100 years, found {defaults[key]}"
     limits = _limits(defaults)
     if limits.session_lifetime > limits.session_lifetime_max:
@@ -384,18 +385,15 @@ def _reset(value: Mapping[str, Any] | None) -> AnsibleMechanism | None:
 
 def _limits(defaults: Mapping[str, Any]) -> TenantLimits:
     standard = TenantLimits()
+
+    def seconds(key: str, default: float) -> float:
+        return given_seconds(defaults.get(key, default)) or math.inf
+
     return TenantLimits(
         node_quota=defaults.get("node-quota", standard.node_quota),
-        session_lifetime=_seconds(defaults.get("session-lifetime", standard.session_lifetime)),
-        session_lifetime_max=_seconds(defaults.get("session-lifetime-max", standard.session_lifetime_max)),
+        session_lifetime=seconds("session-lifetime", standard.session_lifetime),
+        session_lifetime_max=seconds("session-lifetime-max", standard.session_lifetime_max),
     )
-
-
-def _seconds(value: float | str) -> float:
-    """Return the seconds of a duration whose form is valid."""
-    if isinstance(value, str) and not value.isdecimal():
-        return duration_seconds(value) or 0.0
-    return float(value)
 
 
 POOLS: DocumentKind[PoolConfiguration] = DocumentKind(

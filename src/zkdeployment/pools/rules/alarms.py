@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
-from zkdeployment.base.text import listing
+from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.rules.overview import PoolsStatus, ShortageCause, failure_of
 
@@ -46,8 +46,7 @@ def pool_alarms(
             yield health, f"pool {pool.name} is below its level for {age(lasting)}, {ready}: {shortage.reason}"
     failures = [f"{node.hostname or node.id} ({node.pool}): {failure_of(node)}" for node in pools.failed]
     if failures:
-        nodes = "1 node" if len(failures) == 1 else f"{len(failures)} nodes"
-        yield Health.WARNING, f"{nodes} of pools failed: {listing(failures, _NAMED)}"
+        yield Health.WARNING, f"{counted(len(failures), 'node')} of pools failed: {listing(failures, _NAMED)}"
 
 
 def _missing_worker(

@@ -9,6 +9,7 @@ import click
 
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
+from zkdeployment.base.text import counted
 from zkdeployment.cli.operator_options import new_act, reason_option
 from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
@@ -146,8 +147,7 @@ def describe_shortage(pool: PoolOverview, now: float) -> str:
         return ""
     since = "" if shortage.since is None else f" for {age(now - shortage.since)}"
     due = "" if pool.next_filling is None else f"; the next attempt is in {age(pool.next_filling - now)}"
-    missing = "1 node" if shortage.missing == 1 else f"{shortage.missing} nodes"
-    return f"{missing}{since}: {shortage.reason}{due}"
+    return f"{counted(shortage.missing, 'node')}{since}: {shortage.reason}{due}"
 
 
 def _pool_cells(pool: PoolOverview, now: float) -> tuple[Text | str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.base.durations import age, ago, duration_seconds
+from zkdeployment.base.durations import age, ago, duration_seconds, signed_duration
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.cli.operator_options import new_act, reason_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
@@ -445,10 +445,10 @@ def _read_delta(_context: click.Context, _option: click.Parameter, given: str | 
     """Return the seconds of a duration with an optional sign."""
     if given is None:
         return None
-    seconds = duration_seconds(given.lstrip("-") if given.startswith("-") else given)
+    seconds = signed_duration(given if given.startswith(("-", "+")) else f"+{given}")
     if seconds is None:
         raise click.BadParameter(f"expected a duration such as 2h, 1h30m or -30m, found {given!a}")
-    return -seconds if given.startswith("-") else seconds
+    return seconds
 
 
 def _read_moment(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:

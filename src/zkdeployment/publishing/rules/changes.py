@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.base.text import counted
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
 from zkdeployment.intents.rules.governance import INTENT_KINDS, NO_GOVERNANCE, Governance, read_intents
 from zkdeployment.intents.rules.leaving import (
@@ -332,8 +333,8 @@ def require_publishable(problems: Iterable[Problem], revision: Revision) -> None
     """Raise ``TreeError`` with all errors among the problems, one per line."""
     errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
     if errors:
-        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-        raise TreeError("\n  ".join([f"the tree of revision {revision} is not published, for {count}:", *errors]))
+        message = f"the tree of revision {revision} is not published, for {counted(len(errors), 'error')}:"
+        raise TreeError("\n  ".join([message, *errors]))
 
 
 def _compile(reviewed: Review, tree: Tree | None, governance: Governance) -> Compilation:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.source_files import is_tree_file
+from zkdeployment.base.text import counted
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, ROLLOUT_TRAILER, FileChanges
 from zkdeployment.publishing.rules.convergence import is_completed
 
@@ -148,8 +149,7 @@ def _undone(commits: Sequence[CommitSummary]) -> str:
     lines = [f"  {short(commit.id)} {commit.subject} ({commit.author})" for commit in commits[:_LISTED]]
     if len(commits) > _LISTED:
         lines.append(f"  and {len(commits) - _LISTED} more")
-    count = "1 commit" if len(commits) == 1 else f"{len(commits)} commits"
-    return "\n".join([f"This undoes {count}:", "", *lines]) if commits else ""
+    return "\n".join([f"This undoes {counted(len(commits), 'commit')}:", "", *lines]) if commits else ""
 
 
 def _contents(files: Sequence[SourceFile]) -> dict[str, bytes]:

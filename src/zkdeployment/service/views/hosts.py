@@ -14,6 +14,7 @@ from zkdeployment.agent.rules.planner import plan
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
+from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
@@ -59,7 +60,7 @@ SIGNS: Mapping[HostState, StateSign] = {
 
 def count_text(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 host``, ``2,000 hosts``."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
+    return counted(number, noun, ",")
 
 
 #: The number of hosts on one page of the list.

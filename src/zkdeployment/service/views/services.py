@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.intents.documents.values import ClusterIntents, subject_text
 from zkdeployment.intents.rules.governance import governing_intents
@@ -295,7 +296,7 @@ def _host(host: HostStatus, assignment: Assignment, deployed: tuple[str, ...] | 
         name=host.name,
         href=host_page(host.id),
         sign=SIGNS[host.state],
-        instances="1 instance" if assignment.n == 1 else f"{assignment.n} instances",
+        instances=counted(assignment.n, "instance"),
         wanted=assignment.version or "any version",
         deployed=", ".join(deployed or ()) or unknown,
     )

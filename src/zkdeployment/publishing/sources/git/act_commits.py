@@ -35,6 +35,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.base.source_files import Severity
+from zkdeployment.base.text import counted
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
 from zkdeployment.publishing.sources.git.command import DENIED, Git, GitError, GitTimeoutError, failure_cause
 from zkdeployment.publishing.sources.git.objects import (
@@ -498,8 +499,8 @@ class GitTreeCommits:
         problems = order.check(branch.files, changes.apply(branch.files), objection)
         errors = [str(problem) for problem in problems if problem.severity is Severity.ERROR]
         if errors:
-            count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
-            raise TreeError("\n  ".join([f"the act was not committed, for {count} in its result:", *errors]))
+            message = f"the act was not committed, for {counted(len(errors), 'error')} in its result:"
+            raise TreeError("\n  ".join([message, *errors]))
 
     def _diff(self, tip: str, tree: str) -> str:
         options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
