@@ -60,24 +60,11 @@ class Finding(NamedTuple):
 def python_sentences(source: str) -> Iterator[Sentence]:
     """Yield the sentences of the docstrings, messages and comments of a module."""
     tree = ast.parse(source)
-    documents = {id(text) for node in ast.walk(tree) if (text := _docstring(node))}
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for line, text, is_docstring in _strings(tree, documents):
         yield from _sentences(line, text, documents=is_docstring)
     for line, text in _comments(source):
         yield from _sentences(line, text, documents=False)
-
-
-def _docstring(node: ast.AST) -> ast.Constant | None:
-    match node:
-        case (
-            ast.Module(body=[ast.Expr(value=ast.Constant(value=str()) as text), *_])
-            | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str()) as text), *_])
-            | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str()) as text), *_])
-            | ast.AsyncFunctionDef(body=[ast.Expr(value=ast.Constant(value=str()) as text), *_])
-        ):
-            return text
-        case _:
-            return None
 
 
 def _strings(tree: ast.AST, documents: Collection[int]) -> Iterator[tuple[int, str, bool]]:

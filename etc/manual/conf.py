@@ -2,10 +2,12 @@
 
 import importlib.metadata
 import re
+import runpy
 from pathlib import Path
 
 import click
 from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
 
 from zkdeployment.programs.verbs import program
 
@@ -34,11 +36,23 @@ man_pages = [
     ("reference/configuration", "zkdeployment.cfg", "configuration of zkdeployment", "", 5),
 ]
 
+_CONFIGURATION = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "configuration.py"))
 _PROGRAMS = ("zkdeployment", "check_zkdeployment")
+
+
+class ConfigurationKeys(SphinxDirective):
+    """``.. configuration-keys:: SECTION``: the keys of a section, from the tables of the configuration."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Return the definitions of the keys."""
+        return self.parse_text_to_nodes(_CONFIGURATION["reference"](self.arguments[0]))
 
 
 def setup(app):
     """Have the text of ``--help`` read as what it is: plain text with an example."""
+    app.add_directive("configuration-keys", ConfigurationKeys)
     app.connect("builder-inited", lambda _app: _load_verbs(program))
     app.connect("sphinx-click-process-description", _plain)
     app.connect("sphinx-click-process-options", _plain)

@@ -1,6 +1,7 @@
 """The manual: its commands are valid, its quotations are messages of the program, each alarm has a page."""
 
 import re
+import runpy
 import shlex
 import textwrap
 
@@ -13,7 +14,7 @@ from benchmarks.keeping import README, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from support.source_messages import SOURCE, is_phrase, messages, parsed_modules, refusals
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.config.settings import SECTIONS, section_table
+from zkdeployment.config.settings import SECTIONS
 from zkdeployment.config.settings import load as load_settings
 from zkdeployment.programs.verbs import program
 from zkdeployment.tree.lint import lint
@@ -160,16 +161,19 @@ def test_every_node_that_the_program_creates_is_documented():
     assert {path for path in ours - {paths.OURS} if f"``{path}" not in text} == set()
 
 
-def test_every_configuration_key_is_documented_in_its_section():
+def test_the_sample_of_the_configuration_follows_from_its_tables():
+    script = runpy.run_path(str(HERE / "scripts" / "configuration.py"))
+    assert script["sample"]() == script["SAMPLE"].read_text(encoding="utf-8"), (
+        "run: python scripts/configuration.py"
+    )
+
+
+def test_the_page_of_the_configuration_has_the_table_of_each_section():
     page = (MANUAL / "reference" / "configuration.rst").read_text(encoding="utf-8")
-    parts = re.split(r"^``\[([a-z]+)\]``$", page, flags=re.MULTILINE)
-    documented = {
-        section: re.findall(r"^``([a-z-]+)``(?: |$)", text, flags=re.MULTILINE)
-        for section, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
-    assert {section: sorted(keys) for section, keys in documented.items()} == {
-        section: sorted(section_table(section).rows()) for section in SECTIONS
-    }
+    tables = re.findall(
+        r"^``\[([a-z]+)\]``\n-+\n\n.*?\.\. configuration-keys:: (\w+)$", page, re.MULTILINE | re.DOTALL
+    )
+    assert tables == [(section, section) for section in SECTIONS]
 
 
 def test_the_readme_fits_on_a_few_screens():

@@ -200,7 +200,7 @@ class SyncSettings(SectionSettings):
     """The repository that acts which are commits are pushed to, such as those of ``zkdeployment rollback`` (git
     only). Default: ``url``.
 
-    The service, the coordinator and the verbs use this repository. It has to be the repository that the syncer
+    The service, the coordinator and the verbs use this repository, which has to be the one that the syncer
     reads, or its upstream.
 
     Example: git@git.example.com:ops/tree.git
@@ -263,7 +263,8 @@ class CoordinateSettings(SectionSettings):
     """The settings of the coordinator: the table of ``[coordinate]``."""
 
     metrics: Path | None = setting(METRICS_FILE)
-    """The file for the coordinator's metrics: ``….prom``. The coordinator's user must be able to write it.
+    """The file for the coordinator's metrics. The name must end in ``.prom``. The coordinator's user must be able
+    to write the file.
 
     Example: /var/lib/node_exporter/textfile/zkdeployment-coordinator.prom
     """
@@ -395,6 +396,7 @@ class PoolsSettings(SectionSettings):
 
     interval: float = setting(Form(_duration), 300.0)
     """How often the worker checks all pools, in seconds or as text such as ``5m``. Changes wake it in between.
+    Default: ``5m``.
 
     Example: 5m
     """
