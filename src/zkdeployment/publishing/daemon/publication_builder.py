@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.ports import TreeSource
     from zkdeployment.publishing.records import SyncOptions
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+    from zkdeployment.publishing.rules.decision import Publish
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.strategies.strategy import Strategy
 
@@ -64,23 +65,21 @@ class PublicationBuilder:
 
     def prepare(
         self,
-        snapshot: PublicationSnapshot,
-        tip: Revision,
+        decision: Publish,
         options: SyncOptions,
         standing: StandingGovernance,
         *,
         sequence: int,
-        may_repeat: bool = True,
     ) -> PreparedPublication:
-        """Return the publication of ``tip`` over the live tree; raises ``TreeError`` with all errors of the tree.
+        """Return the publication of the tip over the live tree; raises ``TreeError`` with all errors of the tree.
 
         ``standing`` is what governs before the publication. ``sequence`` is the one that the publication will
         probably have: its signature is begun at once.
-        Without ``may_repeat`` the publication counts as one with something new for hosts.
 
         The whole live tree is read if the options ask for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.
         """
+        tip, snapshot, may_repeat = decision.tip, decision.snapshot, decision.may_repeat
         published = snapshot.published
         last = None if options.reads_whole_tree else self._exact_text(published)
         if standing.revision != published.revision:

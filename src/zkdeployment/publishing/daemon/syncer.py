@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from zkdeployment.agent.package_check import PackageGuard
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, ClusterState
 from zkdeployment.base.errors import (
     AllStopError,
     ConflictError,
@@ -33,22 +33,16 @@ from zkdeployment.intents.rules.approvals import Acceptance, accepted_instances,
 from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
 from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal, SyncOptions
-from zkdeployment.publishing.rules.convergence import (
-    PublicationSnapshot,
-    has_unfinished_hosts,
-    is_under_way,
-    refusal,
-)
-from zkdeployment.publishing.rules.verdicts import (
-    PublicationVerdict,
-    date_refusal,
-    is_stopped,
-    is_up_to_date,
-    judge,
-    predecessor,
-    removal_refusal,
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_under_way
+from zkdeployment.publishing.rules.decision import (
+    Ancestry,
+    Observation,
+    Publish,
+    Refuse,
+    Wait,
+    decide,
+    draft_refusal,
     request_refusal,
-    rewind_refusal,
 )
 from zkdeployment.publishing.signing.standing import SigningRecord, is_plausible, sequence_to_sign
 from zkdeployment.publishing.signing.statement import left_digest
@@ -61,7 +55,6 @@ if TYPE_CHECKING:
     from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.base.publication import Origin
     from zkdeployment.intents.rules.approvals import StandingGovernance
     from zkdeployment.intents.rules.publication import IntentsChange
     from zkdeployment.intents.store.accepted_file import AcceptedFile
@@ -72,46 +65,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.rules.changes import Draft, PreparedPublication
     from zkdeployment.publishing.rules.convergence import PublishedState
     from zkdeployment.publishing.store.store import ZooKeeperPublications
-
-
-class PublicationGuards:
-    """Checks publications of ``source`` to ``store``. Each check raises ``RefusedError``."""
-
-    def __init__(self, source: TreeSource, store: ZooKeeperPublications) -> None:
-        self._source = source
-        self._store = store
-
-    def check_request(self, request: PublicationRequest, published_state: PublishedState) -> None:
-        """Refuse a request that was withdrawn, has expired or refers to another state of the fleet."""
-        current = self._store.request()
-        if current is None or current.id != request.id:
-            raise RefusedError(f"the request of {request.by} was taken back")
-        _refuse(request_refusal(current, published_state, self._store.server_time()))
-
-    def check_history(self, published_state: PublishedState, tip: Revision, origin: Origin) -> None:
-        """Refuse a tip that does not descend from the published revision, or is signed with an earlier date."""
-        before = predecessor(published_state)
-        if before is None or before == tip:
-            return
-        _refuse(rewind_refusal(tip, before, descends=self._source.descends(tip, before)))
-        if origin.signer is not None:
-            _refuse(date_refusal(tip, origin, self._source.origin(before)))
-
-    def check_removals(self, snapshot: PublicationSnapshot, tip: Revision, draft: Draft) -> None:
-        """Refuse a publication that ends too many deployments, unless it was checked before its interruption.
-
-        Deployments that end because of the state of their intents do not count.
-        """
-        if snapshot.cluster is None or snapshot.cluster.importing != tip:
-            before, compilation = draft.baseline.targets, draft.compilation
-            changed = compilation.changed_since(before, whole=True)
-            pruned = draft.change.delete
-            _refuse(removal_refusal(tip, before, compilation.whole, snapshot.known, pruned, changed=changed))
-
-
-def _refuse(reason: str | None) -> None:
-    if reason is not None:
-        raise RefusedError(reason)
 
 
 class RefusalRecorder:
@@ -187,22 +140,22 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A tip that may be published over the fleet's ``snapshot``.
+    """The ``decision`` to publish, and what the publication is built on.
 
-    ``optional``: the tip is published already, so an empty change is not worth a publication. ``sequence`` is
-    above all sequences that ZooKeeper and this syncer know. ``standing`` is what governs before the publication.
-    ``may_repeat``: the last publication is certainly the
-    publication that ZooKeeper names, and no host has to try it again; hosts that have it then have nothing to do
-    if the tip does not differ.
+    ``standing`` is what governs before the publication. ``sequence`` is above all sequences that ZooKeeper and
+    this syncer know.
     """
 
-    tip: Revision
-    origin: Origin
-    snapshot: PublicationSnapshot
+    decision: Publish
     standing: StandingGovernance
-    optional: bool
     sequence: int
-    may_repeat: bool
+
+    def continued_rollout(self, *, repeats: bool) -> str | None:
+        """Return the id of the rollout that is under way, if the publication ``repeats`` what it rolls out."""
+        snapshot = self.decision.snapshot
+        if snapshot.rollout is None or not repeats or not is_under_way(snapshot, self.decision.tip):
+            return None
+        return snapshot.rollout.id
 
 
 class Syncer:
@@ -242,7 +195,6 @@ class Syncer:
         self._signature = StandingSignature(
             store, self._builder, signer, self._sequences, self._accepted, clock=clock, publishers=publishers
         )
-        self._guards = PublicationGuards(source, store)
         self._intents = IntentJudge(store, self._accepted, approvals)
         self._packages = None if repositories is None else PackageGuard(store, repositories)
         self._refusals = RefusalRecorder(store, clock)
@@ -271,105 +223,70 @@ class Syncer:
     def preview(self, options: SyncOptions | None = None) -> SyncReport:
         """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
         options = options or SyncOptions()
-        published_state, tip = self._read(options)
-        candidate = self._decide(published_state, tip, options)
+        state, tip = self._read(options)
+        candidate = self._decide(state, tip, options)
         prepared, _ = (None, None) if candidate is None else self._prepare(candidate, options)
         if candidate is None or prepared is None:
             return SyncReport(tip)
-        return SyncReport(tip, prepared.draft, _continued_rollout(candidate, repeats=prepared.repeats))
+        return SyncReport(tip, prepared.draft, candidate.continued_rollout(repeats=prepared.repeats))
 
     def _sync(self, options: SyncOptions) -> SyncReport:
-        published_state, tip = self._read(options)
-        self._intents.record_final_statuses(published_state.published)
-        with self._refusals.judging(tip, published_state.refused):
-            if not self._signature.ensure(published_state, tip):
-                return self._judge(published_state, tip, replace(options, whole=True), stands=False)
-            return self._judge(published_state, tip, options)
+        state, tip = self._read(options)
+        self._intents.record_final_statuses(state.published)
+        with self._refusals.judging(tip, state.refused):
+            stands = self._signature.ensure(state, tip)
+            candidate = self._decide(state, tip, options, stands=stands)
+            self._note(state.published)
+            if candidate is None:
+                return SyncReport(tip)
+            return self._act(candidate, options if stands else replace(options, whole=True))
 
-    def _judge(
-        self, published_state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
-    ) -> SyncReport:
-        """Publish the tip unless it is published already; raises the reason why it is not published.
+    def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
+        """Return the published state and the tip; raises ``AllStopError`` and others before the tip is fetched."""
+        state = self._store.published_state()
+        if options.request is not None:
+            self._check_request(options.request, state)
+        if not options.force:
+            self._watermark.check(state.published)
+            if state.cluster is not None and state.cluster.state is ClusterState.STOPPED:
+                raise AllStopError(
+                    "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
+                )
+        tip = self._source.fetch()
+        self.fetched = self._clock.now()
+        return state, tip
+
+    def _check_request(self, request: PublicationRequest, state: PublishedState) -> None:
+        """Refuse a request that was withdrawn, has expired or refers to another state of the fleet."""
+        current = self._store.request()
+        if current is None or current.id != request.id:
+            raise RefusedError(f"the request of {request.by} was taken back")
+        _refuse(request_refusal(current, state, self._store.server_time()))
+
+    def _decide(
+        self, state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
+    ) -> _Candidate | None:
+        """Return the tip as a candidate, ``None`` if it is up to date; raises why it must wait or is refused.
 
         ``stands``: if the tip is published, it needs no other publication.
         """
-        candidate = self._decide(published_state, tip, options, stands=stands)
-        self._note(published_state.published)
-        if candidate is None:
-            return SyncReport(tip)
-        with self._expected_signature(), self._locked(tip):
-            prepared, intents = self._prepare_to_sign(candidate, options)
-            if prepared is None:
-                return SyncReport(tip)
-            since = self._publish(prepared, intents, candidate, options)
-        rollout = _continued_rollout(candidate, repeats=since == candidate.snapshot.published.effective_since)
-        draft, origin = prepared.draft, candidate.origin
-        get_logger().info(
-            "revision-published",
-            revision=tip,
-            author=origin.author,
-            subject=origin.subject,
-            signer=origin.signer,
-            forced=options.force,
-            changes=draft.sentence,
-            rollout=rollout,
+        observation = Observation(
+            state,
+            tip,
+            read_snapshot=lambda: self._snapshot(state),
+            read_ancestry=lambda before: self._ancestry(tip, before),
+            stands=stands,
+            is_last=self._signer is None or self._sequences.known.covers(state.published),
         )
-        for problem in draft.warnings:
-            get_logger().warning("tree-warning", revision=tip, problem=str(problem))
-        return SyncReport(tip, draft, rollout)
-
-    def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
-        """Return the published state and the tip; while all is stopped the repository is not contacted."""
-        published_state = self._store.published_state()
-        if options.request is not None:
-            self._guards.check_request(options.request, published_state)
-        if not options.force:
-            self._watermark.check(published_state.published)
-        if is_stopped(published_state.cluster, force=options.force):
-            raise AllStopError(
-                "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
-            )
-        tip = self._source.fetch()
-        self.fetched = self._clock.now()
-        return published_state, tip
-
-    def _decide(
-        self, published_state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
-    ) -> _Candidate | None:
-        """Return the tip as a candidate, or ``None`` if it is up to date; raises the reason why it must wait.
-
-        The hosts are read only if the tip is not published yet, or is to be forced or pruned.
-        """
-        published = stands and is_up_to_date(published_state, tip)
-        if published and not (options.force or options.prune):
-            return None
-        snapshot = self._snapshot(published_state)
-        match judge(snapshot, tip, force=options.force):
-            case PublicationVerdict.UP_TO_DATE:
-                return None
-            case PublicationVerdict.NOT_CONVERGED:
-                raise NotConvergedError(refusal(snapshot, tip))
-        origin = self._source.origin(tip)
-        if not options.overrides.rewind:
-            self._guards.check_history(snapshot, tip, origin)
-        is_known = self._signer is None or self._sequences.known.covers(snapshot.published)
-        # Only another rollout lets the hosts try again that failed within the criteria of their group.
-        begins_rollout = has_unfinished_hosts(snapshot) and not is_under_way(snapshot, tip)
-        may_repeat = is_known and not (options.force and begins_rollout)
-        optional = published and not options.force
-        standing = self._accepted.standing(snapshot.published, self._standing_record())
-        return _Candidate(tip, origin, snapshot, standing, optional, self._next_sequence(snapshot), may_repeat)
-
-    def _standing_record(self) -> SigningRecord | None:
-        """Return the signed publication that stands, with sequence 0 if unknown; ``None`` without a signer."""
-        if self._signer is None:
-            return None
-        known, statement = self._sequences.known, self._signature.statement
-        if known.sequence or statement is None:
-            return known
-        return SigningRecord(
-            known.reserved, statement.sequence, statement.since, statement.revision, statement.left
-        )
+        match decide(observation, options):
+            case Wait(reason):
+                raise NotConvergedError(reason)
+            case Refuse(reason):
+                raise RefusedError(reason)
+            case Publish() as decision:
+                standing = self._accepted.standing(state.published, self._standing_record())
+                return _Candidate(decision, standing, self._next_sequence(state.published))
+        return None
 
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
         """Read the hosts and the rollout of the published revision."""
@@ -384,6 +301,50 @@ class Syncer:
             rollout=None if published.strategy is None else self._store.rollout(published.effective_since),
             unfinished=hosts.unfinished,
             held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
+        )
+
+    def _ancestry(self, tip: Revision, before: Revision | None) -> Ancestry:
+        """Read the origin of the tip and its relation to the revision ``before``, from which it has to descend."""
+        origin = self._source.origin(tip)
+        if before is None:
+            return Ancestry(origin)
+        if not self._source.descends(tip, before):
+            return Ancestry(origin, descends=False)
+        return Ancestry(origin, previous=None if origin.signer is None else self._source.origin(before))
+
+    def _act(self, candidate: _Candidate, options: SyncOptions) -> SyncReport:
+        """Publish a candidate under the lock, unless its change is empty and therefore not worth a publication."""
+        tip, origin = candidate.decision.tip, candidate.decision.origin
+        with self._expected_signature(), self._locked(tip):
+            prepared, intents = self._prepare_to_sign(candidate, options)
+            if prepared is None:
+                return SyncReport(tip)
+            since = self._publish(prepared, intents, candidate, options)
+        rollout = candidate.continued_rollout(repeats=since == prepared.snapshot.published.effective_since)
+        draft = prepared.draft
+        get_logger().info(
+            "revision-published",
+            revision=tip,
+            author=origin.author,
+            subject=origin.subject,
+            signer=origin.signer,
+            forced=options.force,
+            changes=draft.sentence,
+            rollout=rollout,
+        )
+        for problem in draft.warnings:
+            get_logger().warning("tree-warning", revision=tip, problem=str(problem))
+        return SyncReport(tip, draft, rollout)
+
+    def _standing_record(self) -> SigningRecord | None:
+        """Return the signed publication that stands, with sequence 0 if unknown; ``None`` without a signer."""
+        if self._signer is None:
+            return None
+        known, statement = self._sequences.known, self._signature.statement
+        if known.sequence or statement is None:
+            return known
+        return SigningRecord(
+            known.reserved, statement.sequence, statement.since, statement.revision, statement.left
         )
 
     @contextmanager
@@ -432,23 +393,17 @@ class Syncer:
         self, candidate: _Candidate, options: SyncOptions
     ) -> tuple[PreparedPublication | None, IntentsChange | None]:
         """Return the publication and its change of intents; nothing if the published tip stays."""
-        tip, snapshot = candidate.tip, candidate.snapshot
-        prepared = self._builder.prepare(
-            snapshot,
-            tip,
-            options,
-            candidate.standing,
-            sequence=candidate.sequence,
-            may_repeat=candidate.may_repeat,
-        )
+        decision = candidate.decision
+        snapshot = decision.snapshot
+        prepared = self._builder.prepare(decision, options, candidate.standing, sequence=candidate.sequence)
         draft = prepared.draft
-        if candidate.optional and not draft.change:
+        if decision.optional and not draft.change:
             return None, None
         intents = self._intents.judge(draft, snapshot.published)
         if not options.overrides.mass_removal:
-            self._guards.check_removals(snapshot, tip, draft)
+            _refuse(draft_refusal(draft, snapshot))
         if self._packages is not None and not options.overrides.package_problems:
-            self._packages.check(snapshot, tip, draft)
+            self._packages.check(snapshot, draft.revision, draft)
         return prepared, intents
 
     def _publish(
@@ -460,9 +415,9 @@ class Syncer:
     ) -> int:
         """Write the publication; return the sequence of the last one that changed something for hosts."""
         now = self._clock.now()
-        publication = prepared.build(options, candidate.origin, sequence=candidate.sequence, now=now)
+        publication = prepared.build(options, candidate.decision.origin, sequence=candidate.sequence, now=now)
         coming = Published(revision=publication.revision, sequence=publication.sequence)
-        published = candidate.snapshot.published
+        published = prepared.snapshot.published
         last = self._accepted.last(published)
         if intents is not None or last is not None:
             after = {} if intents is None else intents.after
@@ -493,16 +448,13 @@ class Syncer:
         ):
             self._watermark.note(published)
 
-    def _next_sequence(self, snapshot: PublicationSnapshot) -> int:
-        last = max(snapshot.published.sequence, self._watermark.known.sequence)
+    def _next_sequence(self, published: Published) -> int:
+        last = max(published.sequence, self._watermark.known.sequence)
         if self._signer is not None:
             return sequence_to_sign(self._sequences.known.reserved, last, self._clock.now())
         return next_sequence(last, self._clock.now())
 
 
-def _continued_rollout(candidate: _Candidate, *, repeats: bool) -> str | None:
-    """Return the id of the rollout that is under way, if the publication ``repeats`` what it rolls out."""
-    rollout = candidate.snapshot.rollout
-    if rollout is None or not repeats or not is_under_way(candidate.snapshot, candidate.tip):
-        return None
-    return rollout.id
+def _refuse(reason: str | None) -> None:
+    if reason is not None:
+        raise RefusedError(reason)

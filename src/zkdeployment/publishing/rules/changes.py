@@ -1,6 +1,6 @@
 """The changes of a publication: nodes, targets and strategy, with warnings, errors and drift.
 
-Whether a revision is published at all is decided in ``verdicts``.
+Whether a revision is published at all is decided in ``decision``.
 """
 
 from __future__ import annotations

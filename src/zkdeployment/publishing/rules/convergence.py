@@ -1,9 +1,7 @@
 """The published state, and whether the fleet has converged to it.
 
-The values alone belong here: whether the fleet has converged is judged in ``convergence``, whether a tip is
-published in ``verdicts``.
-
-The syncer, ``status``, the monitor and the history all judge convergence by this module.
+Whether a tip is published is decided in ``decision``. The syncer, ``status``, the monitor and the history judge
+convergence by this module.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from support.strategies import group, plain_hosts, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.publication import Published
+from zkdeployment.base.publication import Origin, Published
+from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.rules.convergence import (
     PublicationSnapshot,
     behind,
@@ -21,7 +22,7 @@ from zkdeployment.publishing.rules.convergence import (
     is_under_way,
     refusal,
 )
-from zkdeployment.publishing.rules.verdicts import PublicationVerdict, judge
+from zkdeployment.publishing.rules.decision import Ancestry, Observation, Publish, Wait, decide
 from zkdeployment.strategies.state import Ending
 
 AT_R2, AT_R1, NEW = (
@@ -36,6 +37,12 @@ BEGUN = begun_rollout(STRATEGY, plain_hosts("abc"))
 
 def snapshot(rollout=None, hosts=(AT_R2, AT_R1), published=ORDERED, cluster=Cluster("r2")):  # noqa: B008  a constant
     return PublicationSnapshot(cluster, published, hosts=hosts, rollout=rollout)
+
+
+def decision_on(seen: PublicationSnapshot, tip: str, *, force: bool = False) -> type:
+    """Return the kind of the decision on a tip with the right ancestry."""
+    observation = Observation(seen, tip, lambda: seen, lambda _before: Ancestry(Origin("me", "x", 1.0)))
+    return type(decide(observation, SyncOptions(force=force)))
 
 
 def test_a_host_with_an_unfinished_deployment_blocks_convergence_whatever_its_former_version():
@@ -123,10 +130,8 @@ def test_a_refusal_names_all_hosts_that_are_behind_with_their_versions():
 def test_with_a_strategy_the_result_of_the_rollout_decides_convergence(rollout, converged):
     state = snapshot(rollout)
     assert is_converged(state) == converged
-    assert judge(state, tip="r3") is (
-        PublicationVerdict.PUBLISH if converged else PublicationVerdict.NOT_CONVERGED
-    )
-    assert judge(state, tip="r3", force=True) is PublicationVerdict.PUBLISH
+    assert decision_on(state, "r3") is (Publish if converged else Wait)
+    assert decision_on(state, "r3", force=True) is Publish
 
 
 def test_no_rollout_is_awaited_if_all_hosts_have_the_version():
@@ -143,15 +148,12 @@ def test_a_version_set_by_hand_is_not_governed_by_the_strategy():
 
 def test_an_import_by_hand_ends_no_rollout():
     imported = replace(ORDERED, revision=None)
-    assert judge(snapshot(BEGUN, published=imported), tip="r2") is PublicationVerdict.NOT_CONVERGED
-    assert (
-        judge(snapshot(ended_rollout(advanced_rollout(BEGUN)), published=imported), tip="r2")
-        is PublicationVerdict.PUBLISH
-    )
+    assert decision_on(snapshot(BEGUN, published=imported), "r2") is Wait
+    assert decision_on(snapshot(ended_rollout(advanced_rollout(BEGUN)), published=imported), "r2") is Publish
 
 
 def test_a_held_cluster_gets_the_tip_even_during_a_rollout():
-    assert judge(snapshot(BEGUN, cluster=Cluster(False)), tip="r3") is PublicationVerdict.PUBLISH
+    assert decision_on(snapshot(BEGUN, cluster=Cluster(False)), "r3") is Publish
 
 
 PAUSE = Act("me@here", "rollout pause", "lunch", 1.0)

@@ -1,0 +1,286 @@
+"""Decides whether the tip of the branch is published now, and why not; guards against unintended publications.
+
+The syncer asks in the order of the costs: ``request_refusal`` before it contacts the repository, ``decide`` when
+it knows the tip, ``draft_refusal`` when the publication is built.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, is_commit
+from zkdeployment.publishing.records import RequestState
+from zkdeployment.publishing.rules.convergence import (
+    has_unfinished_hosts,
+    is_converged,
+    is_under_way,
+    refusal,
+)
+from zkdeployment.publishing.targets.assignments import unchecked_assignments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.host import Identity
+    from zkdeployment.base.publication import Origin, Targets
+    from zkdeployment.publishing.records import PublicationRequest, SyncOptions
+    from zkdeployment.publishing.rules.changes import Draft
+    from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """The ``origin`` of a tip, and whether the tip ``descends`` from the revision that it has to descend from.
+
+    ``previous`` is the origin of that revision; it is read only if the tip is signed and descends from it.
+    """
+
+    origin: Origin
+    descends: bool = True
+    previous: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The published ``state`` and the ``tip`` of the branch in one run of the syncer.
+
+    ``stands``: if the tip is published, it needs no other publication. ``is_last``: the publication that ZooKeeper
+    names is certainly the last one. Other facts are read only if the decision depends on them: ``read_snapshot``
+    reads the hosts and the rollout, ``read_ancestry`` the origin of the tip and its relation to a predecessor.
+    """
+
+    state: PublishedState
+    tip: Revision
+    read_snapshot: Callable[[], PublicationSnapshot]
+    read_ancestry: Callable[[Revision | None], Ancestry]
+    stands: bool = True
+    is_last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The tip is to be published over the fleet's ``snapshot``.
+
+    ``optional``: the tip is published already, so an empty change is not worth a publication. ``may_repeat``: the
+    last publication is certainly the one that ZooKeeper names, and no host has to try it again; hosts that have it
+    then have nothing to do if the tip does not differ.
+    """
+
+    tip: Revision
+    origin: Origin
+    snapshot: PublicationSnapshot
+    optional: bool
+    may_repeat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """The tip is published, and nothing else was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The tip is published when the fleet has converged; ``reason`` names the hosts or the rollout."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The tip is not published unless an operator allows it; ``reason`` names the option."""
+
+    reason: str
+
+
+def decide(observation: Observation, options: SyncOptions) -> Publish | UpToDate | Wait | Refuse:
+    """Return whether the observed tip is published now.
+
+    The hosts are read only if the tip is not published yet, or is to be forced or pruned; the ancestry of the tip
+    only if the tip need not wait.
+    """
+    tip = observation.tip
+    is_published = observation.stands and _is_published(observation.state, tip)
+    if is_published and not (options.force or options.prune):
+        return UpToDate()
+    snapshot = observation.read_snapshot()
+    if not options.force:
+        if _is_held_at(snapshot, tip):
+            return UpToDate()
+        if _must_wait(snapshot, tip):
+            return Wait(refusal(snapshot, tip))
+    before = predecessor(snapshot)
+    ancestry = observation.read_ancestry(None if options.overrides.rewind or before == tip else before)
+    reason = _ancestry_refusal(tip, before, ancestry)
+    if reason is not None:
+        return Refuse(reason)
+    # Only another rollout lets the hosts try again that failed within the criteria of their group.
+    tries_again = options.force and has_unfinished_hosts(snapshot) and not is_under_way(snapshot, tip)
+    return Publish(
+        tip,
+        ancestry.origin,
+        snapshot,
+        optional=is_published and not options.force,
+        may_repeat=observation.is_last and not tries_again,
+    )
+
+
+def _is_published(state: PublishedState, tip: Revision) -> bool:
+    """Whether the tip is the published revision and the cluster version."""
+    return state.cluster == Cluster(tip) and state.published.revision == tip
+
+
+def _is_held_at(snapshot: PublicationSnapshot, tip: Revision) -> bool:
+    """Whether an operator recorded a hold at this tip; that hold lasts until there is a new tip."""
+    return snapshot.cluster == Cluster(False) and snapshot.held_by_operator and snapshot.published.revision == tip
+
+
+def _must_wait(snapshot: PublicationSnapshot, tip: Revision) -> bool:
+    """Whether the tip waits until the fleet has converged.
+
+    An interrupted publication is completed whatever versions the hosts have: they wait for it. A held cluster gets
+    the tip, which ends the hold. A version that was set by hand is published once the tip has it; an import by
+    hand ends no rollout.
+    """
+    cluster, published = snapshot.cluster, snapshot.published
+    if cluster is None or cluster.state in (ClusterState.HELD, ClusterState.IMPORTING):
+        return False
+    if cluster.version == tip != published.revision and not published.governs(cluster):
+        return False
+    return not is_converged(snapshot)
+
+
+def predecessor(published_state: PublishedState) -> Revision | None:
+    """Return the revision that the next one must descend from; ``None`` if no published revision is known.
+
+    In order of precedence: the revision of an interrupted publication, the published revision, the cluster
+    version, the revision that hosts were last ordered to deploy. Only the last one is known if the fleet was
+    stopped and its tree changed by hand.
+    """
+    cluster, published = published_state.cluster, published_state.published
+    importing, version = (None, None) if cluster is None else (cluster.importing, cluster.version or None)
+    known = [importing, published.revision, version, published.ordered]
+    return next((revision for revision in known if isinstance(revision, int) or is_commit(str(revision))), None)
+
+
+def _ancestry_refusal(tip: Revision, before: Revision | None, ancestry: Ancestry) -> str | None:
+    """Return why a tip is refused that does not descend from ``before`` or is signed with an earlier date.
+
+    The validity of a key is verified at the date that the commit itself states.
+    """
+    origin, previous = ancestry.origin, ancestry.previous
+    if not ancestry.descends:
+        return (
+            f"{tip} is not published: it does not descend from {before}, which is published; history was"
+            " rewritten, or another branch or repository is read. If that is meant, use --allow-rewind"
+        )
+    if origin.signer is None or previous is None or origin.time >= previous.time:
+        return None
+    return (
+        f"{tip} is not published: it was signed by {origin.signer}, but its date is"
+        f" {previous.time - origin.time:.0f} s before that of the published commit; commit again"
+    )
+
+
+def request_refusal(request: PublicationRequest, published_state: PublishedState, now: float) -> str | None:
+    """Return why an operator's request is no longer served, else ``None``; ``now`` is ZooKeeper's time."""
+    again = "check 'zkdeployment status', then ask again"
+    if request.is_expired(now):
+        return (
+            f"the request of {request.by} expired: expected to be served within {request.age_limit:g} s, but it is"
+            f" {now - request.written:.0f} s old; {again}"
+        )
+    version = INITIAL if published_state.cluster is None else published_state.cluster.version
+    if request.state is None:
+        return (
+            f"the request of {request.by} lacks 'state': expected the cluster version and the number of stops that"
+            f" it refers to; {again}"
+        )
+    if request.state == RequestState(version, published_state.stops or 0):
+        return None
+    if request.state.version == version:
+        return f"the fleet was stopped again after {request.by} had asked for a publication; {again}"
+    return (
+        f"the cluster version changed after {request.by} had asked for a publication: expected"
+        f" {_shown(request.state.version)}, found {_shown(version)}; {again}"
+    )
+
+
+def _shown(version: Revision | Literal[False] | None) -> str:
+    return "null (stopped)" if version is None else "false (held)" if version is False else str(version)
+
+
+#: The fraction of the deployments that one publication may end; a single deployment may always end.
+MOST_REMOVED = 0.3
+
+_SHOWN = 5
+
+
+def draft_refusal(draft: Draft, snapshot: PublicationSnapshot) -> str | None:
+    """Return why a publication is refused that ends too many deployments, unless it completes an interrupted one.
+
+    The interrupted publication was checked before. Deployments that end because of the state of their intents do
+    not count.
+    """
+    if snapshot.cluster is not None and snapshot.cluster.importing == draft.revision:
+        return None
+    before, after = draft.baseline.targets, draft.compilation
+    changed = after.changed_since(before, whole=True)
+    pruned = draft.change.delete
+    return removal_refusal(draft.revision, before, after.whole, snapshot.known, pruned, changed=changed)
+
+
+def removal_refusal(
+    tip: Revision,
+    before: Targets,
+    after: Targets,
+    hosts: Collection[Identity],
+    pruned: Collection[str] = (),
+    *,
+    changed: Collection[str] | None = None,
+) -> str | None:
+    """Return why targets are refused that end too many deployments of the targets ``before``, else ``None``.
+
+    Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. Services below
+    ``pruned`` top-level nodes do not count: an operator asked for their removal. ``changed`` are the names of the
+    targets that differ, if they are known; equal targets end no deployment.
+    """
+    changed = before.keys() | after.keys() if changed is None else changed
+    removed = _deployments(before, hosts, changed) - _deployments(after, hosts, changed)
+    ended: Counter[str] = Counter()
+    for (path, _), number in removed.items():
+        if f"/{path.split('/')[1]}" not in pruned:
+            ended[path] += number
+    if ended.total() <= 1:
+        return None
+    deployed = _deployments(before, hosts, before.keys())
+    if ended.total() <= MOST_REMOVED * deployed.total():
+        return None
+    listed = ", ".join(f"{path}: {number}" for path, number in sorted(ended.items())[:_SHOWN])
+    return (
+        f"{tip} is not published: it would end {ended.total()} of {deployed.total()} deployments"
+        f" ({listed}{', …' if len(ended) > _SHOWN else ''}), more than {MOST_REMOVED:.0%}; if that is meant, use"
+        " --allow-mass-removal"
+    )
+
+
+def _deployments(
+    targets: Targets, hosts: Collection[Identity], names: Collection[str]
+) -> Counter[tuple[str, str]]:
+    """Return the number of instances by service path and host; an unknown target counts as one host.
+
+    Only the targets with these ``names`` count.
+    """
+    targets = {name: targets[name] for name in names if name in targets}
+    instances: Counter[tuple[str, str]] = Counter()
+    for host in hosts:
+        for assignment in unchecked_assignments(host, targets):
+            instances[assignment.path, host.id] += assignment.n
+    known = {name for host in hosts for name in host.target_names}
+    for name, assignments in targets.items():
+        if name not in known and not name.startswith("/"):
+            for assignment in assignments:
+                instances[assignment.path, name] += assignment.n
+    return instances
