@@ -262,7 +262,7 @@ class ResourceFacts(NamedTuple):
 RSYNC_RULES: tuple[tuple[RsyncStatus, str, Callable[[ResourceFacts], bool]], ...] = (
     (
         RsyncStatus.FAILED,
-        "its host failed at it, or at its packages, in the group's current publication",
+        "its host failed to deploy it, or to install its packages, in the group's current publication",
         lambda facts: facts.has_failed,
     ),
     (
