@@ -2,8 +2,8 @@
 
 The forms are ``git://REPO#VERSION`` and ``git:REPO#VERSION``, and ``svn://…``, ``svn+ssh://…`` and ``svn:URL``
 with an optional ``#REVISION``. REPO is anything that git can clone: a URL, ``USER@HOST:PATH``, or an absolute
-path; any other text is read as the rest of a ``git://`` URL. Versions are parsed and validated here, because
-they become arguments of programs that run as root. ``agent.checkouts`` runs these programs.
+path; any other text is read as the rest of a ``git://`` URL. Versions are parsed and validated before they become
+arguments of programs that run as root. ``agent.checkouts`` runs these programs.
 """
 
 from __future__ import annotations

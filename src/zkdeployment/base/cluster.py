@@ -1,7 +1,7 @@
 """The cluster version: the revision that ``/hosts`` orders every host to run, and its state machine.
 
 Every writer of ``/hosts`` derives the new cluster version from ``advance``: operators, agents that failed, the
-coordinator, and publications. The rights to cause an event are checked elsewhere.
+coordinator, and publications. The check of rights to cause an event belongs to the callers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BY_HAND = "a change by hand"
 
 
 class ClusterState(Enum):
-    """The state of the fleet that the cluster version stands for."""
+    """The state of the fleet, as the cluster version determines it."""
 
     RUNNING = "running"
     STOPPED = "stopped"  # version null: agents start nothing, nothing is published without force
@@ -78,7 +78,7 @@ class Cluster:
 
     @property
     def start_spread(self) -> float:
-        """Seconds over which hosts spread their start after a change wakes them all; 0 for a small fleet."""
+        """The seconds over which hosts spread their starts after a change wakes them all; 0 for a small fleet."""
         return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
 
     def properties(self, former: Properties) -> dict[str, Value]:
@@ -120,7 +120,7 @@ def short(revision: Revision | None) -> str:
 
 
 class ClusterEvent(Enum):
-    """The causes of changes of the cluster version; each value is the cause in the manual's words."""
+    """The causes of changes of the cluster version; each value is the manual's term for the cause."""
 
     STOP = "stop, rollout abort; a host or a critical group failed"
     HOLD = "hold"
@@ -155,8 +155,8 @@ def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = N
     """Return the cluster after an event.
 
     ``revision`` is the revision to resume (``None`` if no revision is wholly published), the coming revision of
-    ``BEGIN``, or the published revision of ``COMPLETE``. Raises ``RefusedError`` for an event that
-    ``CLUSTER_TRANSITIONS`` does not have, and for a resume or a hold during a publication.
+    ``BEGIN``, or the published revision of ``COMPLETE``. Raises ``RefusedError`` for an event that is not in
+    ``CLUSTER_TRANSITIONS``, and for a resume or a hold during a publication.
     """
     state = CLUSTER_TRANSITIONS.get((cluster.state, event))
     if state is None:

@@ -1,4 +1,4 @@
-"""Assignments (the services that a target is to run), deployments (their numbered instances), their results."""
+"""Assignments (the services that a target must run), deployments (their numbered instances), and their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FIRST = "first"
 
 
 class Rerun(Enum):
-    """When a deployment runs again at a new revision: the property ``rerun`` of its service node."""
+    """When the script of a deployment runs again at a new revision: the property ``rerun`` of its service node."""
 
     ALWAYS = "always"
     CHANGED = "changed"  # only if its assignment, its packages or its properties changed
@@ -64,7 +64,7 @@ class Assignment(Record):
     ``rerun = 'changed'`` always have it, others only in a signed publication.
 
     ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
-    ``undeploys_last``: a host that is to lose the service keeps it until the hosts that gain it have it.
+    ``undeploys_last``: a host that loses the service keeps it until the hosts that gain it have deployed it.
     ``group`` is the deployment intent group that a failure of the deploy script stops, ``p1/store/v1/shop``;
     ``None``: it stops the fleet.
     """
@@ -128,7 +128,7 @@ class DeploymentFailure(Record):
     packages: frozenset[str] = frozenset()
 
     def concerns(self, deployment: Deployment, assignment: Assignment) -> bool:
-        """Whether the host failed at a deployment, or at its packages."""
+        """Whether the host failed to run a deployment, or to change its packages."""
         if self.path is None:
             return bool(self.packages & {assignment.package, *assignment.patches})
         return self.path == deployment.path and self.number in {None, deployment.number}

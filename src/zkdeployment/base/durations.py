@@ -66,7 +66,7 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 def age(seconds: float) -> str:
     """Return a duration in seconds in its largest unit, or its two largest units: ``2 h 5 min``.
 
-    Negative durations, which clocks that differ can cause, count as 0.
+    A negative duration, which different clocks can cause, counts as 0.
     """
     rest = max(0.0, seconds)
     for place, (length, unit) in enumerate(_UNITS):

@@ -25,7 +25,7 @@ class ConfigurationError(ZkdeploymentError):
 
 
 class RefusedError(ZkdeploymentError):
-    """The state of the fleet forbids the request: all stop, a lock is held, another agent runs."""
+    """The state of the fleet forbids the request: the fleet is stopped, a lock is held, another agent runs."""
 
     exit_code = 3
 
@@ -43,7 +43,7 @@ class LeaseHeldError(RefusedError):
 
 
 class ForbiddenError(RefusedError):
-    """The user of the service who asks has no right to an act."""
+    """The user of the service has no right to an act."""
 
 
 class DeniedError(RefusedError):
@@ -65,7 +65,7 @@ class StalePublicationError(RefusedError):
 
 
 class UntrustedError(RefusedError):
-    """ZooKeeper does not hold what a publisher signed, or holds no valid signature by a publisher."""
+    """The content of ZooKeeper differs from the content that a publisher signed, or has no valid signature."""
 
 
 class LockHeldError(RefusedError):
@@ -75,7 +75,7 @@ class LockHeldError(RefusedError):
 
 
 class NotConvergedError(RefusedError):
-    """A host is not at the cluster version, so that nothing new is published."""
+    """A host is not at the cluster version, so nothing new is published."""
 
 
 class WaitTimeoutError(ZkdeploymentError):
@@ -152,7 +152,7 @@ class ProgramError(ZkdeploymentError):
 
 
 class AbandonedError(ProgramError):
-    """The process ended a program because the work must not continue here: another process may begin it again."""
+    """The process ended a program, because another process may begin the same work."""
 
 
 class ScriptError(ProgramError):
@@ -212,12 +212,12 @@ def without_passwords(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return ``text`` also without apparent secrets: ``password=…``, ``--token …``, ``"secret": …``."""
+    """Return ``text`` without passwords and other apparent secrets, such as ``--token …`` and ``"secret": …``."""
     return _SECRET.sub(r"\1***", without_passwords(text))
 
 
 def is_secret(name: str) -> bool:
-    """Whether a value of this name is likely to be a secret."""
+    """Whether a value with this name is likely to be a secret."""
     return _SECRET_NAME.search(name) is not None
 
 

@@ -56,10 +56,11 @@ class Identity(Record):
         return f"{self.name} ({self.id})"
 
     def completed(self, remembered: Identity | None) -> Identity | None:
-        """Return this identity, whose name is the machine's own, with the fully qualified name.
+        """Return this identity, which has the name that the machine reports, with the fully qualified name.
 
-        While DNS does not answer, a machine reports its name without the domain, or as localhost. Then the domain
-        is taken from the ``remembered`` identity. Returns ``None`` if that identity belongs to another machine.
+        While DNS does not answer, a machine reports its name without the domain, or as localhost. In that case the
+        domain is taken from the ``remembered`` identity. Returns ``None`` if that identity belongs to another
+        machine.
         """
         if remembered is None or _is_full(self.name) or not _is_full(remembered.name):
             return self
@@ -101,16 +102,16 @@ class Host(Record):
     ``version`` is the revision that is completely deployed. The value is ``None`` before the first deployment, and
     from the first change of a deployment until that deployment is complete; ``former`` is then the version before
     it. ``sequence`` is that of the publication with which the host reached ``version``, 0 without one; ``None``
-    means that the agent does not report it, as the agents of zc.zkdeployment. ``completed`` is the sequence of the
-    last publication that the host deployed completely; unlike ``sequence`` it stays during the next deployment.
-    ``failed`` is the failure that ``error`` is about. ``since`` is the time of the node's last change, in seconds
-    since the epoch; it is not one of its properties.
+    means that the agent does not report it, like the agents of zc.zkdeployment. ``completed`` is the sequence of
+    the last publication that the host deployed completely; unlike ``sequence`` it stays during the next
+    deployment. ``failed`` is the failure that ``error`` describes. ``since`` is the time of the node's last
+    change, in seconds since the epoch; it is not one of its properties.
 
     ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
     ``leased`` is the lease that such a host has reached; it is ``None`` while the host changes its role.
     ``lease_failed`` is the number of the lease that the host last failed to follow.
 
-    ``lacking`` is what the host skipped of ``version``, or failed at, by the group that is stopped.
+    ``lacking`` maps each stopped group to the services of ``version`` that the host skipped or failed to deploy.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -138,12 +139,12 @@ class Host(Record):
 
     @property
     def is_leasable(self) -> bool:
-        """Whether leases decide the role of the host: its failures concern no other host."""
+        """Whether leases decide the role of the host; the failures of such a host affect no other host."""
         return self.idle_role is not None
 
     @property
     def lease_text(self) -> str:
-        """The host's lease for people; empty for a host that cannot be leased."""
+        """The host's lease as text for people; empty for a host that cannot be leased."""
         return lease_text(self.identity.role, self.idle_role, self.leased)
 
     @property
@@ -155,7 +156,7 @@ class Host(Record):
 
     @property
     def shown_version(self) -> str:
-        """The version for display, in full; a host without a version shows the version that it had before."""
+        """The version for display, not shortened; a host without a version shows its former version."""
         if self.version is not None:
             return str(self.version)
         return "no version" if self.former is None else f"no version (before its last deployment {self.former})"
@@ -170,7 +171,7 @@ class Host(Record):
         return self.version is not None and revision is not None and str(self.version) == str(revision)
 
     def lacks(self, service: str) -> bool:
-        """Whether the host skipped steps of a service, or failed at them, because its group is stopped."""
+        """Whether the host skipped or failed steps of a service because its group is stopped."""
         return service in services_of(self.lacking)
 
     def has_reached(self, sequence: int) -> bool:
@@ -179,9 +180,9 @@ class Host(Record):
 
     @property
     def reports_sequence(self) -> bool:
-        """Whether it is known which publication the host reached, if it has a version.
+        """Whether the node names the publication that the host reached, if the host has a version.
 
-        The sequence of a host that changes its role for a lease is 0; no agent without leases is that old.
+        A host that changes its role for a lease reports the sequence 0, and counts as reporting.
         """
         return self.is_leasable or bool(self.sequence) or (self.sequence == 0 and self.version is None)
 
@@ -195,7 +196,7 @@ class Host(Record):
     def from_properties(cls, host_id: str, properties: Properties, *, since: float | None = None) -> Host:
         """Return the host that a node describes.
 
-        Malformed values read as not set, so that one bad node does not hide the fleet.
+        Malformed values count as missing, so that one bad node does not hide the fleet.
         """
         name = properties.get("name")
         named = {"id": host_id, "name": name if isinstance(name, str) else host_id}
@@ -207,7 +208,7 @@ def _is_full(name: str) -> bool:
 
 
 def lease_text(role: str | None, idle_role: str | None, leased: Leased | None) -> str:
-    """Return the lease of a host for people; empty for a host that cannot be leased."""
+    """Return the lease of a host as text for people; empty for a host that cannot be leased."""
     if idle_role is None:
         return ""
     if leased is None:
@@ -216,10 +217,10 @@ def lease_text(role: str | None, idle_role: str | None, leased: Leased | None) -
 
 
 def idle_role(role: str) -> str | None:
-    """Return ``IDLE`` of the configured role ``lease:IDLE`` of a host that can be leased, else ``None``."""
+    """Return ``IDLE`` for the configured role ``lease:IDLE`` of a host that can be leased, else ``None``."""
     return role.removeprefix(_LEASABLE) if role.startswith(_LEASABLE) else None
 
 
 def is_host_name(target: str) -> bool:
-    """Whether a target that matches no known host is a host name: these contain a dot, and roles do not."""
+    """Whether a target that matches no known host is a host name: host names contain a dot, roles do not."""
     return "." in target and not target.startswith("/")

@@ -1,4 +1,4 @@
-"""The result of a publication on a host. The records of publications belong into ``publishing``."""
+"""The result of a publication on a host. The records of publications belong to ``publishing``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HostResult(Record):
     """The result of a publication on a host.
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
-    deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` is about.
+    deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` describes.
     ``unknown`` are the keys that this version does not know.
     """
 

@@ -30,7 +30,7 @@ class Package:
 
     @property
     def nevra(self) -> str:
-        """Name-epoch:version-release.arch as dnf writes it: an epoch of 0 is left out."""
+        """Name-epoch:version-release.arch as dnf writes it: an epoch of 0 is omitted."""
         epoch = f"{self.epoch}:" if self.epoch else ""
         return f"{self.name}-{epoch}{self.version}-{self.release}.{self.arch}"
 
@@ -40,8 +40,8 @@ class Package:
         return f"{self.epoch}:{self.version}-{self.release}"
 
 
-#: The whole package database, by name. Several packages of one name are legal (kernels), or the remains of an
-#: interrupted transaction.
+#  The whole package database, by name. A name may have several packages: kernels, or the remains of an
+# interrupted transaction.
 Packages: TypeAlias = "Mapping[str, tuple[Package, ...]]"
 
 _SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
@@ -77,10 +77,10 @@ class Marker:
     publication in which it was deployed; ``None`` if it was deployed for a version that was set by hand, and in
     markers of older tools. ``group`` is that of its assignment.
 
-    Only the marker of a service with ``rerun = 'changed'`` records what it was deployed with: ``properties`` is
+    Only the marker of a service with ``rerun = 'changed'`` records the inputs of its deployment: ``properties`` is
     the digest of its properties, ``packages`` are its installed packages with their exact versions, and
-    ``identity`` is that of the host. The record is removed before the
-    deployment runs again, so a deployment that failed or was interrupted has none.
+    ``identity`` is that of the host. The record is removed before the deployment runs again, so a deployment that
+    failed or was interrupted has no record.
     """
 
     deployment: Deployment
@@ -128,7 +128,7 @@ class Inventory:
 
     @property
     def deployed_packages(self) -> Packages:
-        """The installed packages that have a script, or had a script because they are or were deployed."""
+        """The installed packages that have a script, or had one when they were deployed."""
         marked = {marker.package or marker.application for marker in self.markers}
         names = {*self.scripts, *self.controllers, *self.managed, *marked} - self.checkouts.keys()
         return {name: self.packages[name] for name in sorted(names & self.packages.keys())}
@@ -136,7 +136,9 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """A host, as it last published itself under ``/zkdeployment/inventory``. The record outlives its session.
+    """A host, as its last record under ``/zkdeployment/inventory`` describes it.
+
+    The record outlives the host's session.
 
     ``inventory`` is ``None`` when it cannot be read; ``unknown`` is the reason. ``time`` is when the record was
     written, in seconds since the epoch. ``tags``, ``labels`` and ``rack`` are those of the host's configuration.

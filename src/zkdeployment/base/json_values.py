@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: The most levels of lists and objects in each other. Documents need about ten.
+#  The most levels of nested lists and objects. Documents need about ten.
 DEEPEST = 32
 
 #: Whole numbers have at most 64 bits, with the sign.
@@ -54,9 +54,10 @@ def _problem_of_single(value: object) -> str | None:
 
 
 def readable(value: Any, levels: int = DEEPEST) -> Any:
-    """Return a value that was kept without these bounds, so that everybody can read it.
+    """Return a value that was stored without these bounds in a form that every parser accepts.
 
-    Question marks stand for what is no Unicode text, and ``null`` for what is nested too deeply.
+    Question marks replace characters that are not Unicode, and ``null`` replaces values that are nested too
+    deeply.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8") if _SURROGATE.search(value) else value

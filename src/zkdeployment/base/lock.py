@@ -1,7 +1,8 @@
 """Locks: holders, waiting contenders, and the work that is done under each lock.
 
-The record outlives the lock: a host whose session expired may still be running the script. A record may also be
-kept for its host: the script was cut off, or runs without its agent, and the host has to complete the step first.
+The record of the work outlives the lock: a host whose session expired may still be running the script. A record
+may also be kept for its host: the script was cut off, or runs without its agent, and the host has to complete the
+step first.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from zkdeployment.base.records import Key, Record
 class LockedWork(Record):
     """A step that a host executes under a lock; ``since`` is when it started, in seconds since the epoch.
 
-    A ``kept`` record blocks other hosts until its host has completed the step, or an operator releases the lock;
-    others block them for the lock delay.
+    A ``kept`` record blocks other hosts until its host has completed the step, or until an operator releases the
+    lock. Any other record blocks them for the lock delay.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -37,7 +38,7 @@ class LockKind(Enum):
 
     SERVICE = "service"  # a service node: one host at a time deploys it
     ROLE = "role"  # a role with a controller: one host of the role at a time deploys
-    SYNCER = "syncer"  # publication
+    SYNCER = "syncer"  # publishing
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Lock:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the lock is kept for a host that has to complete a step, also without a place in the queue."""
+        """Whether the lock is kept for a host that has to complete a step; that host need not be in the queue."""
         return self.work is not None and self.work.kept
 
     @property

@@ -1,9 +1,9 @@
 """The names and versions that are allowed: the rules that the syncer, the agent and the commands share.
 
-Names become parts of file names, znodes and arguments of programs that run as root. They are validated where they
-enter the system (lint, syncer) and again where they are used (agent). A node of the tree may have any visible name
-that ZooKeeper accepts. A name that becomes a file, a lock, a target or a package must meet the stricter rules of
-that kind.
+Names become parts of file names, znodes and arguments of programs that run as root. Lint and the syncer validate
+names when they enter the system, and the agent validates them again before it uses them. A node of the tree may
+have any visible name that ZooKeeper accepts. A name that becomes a file, a lock, a target or a package must meet
+the stricter rules of that kind.
 """
 
 from __future__ import annotations

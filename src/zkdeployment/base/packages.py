@@ -3,8 +3,8 @@
 The package adapters decide with these functions and perform the changes. A package set maps each name to all its
 packages (``base.inventory.Packages``); the order within a name does not count.
 
-Packages that others installed are neither removed nor registered. Nor is the agent's own package ever removed:
-nothing would bring the agent back.
+Packages that other programs installed are neither removed nor registered. The agent's own package is never removed
+either, because nothing could install the agent again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A plan is data: the agent executes the same value that ``--dry-run`` prints. Steps are executed in their order,
 with one exception: neighbouring steps that need service locks may be executed in another order while a lock is
-held elsewhere. How a plan is made belongs to ``agent.rules``, how it is executed to ``agent.steps``.
+held elsewhere. The making of a plan belongs to ``agent.rules``, its execution to ``agent.steps``.
 """
 
 from __future__ import annotations
@@ -139,8 +139,9 @@ class ChangePackages:
     The transaction is prepared (resolved, downloaded, tested) before the first step of the plan is executed. A
     transaction that only reinstalls packages precedes the undeployments that need their scripts. ``applications``
     maps each package of ``change.want``, and each package that a checkout replaces, to its application, for the
-    registry of managed packages. ``originals`` maps packages that belong to the system and change to their
-    versions, which are recorded instead. ``put_back`` are the packages that get their original version again.
+    registry of managed packages. ``originals`` maps packages that belong to the system, and that this transaction
+    changes, to their present versions, which are recorded instead. ``put_back`` are the packages that get their
+    original versions back.
     """
 
     kind: ClassVar[str] = "change packages"
@@ -201,8 +202,8 @@ class Deploy:
     If the role has a controller, the role's lock replaces the service's.
 
     ``stale_files`` are markers of older tools that the new marker replaces. ``unrecorded`` is the present marker
-    without its record of what was deployed, which replaces it before a script runs for the deployment or its
-    software changes; ``None`` if there is no record.
+    without its record of inputs. The former marker is replaced by it before a script runs for the deployment or
+    its software changes; ``None`` if the marker has no record.
     """
 
     kind: ClassVar[str] = "deploy"
@@ -310,7 +311,7 @@ class Plan:
 
     @property
     def unrecorded(self) -> tuple[Marker, ...]:
-        """The markers, without their records, of the deployments that the plan runs again or ends."""
+        """The markers of the deployments that the plan runs again or ends, without their records."""
         steps = (step for step in self.steps if isinstance(step, Deploy | Undeploy))
         return tuple(step.unrecorded for step in steps if step.unrecorded is not None)
 

@@ -49,18 +49,18 @@ class Published:
 
     @property
     def effective_since(self) -> int:
-        """The sequence that a host has to reach to have everything that concerns hosts; also names the rollout."""
+        """The sequence that a host has to reach to have all changes for hosts; it also names the rollout."""
         return self.since or self.sequence
 
     def governs(self, cluster: Cluster | None) -> bool:
-        """Whether the strategy governs the cluster version: never one that was set by hand."""
+        """Whether the strategy governs the cluster version; it never governs a version that was set by hand."""
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
 
     def is_wanted(self, cluster: Cluster, revision: Revision, sequence: int) -> bool:
-        """Whether the fleet is still to deploy ``revision`` of the publication ``sequence`` (0: set by hand).
+        """Whether the fleet still has to deploy ``revision`` of the publication ``sequence`` (0: set by hand).
 
-        A publication counts until another one changed something for hosts. A version that was set by hand counts
-        while the fleet is stopped or held, too: the cluster version that the fleet had then is not known.
+        A publication counts until another one changes something for hosts. A version that was set by hand also
+        counts while the fleet is stopped or held, because the cluster version before the stop is not known.
         """
         if sequence and sequence < self.effective_since:
             return False
@@ -84,7 +84,7 @@ class DeploymentBasis:
 
 @dataclass(frozen=True, slots=True)
 class OrderEntry:
-    """The hosts, by id and sorted, for whose deployments of one service others wait.
+    """The hosts, by id and sorted, whose deployments of one service other hosts wait for.
 
     ``hosts`` are all hosts that are expected to deploy the service. ``gaining`` are the hosts among them that did
     not have the service before: hosts that lose the service keep it until the gaining hosts have it. ``absent``
@@ -103,8 +103,8 @@ class OrderEntry:
 def next_sequence(last: int, now: float) -> int:
     """Return the sequence of a publication after ``last``, at ``now`` (seconds since the epoch).
 
-    The sequence follows the time because a counter would start again after ZooKeeper and the syncer's memory were
-    lost, and hosts would then take the next publication for an older one.
+    The sequence follows the time, because a counter would restart after a loss of ZooKeeper and of the syncer's
+    memory, and hosts would take the next publication for an older one.
     """
     return max(last + 1, int(now))
 

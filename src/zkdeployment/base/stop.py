@@ -89,7 +89,7 @@ class FailureOutput(Record):
 class GroupStop(Record):
     """The failure of a host that stopped a group; ``group`` is the subject, as in ``p1/store/v1/shop``.
 
-    ``sequence`` is that of the publication in which the host failed. The stop only withholds: hosts skip the
+    ``sequence`` is that of the publication in which the host failed. The stop only withholds steps: hosts skip the
     group's steps until a publication changes the group, or an operator resumes it.
     """
 
@@ -121,7 +121,7 @@ def services_of(lacking: Mapping[str, LackingGroup]) -> frozenset[str]:
 
 
 def lacking_from_json(value: object) -> dict[str, LackingGroup]:
-    """Return what a host lacks, by group; nothing for anything but a mapping."""
+    """Return the services that a host lacks, by group; empty for any value but a mapping."""
     if not isinstance(value, dict):
         return {}
     return {str(group): LackingGroup.from_json(lacking) for group, lacking in value.items()}

@@ -1,7 +1,7 @@
 """Text for people: safe to display; numbers and lists of names in messages.
 
-Names, values and errors come from nodes that anybody with access to ZooKeeper can write, from git and from
-scripts. Values stay exact in memory and in JSON; this module is the only mechanism for displayed text.
+Names, values and errors come from git, from scripts, and from nodes that everyone with access to ZooKeeper can
+write. Values stay exact in memory and in JSON; this module is the only mechanism for displayed text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return a text like ``printable``, but with its line feeds and tabs."""
+    """Return a text like ``printable``, but keep its line feeds and tabs."""
     return printable(text, keep="\n\t")
 
 

@@ -1,8 +1,8 @@
 """Changes of documents: edits of their YAML text, new and removed files, and the names of files.
 
-A change is a splice of the text at the place of the value. Where a splice would not give the wanted document, the
-document is written anew by ruamel.yaml, which also keeps its comments, but may change its layout. Every result is
-read again and compared with the wanted values before it is returned.
+A change is a splice of the text at the place of the value. If a splice does not give the wanted document,
+ruamel.yaml writes the document anew, which also keeps its comments but may change its layout. Every result is read
+again and compared with the wanted values before it is returned.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def change_document(text: str, position: int, changes: Mapping[Way, object]) -> 
     """Return the text with other values of some keys of the document at a position, counted from 0.
 
     Each key of ``changes`` is the path to a key of a mapping that exists; ``REMOVED`` removes that key. Raises
-    ``TreeError`` if the document cannot be changed so.
+    ``TreeError`` if the document cannot be changed in this way.
     """
     for way, value in changes.items():
         wanted = _changed(_values(text), position, way, value)
@@ -287,13 +287,13 @@ def _inline(value: object) -> str:
 def with_new_document(
     files: Sequence[SourceFile], kind: DocumentKind[Any], subject: Subject, content: Mapping[str, Any]
 ) -> dict[str, bytes | None]:
-    """Return the file that a new document is added to: one of its own, named by its kind and subject."""
+    """Return the changed file after a document is added: a file of its own, named by its kind and subject."""
     name = document_file_name(kind.name, subject)
     return {name: add_document(text_of(files, name), content).encode()}
 
 
 def without_document(files: Sequence[SourceFile], entry: DocumentEntry) -> dict[str, bytes | None]:
-    """Return the file that changes when a document is removed; an empty file is deleted."""
+    """Return the changed file after a document is removed; an empty file is deleted."""
     rest = remove_document(text_of(files, entry.file), entry.position)
     return {entry.file: rest.encode() if rest.strip() else None}
 

@@ -37,7 +37,7 @@ NAME = name_form(NameKind.TEXT)
 
 
 def mapping_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the form of a mapping that has the required keys, and of other keys only the optional ones.
+    """Return the form of a mapping that has all required keys, and no other keys than these and the optional ones.
 
     Both map keys to the forms of their values.
     """
@@ -63,7 +63,7 @@ def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Return names as a list for a message on what was expected."""
+    """Return names as the list of expected values in a message."""
     return f"one of: {', '.join(sorted(names))}"
 
 

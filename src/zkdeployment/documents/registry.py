@@ -72,9 +72,9 @@ def mentions_documents(content: bytes) -> bool:
 
 
 def schema_faults(value: Mapping[str, object]) -> Iterator[Fault]:
-    """Return faults of a document with an unknown but similar schema, without one, or with it under another key.
+    """Return the faults of a document whose schema is similar to a known one, missing, or under another key.
 
-    A document without a schema that has the keys of an intent would govern nothing, although it reads like one.
+    A document that has the keys of an intent but no schema would govern nothing, although it reads like an intent.
     """
     has_fault = False
     for key, content in value.items():
@@ -97,7 +97,7 @@ def schema_faults(value: Mapping[str, object]) -> Iterator[Fault]:
 
 
 def _kind_of_keys(value: Mapping[str, object]) -> DocumentKind[Any] | None:
-    """Return the kind of intent whose keys a document has that no other program uses."""
+    """Return the kind of intent that a document probably is, judged by keys that no other program uses."""
     parts = [part for part in (value.get("metadata"), value.get("data")) if isinstance(part, dict)]
     keys = {str(key).lower() for part in parts for key in part}
     return next((kind for key, kind in known_kinds().by_key.items() if key in keys), None)

@@ -17,7 +17,7 @@ def select(
 
     ``last`` is the ``version`` of the caller's selection before; without it, the version with most instances is in
     service. If ``path`` is the list that a filter keeps, all callers get the version that the filter chose. The
-    servers are ``zookeeper``, else those that the command ``zkdeployment`` finds by itself.
+    servers are ``zookeeper``; without it, the call finds them as the command ``zkdeployment`` does.
 
     Raises errors of ``zkdeployment.base.errors``: ``UnreachableError`` without ZooKeeper, ``LinkError`` if there
     is no node at ``path``, ``ConfigurationError`` for invalid arguments.

@@ -86,7 +86,7 @@ class ZooKeeperFilter:
 
         Raises ``RefusedError`` if the list's path is not free for this filter.
         """
-        # Not each instance in the list is followed: only filters change them.
+        # The nodes of the instances in the list are not followed, because only filters change them.
         self._list.refresh(lambda: [Read(self._output), Read(self._output, children=True)])
         managed = self._session.get(paths.MANAGED)
         self._node, children = read_with_children(self._session, self._output)
@@ -121,7 +121,7 @@ class ZooKeeperFilter:
         self._reach(f"after:{place}")
 
     def _operations(self, change: FilterChange) -> list[Operation]:
-        """Return the changes of the node, which readers recognise a change by, and of its children."""
+        """Return the operations on the list's children, and on its node, by which readers notice the change."""
         data = encode_record(FilterRecord(self._source, change.version))
         record = Create(self._output, data) if self._node is None else Set(self._output, data, self._node.version)
         return [

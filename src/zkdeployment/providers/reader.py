@@ -46,7 +46,7 @@ def encode_record(record: FilterRecord) -> bytes:
     return encode({_SOURCE: record.source, _VERSION: record.version})
 
 
-#: Attempts to read a node and its children while none of them changes.
+#  Attempts to read a node and its children without a change in between.
 _ATTEMPTS = 10
 
 
@@ -73,8 +73,8 @@ class ZooKeeperProviderReader:
     def follow(self, path: str) -> ProviderList:
         """Return what ``read`` returns, and arrange that the reader's owner is woken at its next change.
 
-        Only what changed since the last call is read. While the list of a filter changes, parts of it may be
-        returned in their former state. Raises ``LinkError`` if there is no node.
+        Only nodes that changed since the last call are read. While the list of a filter changes, parts of it may
+        be returned in their former state. Raises ``LinkError`` if there is no node.
         """
         found = self._resolve(path)
 
@@ -98,7 +98,7 @@ class ZooKeeperProviderReader:
 
 
 def _listed(path: str, node: Node | None, children: Mapping[str, Node]) -> ProviderList:
-    """Return the list at a path; raises ``ConfigurationError`` for a service itself."""
+    """Return the list at a path; raises ``ConfigurationError`` for the path of a service node."""
     if node is not None and "type" in node.properties and "deploy" in children:
         raise ConfigurationError(
             f"{path} is a service: expected the node below which its instances register, such as {path}/providers"
@@ -133,7 +133,7 @@ def _version(node: Node | None) -> tuple[int, int] | None:
 def open_providers(servers: Servers, wake: Callable[[], None] = lambda: None) -> Iterator[ZooKeeperProviderReader]:
     """Connect to ZooKeeper and yield the reader of instances; raises ``UnreachableError``.
 
-    ``wake`` (which must not block) is called when what the reader follows, or the connection, changes.
+    ``wake`` (which must not block) is called when a followed path or the connection changes.
     """
     with verb_session(servers) as session:
         session.on_change(wake)

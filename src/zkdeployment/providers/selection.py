@@ -1,4 +1,4 @@
-"""Split updates: which version of a service is in service, and what a filter does next.
+"""Split updates: decides which version of a service is in service, and the next change by a filter.
 
 The version in service changes only when another version has a majority of the instances. Reading the instances
 belongs to ``reader``.

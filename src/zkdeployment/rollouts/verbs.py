@@ -86,7 +86,7 @@ _INTERVAL = 1.0
 _BAR = 16
 _NOT_CONVERGED = 4
 
-#: How many active hosts of a group are named.
+#  The limit of active hosts of a group that the display names.
 _NAMED = 3
 
 _COLOURS = {
@@ -406,7 +406,7 @@ def _missing_hosts(documents: Documents, name: str | None) -> str:
 
 
 def _read_hosts(inventory: str) -> Mapping[str, Facts]:
-    """Return the facts of hosts from a file, or from JSON that was given instead of a file's name."""
+    """Return the facts of hosts from a file, or from JSON in place of the name of a file."""
     if inventory.lstrip().startswith("{"):
         return read_facts("--hosts", inventory.encode())
     return read_facts(inventory, _read(Path(inventory)))

@@ -72,7 +72,7 @@ _LABEL = {
     "description": "a label as in 'tier: web', with one colon",
 }
 
-#: The form of a selector of hosts, also in other documents.
+#  The form of a selector of hosts; other kinds of documents use it, too.
 SELECTOR = mapping_form(
     {},
     {
@@ -163,7 +163,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
     """Return the faults of groups of a valid form.
 
-    These are names given twice, unknown or circular dependencies, impossible windows, checks without bake time.
+    Faults are duplicate names, unknown or circular dependencies, impossible windows, and checks without a bake
+    time.
     """
     times = Counter(group["name"] for group in groups)
     for number, group in enumerate(groups):
@@ -187,7 +188,7 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
 
 
 def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
-    """Return advice for the critical groups that succeed if their selectors match no host."""
+    """Return advice for critical groups that would succeed with selectors that match no host."""
     for number, group in enumerate(groups):
         selective = group.selectors and all(selector != Selector() for selector in group.selectors)
         if group.critical and selective and group.require_hosts is None:
@@ -199,7 +200,7 @@ def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
 
 
 def window_faults(way: Way, window: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield an unknown time zone, and a window that ends when it starts."""
+    """Yield a fault for an unknown time zone, and for a window that ends when it starts."""
     from zoneinfo import ZoneInfo  # noqa: PLC0415  agents need less memory without it
 
     try:
@@ -379,7 +380,7 @@ _CHOICES: tuple[Way, ...] = (("data", _CHOICE), ("data", "physical_provisioner",
 
 
 def choice_faults(value: Any) -> Iterator[Fault]:
-    """Return faults of keys that look like the choice of a strategy but are not, and of contradicting choices."""
+    """Return the faults of misspelt keys for the choice of a strategy, and of contradicting choices."""
     yield from _near_choices((), value)
     named = {way: name for way, name in _choices(value) if isinstance(name, str)}
     if len(set(named.values())) > 1:

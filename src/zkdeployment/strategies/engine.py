@@ -1,8 +1,6 @@
 """The transitions of a rollout: select tasks, admit, dismiss and restart hosts, record outcomes.
 
-The functions here only read a ``Rollout``; the transitions are in ``engine``.
-
-A ``Rollout`` is a value; each function returns the next one. Groups run one at a time: each is prepared and then
+A ``Rollout`` is a value; each transition returns the next one. Groups run one at a time: each is prepared and then
 deployed, after the groups that it depends on. The rules are those of the document "Deployment Grouping for
 Baremetal Nodes" of Airship's Shipyard.
 """
@@ -71,7 +69,7 @@ def width(rollout: Rollout, group: str) -> int:
 def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collection[str] = ()) -> list[str]:
     """Return the criteria that a group misses in a phase even if all its remaining hosts succeed.
 
-    ``failed`` are hosts that failed in this phase and whose failure is not in the rollout yet.
+    ``failed`` are hosts that failed in this phase, and whose failures the rollout does not contain yet.
     """
     rule, criteria = PHASE_RULES[phase], rollout.strategy.group(group).criteria
     if criteria == Criteria():
@@ -88,11 +86,11 @@ def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collectio
 
 
 def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[str]) -> bool:
-    """Whether no further host may enter a phase, because its group misses its criteria for certain.
+    """Whether no further host may enter a phase, because its group is certain to miss its criteria.
 
-    ``begun`` is whether any host has entered the phase, ``failed`` are the hosts that failed in it. As in
-    Shipyard's document, a group without ``max_parallel`` is prepared as a whole: preparing changes nothing on its
-    hosts. A phase is also closed once a group has failed that this group depends on, at any depth.
+    ``begun``: whether any host has entered the phase. ``failed``: the hosts that failed in it. As in Shipyard's
+    document, a group without ``max_parallel`` is prepared as a whole: preparing changes nothing on its hosts. A
+    phase is also closed after the failure of a group on which this group depends, at any depth.
     """
     if failed_ancestor(rollout, task.group) is not None:
         return True
@@ -123,7 +121,7 @@ def _ready(rollout: Rollout) -> Iterator[str]:
 
 
 def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
-    """Return a new rollout of a strategy over these hosts, by name; ``successful`` hosts have the revision."""
+    """Return a new rollout of a strategy over hosts, by name; ``successful`` hosts already have the revision."""
     return admit(
         Rollout(
             strategy,
@@ -137,7 +135,7 @@ def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collect
 
 
 def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
-    """Return the rollout with further hosts, as members of their groups that have no verdict yet."""
+    """Return the rollout with further hosts; each joins those of its groups that have no verdict yet."""
     admitted = dict.fromkeys(sorted(hosts), HostProgress.NOT_STARTED) | dict.fromkeys(
         sorted(hosts.keys() & successful), HostProgress.SUCCESS
     )
@@ -159,7 +157,7 @@ def dismiss(rollout: Rollout, hosts: Collection[str]) -> Rollout:
 
 
 def restart(rollout: Rollout, hosts: Collection[str]) -> Rollout:
-    """Return the rollout in which hosts that lost the revision have not started."""
+    """Return the rollout in which hosts that lost the revision count as not started."""
     return replace(rollout, hosts={**rollout.hosts, **dict.fromkeys(hosts, HostProgress.NOT_STARTED)})
 
 
@@ -171,19 +169,18 @@ def record(
     fault: str = "",
     spoiled: Collection[str] = (),
 ) -> Rollout:
-    """Return the rollout after a task with a verdict on the group's phase; hosts not in ``succeeded`` failed.
+    """Return the rollout after a task, with a verdict on the phase; the task's hosts outside ``succeeded`` failed.
 
     A ``fault`` of the phase, such as a timeout, fails the group whatever its criteria are. ``spoiled`` are further
-    hosts of the group that failed: they had succeeded and did not stay well.
-
-    Raises ``ValueError`` for a phase that is not the group's next.
+    hosts of the group that failed: they had succeeded and did not stay healthy. Raises ``ValueError`` for a phase
+    that is not the group's next.
     """
     _check_next(rollout.progress[task.group], task)
     rule = PHASE_RULES[task.phase]
     reached = {host: rule.reached if host in succeeded else HostProgress.FAILURE for host in task.hosts}
     hosts = {**rollout.hosts, **reached, **dict.fromkeys(spoiled, HostProgress.FAILURE)}
 
-    # The verdict is on the whole group, including hosts that went with an earlier group.
+    # The verdict covers the whole group, including hosts that were deployed with an earlier group.
     states = [hosts[host] for host in rollout.members[task.group]]
     missed = list(
         misses(
@@ -222,7 +219,8 @@ def _check_next(progress: GroupProgress, task: Task) -> None:
 def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = None) -> Rollout:
     """Return the rollout after late joiners ``failed``: successful groups that now miss their criteria fail.
 
-    Groups that depend on these are not attempted any more. The group ``under_way`` gets its verdict at its end.
+    Groups that depend on the failed groups are not attempted any more. The group ``under_way`` gets its verdict at
+    the end of its phase.
     """
     for group in rollout.strategy.groups:
         progress = rollout.progress[group.name]

@@ -84,7 +84,7 @@ def is_selected_by(selector: Selector, name: str, facts: Facts) -> bool:
 
 
 def misses(criteria: Criteria, *, successful: int, failed: int, total: int) -> Iterator[str]:
-    """Return a sentence for each criterion that these numbers of hosts miss; no hosts miss no percentage."""
+    """Return a sentence for each criterion that these numbers miss; a group without hosts misses no percentage."""
     percent = criteria.percent_successful
     if percent is not None and successful * 100 < percent * total:
         share = f"{successful * 100 / total:.4g} %"
@@ -95,7 +95,7 @@ def misses(criteria: Criteria, *, successful: int, failed: int, total: int) -> I
         yield f"{failed} of {total} hosts failed, expected at most {criteria.maximum_failed}"
 
 
-#: A window opens at least once a week, but not in an hour that a change of the clocks skips.
+#  A window opens at least once a week, unless a change of the clocks skips its hour.
 _DAYS_AHEAD = 15
 
 

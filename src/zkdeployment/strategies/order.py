@@ -52,7 +52,7 @@ def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> 
 
 
 def _entered(rollout: Rollout, task: Task, failing: frozenset[str], waves: int | None) -> tuple[str, ...]:
-    """Return the hosts that enter a phase, wave by wave, until the group misses its criteria for certain."""
+    """Return the hosts that enter a phase, wave by wave, until the group is certain to miss its criteria."""
     size, entered = width(rollout, task.group), 0
     limit = len(task.hosts) if waves is None else waves * size
     while entered < min(limit, len(task.hosts)):
@@ -94,8 +94,8 @@ def _summarize_group(rollout: Rollout, name: str) -> dict[str, object]:
 class Turn:
     """One group: the ids of the ``hosts`` that deploy with the group.
 
-    ``before`` are the ids of members that deploy with an earlier group. ``fault`` is why the group fails although
-    no host fails.
+    ``before`` are the ids of members that deploy with an earlier group. ``fault`` is the reason why the group
+    fails although no host fails.
     """
 
     group: Group

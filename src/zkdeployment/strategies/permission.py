@@ -1,8 +1,7 @@
-"""The view of an agent on a rollout: its outline, the grant of its host, reports and failures.
+"""A rollout as an agent sees it: its outline, the grant of the agent's host, reports and failures.
 
-Agents that follow a rollout, or wait for the hosts in it, do not need the strategy and the state machine.
-
-Agents import this module and ``outline`` only. Everything else here is for coordinators.
+Agents that follow a rollout, or wait for the hosts in it, need neither the strategy nor the state machine. Of this
+package, they import only this module; all other modules are for coordinators.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def hosts_in(hosts: Sequence[str], text: str) -> list[str]:
-    """Return those of the ``hosts`` whose numbers ``ranges`` encoded; raises ``ValueError`` for other text."""
+    """Return the ``hosts`` whose numbers ``ranges`` encoded; raises ``ValueError`` for other text."""
     selected: list[str] = []
     for part in text.split():
         first, _, last = part.partition("-")
@@ -43,7 +42,7 @@ def hosts_in(hosts: Sequence[str], text: str) -> list[str]:
 
 
 def values_by_host(hosts: Sequence[str], values: Any) -> Mapping[str, Any]:
-    """Return values by host, which are encoded as a mapping or as a list of values with their hosts."""
+    """Return values by host, decoded from a mapping, or from a list of values with their hosts."""
     if isinstance(values, dict):
         return values
     return {host: value for value, text in values for host in hosts_in(hosts, text)}
@@ -108,7 +107,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The phase that a host may enter; a grant without a phase is a withdrawn one, with the ``reason``."""
+    """The phase that a host may enter; without a phase, the grant was withdrawn for the ``reason``."""
 
     group: str
     phase: Phase | None
@@ -117,7 +116,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class PhaseReport:
-    """The outcome of a phase on a host, without ``error`` a success; ``time`` is in seconds since the epoch."""
+    """The outcome of a phase on a host: a success without ``error``. ``time`` is in seconds since the epoch."""
 
     time: float
     error: str | None = None
@@ -163,9 +162,10 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure that stops the fleet, with ``part`` fails the host in a rollout, with ``group`` stops that group.
+    """A failure of a host, and what it stops: the fleet, only the host in a rollout, or only a group.
 
-    ``failed`` is the failure for programs. ``part`` is the rollout's id and the phase.
+    ``failed`` is the failure in the form for programs. With ``part``, the id of the rollout and the phase, the
+    failure concerns only the host; with ``group``, it stops that group.
     """
 
     stop: Stop

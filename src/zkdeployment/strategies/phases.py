@@ -1,4 +1,4 @@
-"""The active phase of a group: which hosts enter it, what they report, and when it ends.
+"""Decides which hosts enter the active phase of a group, how their reports change it, and when it ends.
 
 The variable ``active`` is always the ``ActivePhase`` of the state, before or during the decision.
 """
@@ -50,7 +50,7 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
 
 
 def moments(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> Iterator[float]:
-    """Return when the passage of time changes the state, in seconds since the epoch."""
+    """Return the times at which the state changes without any event, in seconds since the epoch."""
     group = state.rollout.strategy.group(active.task.group)
     halted = state.halted_since is not None
     if active.baking_since is not None:
@@ -67,7 +67,7 @@ def moments(state: RolloutState, active: ActivePhase, observation: RolloutObserv
 
 
 def _is_gone_for_good(state: RolloutState, host: str) -> bool:
-    """Whether a host was gone when the current halt began, so that the end of the halt changes nothing."""
+    """Whether a host was gone before the current halt began, so that the end of the halt changes nothing."""
     return state.halted_since is not None and timekeeping.is_gone(state, host, state.halted_since)
 
 
@@ -81,7 +81,7 @@ def awaited(state: RolloutState) -> list[tuple[Phase, str]]:
 
 
 def proving(state: RolloutState) -> frozenset[str]:
-    """Return the hosts that have to prove themselves now, during the bake time of the active phase."""
+    """Return the hosts that have to stay healthy now, during the bake time of the active phase."""
     active = state.active_phase
     return frozenset() if active is None or active.baking_since is None else _proving(state, active)
 
@@ -115,8 +115,9 @@ def brief(error: str) -> str:
 def _update_hosts(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
     """Return the active phase with its current hosts: those that entered it, and those that still may.
 
-    A host that is gone may not enter. Once a deadline has passed, the phase waits for no absent host. Once the
-    group misses its criteria for certain, no further host enters, and the phase ends with those that entered it.
+    A host that is gone may not enter. After a deadline, the phase no longer waits for absent hosts. Once the group
+    is certain to miss its criteria, no further host enters, and the phase ends when the hosts that entered it have
+    reported.
     """
     eligible = engine.eligible_hosts(state.rollout, active.task.group, active.task.phase)
     over = state.halted_since is None and any(observation.now >= moment for moment, _ in _limits(state, active))
@@ -191,7 +192,7 @@ def _finish(
 
 
 def _proving(state: RolloutState, active: ActivePhase) -> frozenset[str]:
-    """Return the hosts of a group that have the revision but have not proven themselves with it."""
+    """Return the hosts of a group that have the revision but have not stayed healthy for a bake time yet."""
     states = state.rollout.hosts
     had = {
         host for host in state.rollout.members[active.task.group] if states[host] is HostProgress.SUCCESS
@@ -200,7 +201,7 @@ def _proving(state: RolloutState, active: ActivePhase) -> frozenset[str]:
 
 
 def _spoiled(state: RolloutState, hosts: frozenset[str], observation: RolloutObservation) -> dict[str, str]:
-    """Return the errors of hosts that had to prove themselves and did not stay well."""
+    """Return the errors of hosts that did not stay healthy during their bake time."""
     failing = dict.fromkeys(
         sorted(observation.failing & hosts), "the host showed an error or lost the revision after its deployment"
     )

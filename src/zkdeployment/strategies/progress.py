@@ -1,12 +1,12 @@
 """The progress of a rollout: begin and end, joining hosts, operators' acts, recovery, and the next state.
 
 ``RECOVERY_TRANSITIONS`` is the whole state machine. Each stage is recorded with the rollout, so that a succeeding
-coordinator continues where another one was killed.
+coordinator continues after its predecessor was killed.
 
 A late joiner runs both phases under the limits of its groups, and its outcome counts for their criteria.
 
-All functions are pure: a coordinator that is killed at any point leaves nothing that its successor does not see.
-The parts are coordinated here: operators' acts, halts, absences, membership, the groups and the late joiners.
+All functions are pure: the recorded state contains everything that the successor of a killed coordinator needs.
+``advance`` combines operators' acts, halts, absences, membership, the groups and the late joiners.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ RECOVERY_TRANSITIONS: Mapping[tuple[RecoveryStage | None, RecoveryEvent], Recove
 
 
 def begin_recovery(state: RolloutState) -> RolloutState:
-    """Return a rollout whose critical group failed with the recovery that its strategy asks for."""
+    """Return a rollout with a failed critical group, with the recovery that its strategy requests."""
     if state.rollout.strategy.on_failure is not OnFailure.ROLLBACK:
         return state
     return recover(state, RecoveryEvent.CRITICAL_GROUP_FAILED)
@@ -78,7 +78,7 @@ def recover(state: RolloutState, event: RecoveryEvent, *, commit: str = "", reas
 
 
 def is_recovery_pending(snapshot: RolloutSnapshot) -> bool:
-    """Whether the coordinator has to act: the fleet is still stopped in the publication whose rollout failed.
+    """Whether the recovery still has work: the fleet is still stopped in the publication whose rollout failed.
 
     Later publications that changed nothing for hosts continued the rollout.
     """
@@ -90,7 +90,7 @@ def is_recovery_pending(snapshot: RolloutSnapshot) -> bool:
 
 
 def operators_stop(stops: Iterable[Stop]) -> Stop | None:
-    """Return an operator's stop, which a recovery must not end; failures may be ended by it."""
+    """Return the stop of an operator, if there is one: a recovery may end failures, but not such a stop."""
     return next((stop for stop in stops if not stop.is_failure), None)
 
 
@@ -101,7 +101,7 @@ def takes_late_joiners(state: RolloutState) -> bool:
 
 
 def close(state: RolloutState) -> RolloutState:
-    """Return the rollout without late joiners, absences and halt if no host may enter any more."""
+    """Return the rollout, without late joiners, absences and halt if no host may enter any more."""
     return (
         state
         if takes_late_joiners(state)
@@ -200,9 +200,9 @@ def _groups(rollout: Rollout, host: str) -> list[str]:
 
 
 def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str, list[str]]:
-    """Return the hosts that may enter, each with its groups; the host may not be a member of all of them yet.
+    """Return the hosts that may enter, each with its groups, which it may not have joined yet.
 
-    A host with a group that has no verdict runs with that group. A host with a failed group does not run.
+    A host that has a group without a verdict runs with that group. A host that has a failed group does not run.
     """
     rollout = state.rollout
     verdicts = {name: progress.verdict for name, progress in rollout.progress.items()}
@@ -229,7 +229,7 @@ def _joined(state: RolloutState, observation: RolloutObservation) -> Mapping[str
 
 
 def admit_registered(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    """Return the rollout with the hosts that registered since; a host replaces the entry for its bare name."""
+    """Return the rollout with newly registered hosts; a host replaces the entry for its bare name."""
     new = {host: observation.present[host] for host in observation.present.keys() - state.rollout.hosts.keys()}
     if not new:
         return state
@@ -253,9 +253,9 @@ def _is_bare_name(state: RolloutState, host: str, observation: RolloutObservatio
 def restart_outdated(
     state: RolloutState, observation: RolloutObservation
 ) -> tuple[RolloutState, RolloutObservation]:
-    """Return the rollout in which hosts that lost the revision start again, and the observation to go with it.
+    """Return the rollout in which hosts that lost the revision start again, and the matching observation.
 
-    The observation has no reports of these hosts, as theirs are from before they lost the revision.
+    The observation has no reports by these hosts, because they reported before they lost the revision.
     """
     lost = {host for host in observation.outdated if state.rollout.hosts.get(host) is HostProgress.SUCCESS}
     if not lost or not observation.active:
@@ -285,7 +285,7 @@ def start(
 ) -> RolloutState:
     """Return the first state of a rollout; hosts that already have the revision count as successful.
 
-    Hosts that proved themselves with the revision in the rollout ``before`` are not watched again.
+    Hosts that stayed healthy with the revision in the rollout ``before`` need no second bake time.
     """
     had = observation.current & observation.present.keys()
     proven = before.proven if before is not None and before.revision == revision else frozenset[str]()
@@ -332,9 +332,9 @@ def supersede(state: RolloutState, now: float) -> RolloutState:
 
 
 def end(state: RolloutState, ending: Ending, now: float) -> RolloutState:
-    """Return the ended rollout; only a successful end leaves it open for late joiners.
+    """Return the ended rollout; late joiners may enter it only after a successful end.
 
-    The failure of a critical group begins the recovery that the strategy asks for.
+    The failure of a critical group begins the recovery that the strategy requests.
     """
     absent = {host: since for host, since in state.absent.items() if host in state.late_joiners}
     ended = close(replace(state, ended=now, ending=ending, active_phase=None, waiting="", absent=absent))
@@ -384,7 +384,7 @@ def advance(state: RolloutState, observation: RolloutObservation) -> RolloutStat
         state = admit_registered(state, observation)
         state, observation = restart_outdated(state, observation)
         state = _advance_hosts(state, observation)
-        state = _track_absence(state, observation)  # some absent hosts have finished by now
+        state = _track_absence(state, observation)  # some absent hosts may have finished in the meantime
     return absence.track_coordination(state, observation.now)
 
 
@@ -454,7 +454,7 @@ def _track_absence(state: RolloutState, observation: RolloutObservation) -> Roll
 def _open_phase(state: RolloutState, observation: RolloutObservation) -> RolloutState:
     """Begin the phase of the first group that may start.
 
-    Without such a group the rollout records what all groups wait for; without any group left it ends.
+    If no group may start, the rollout records the reasons of all groups. If no group is left, the rollout ends.
     """
     obstacles = []
     for task in engine.ready_tasks(state.rollout):
@@ -492,7 +492,7 @@ def _obstacle(state: RolloutState, task: Task, now: float) -> str:
 
 
 def _openings(state: RolloutState, now: float) -> Iterator[float]:
-    """Return when the windows open of the groups that wait for nothing else."""
+    """Return the opening times of windows, for groups that wait only for their window."""
     for task in engine.ready_tasks(state.rollout):
         group = state.rollout.strategy.group(task.group)
         if group.pace.windows and not (group.pace.manual and group.name not in state.promoted):

@@ -1,10 +1,8 @@
 """The state of a rollout under way: its values, and their encoding as JSON for one node.
 
-The state is all that a succeeding coordinator needs to continue. Its encoding is in ``state_json``, the state
-machine of groups and hosts in ``state_machine``, that of the recovery in ``recovery``.
-
-Hosts are listed once, everything else refers to them by number. Coordinators are upgraded while rollouts are under
-way: unknown keys are kept and written again.
+The state is all that a succeeding coordinator needs to continue. The state machine of groups and hosts is in
+``state_machine``, the state machine of the recovery in ``progress``. The encoding lists hosts once and refers to
+them by number. Coordinators are upgraded during rollouts, so unknown keys are kept and written again.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ class ActivePhase:
 
 
 class RecoveryStage(Enum):
-    """How far the recovery after a failed rollout is."""
+    """The stage of the recovery after a failed rollout."""
 
     DUE = "due"  # the rollback is to be committed
     COMMITTED = "committed"  # the rollback is in the branch and is to be published
@@ -106,19 +104,19 @@ class Recovery:
 class RolloutState:
     """An attempt (from 1 on) to roll out a publication, identified by its ``sequence``.
 
-    ``waiting`` is the reason why nothing new begins, or empty. ``halted_since`` is the begin of a
-    halt by a pause or by the cluster version. ``coordinated_at`` is when a coordinator last ran a cycle, to half a
-    minute, while hosts may run a phase. ``errors`` are keyed by failed host. ``absent`` are unfinished hosts that
-    are not registered, with the begin of their absence (0: the host does not block the rollout).
+    ``waiting`` is the reason why nothing new begins, or empty. ``halted_since`` is the begin of a halt by a pause
+    or by the cluster version. ``coordinated_at`` is when a coordinator last ran a cycle while hosts could run a
+    phase, to the half-minute. ``errors`` are keyed by failed host. ``absent`` are unfinished hosts that are not
+    registered, with the begin of their absence (0: the host does not block the rollout).
 
     ``late_joiners`` are the hosts that entered a phase after their groups got their verdicts, with that phase;
-    ``late_since`` is when. ``proven`` are the hosts that stayed well with this revision for a bake time.
+    ``late_since`` is when. ``proven`` are the hosts that stayed healthy with this revision for a bake time.
     ``promoted`` are the manual groups that may begin, ``forced`` the groups that may begin without their required
     hosts. ``acts`` are the applied acts, ``last_act_number`` is the number of the last one. Times are in seconds
     since the epoch.
 
-    ``recovery`` is what follows the failure of a critical group, if the strategy asks for it. ``unknown`` are the
-    keys of the record that this version does not know.
+    ``recovery`` follows the failure of a critical group, if the strategy requests one. ``unknown`` are the keys of
+    the record that this version does not know.
     """
 
     sequence: int
@@ -157,11 +155,12 @@ class RolloutObservation:
 
     ``active`` is whether hosts may start the rollout's revision now. ``present`` are the registered hosts and
     ``current`` those of them that have the revision. ``outdated`` are the hosts that the rollout counts as
-    successful but that do not have the revision. ``failing`` are the hosts that have to prove themselves but show
-    an error or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` is when
-    they left, if that was observed. ``reports`` are keyed by phase and host. ``unhealthy`` are the hosts with a
-    check that is not OK, ``unchecked`` those with a check that has no result since the deployment, both with the
-    reason. They are observed only when a group's checks are to be judged. Times are in seconds since the epoch.
+    successful but that do not have the revision. ``failing`` are the hosts in their bake time that show an error
+    or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` has the times at
+    which they left, if a coordinator observed that. ``reports`` are keyed by phase and host. ``unhealthy`` are the
+    hosts with a check that is not OK, ``unchecked`` those with a check that has no result since the deployment,
+    both with the reason. They are observed only when a group's checks are to be judged. Times are in seconds since
+    the epoch.
     """
 
     now: float
@@ -180,7 +179,7 @@ class RolloutObservation:
 
 @dataclass(frozen=True, slots=True)
 class RolloutSnapshot:
-    """The published revision and the newest rollout, if there is one that can be read, at one moment."""
+    """The published revision and the newest readable rollout, at one moment."""
 
     cluster: Cluster | None
     published: Published
@@ -188,7 +187,7 @@ class RolloutSnapshot:
 
     @property
     def active(self) -> bool:
-        """Whether hosts may start the published revision by its strategy."""
+        """Whether hosts may start the published revision under its strategy."""
         return self.published.governs(self.cluster)
 
 

@@ -1,8 +1,8 @@
 """The state machine of a rollout's groups and hosts: its states, the table of its transitions, and its value.
 
-A host goes from ``NOT_STARTED`` over ``PREPARED`` to ``SUCCESS``; a failure in either phase leads to ``FAILURE``.
-A group gets a verdict for each phase. Only ``PHASE_RULES`` defines these transitions. ``engine`` has the functions
-that apply them, ``tasks`` those that select the next task.
+A host proceeds from ``NOT_STARTED`` through ``PREPARED`` to ``SUCCESS``; a failure in either phase leads to
+``FAILURE``. A group gets a verdict for each phase. Only ``PHASE_RULES`` defines these transitions. ``engine`` has
+the functions that apply them and that select the next task.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The states of a rollout as operators see them: states, sentences, and the directives that a rollout accepts.
 
-The sentences that describe these states are in ``text``.
+Sentences about a rollout belong here, too; whole views of a rollout belong to ``views``.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def rollout_state(state: RolloutState) -> RolloutProgressState:
 
 
 def is_attempt_due(state: RolloutState | None) -> bool:
-    """Return whether the coordinator has to begin a rollout, or another attempt of the one that failed.
+    """Return whether the coordinator has to begin a rollout, or another attempt after a failed one.
 
-    A failed rollout stops the fleet. If hosts may start although the last rollout failed, an operator has resumed
-    the fleet.
+    A failed rollout stops the fleet, so if hosts may start after a failed rollout, an operator has resumed the
+    fleet.
     """
     return state is None or rollout_state(state) in {RolloutProgressState.FAILED, RolloutProgressState.ABORTED}
 
@@ -114,7 +114,7 @@ def last_movement(state: RolloutState) -> float:
     return max([state.begun, *acts, *phase_progress, *ended])
 
 
-#: How many hosts a sentence names, and how many failed groups the final report names.
+#  The limits of the hosts that a sentence names, and of the failed groups that the final report names.
 _NAMED_HOSTS = 5
 _NAMED_GROUPS = 20
 
@@ -151,7 +151,7 @@ def describe_rollout(state: RolloutState, *, led: bool) -> str:
 
 
 def describe_group(state: RolloutState, group: Group, now: float) -> str:
-    """Return why a group failed, what it is doing, or what it waits for; empty for a group that succeeded.
+    """Return a sentence on a group: its fault, its work or its obstacle; empty for a group that succeeded.
 
     ``now`` is in seconds since the epoch.
     """
@@ -240,7 +240,7 @@ def directive_objection(state: RolloutState, directive: Directive, group: str | 
 
 
 def directive_description(directive: Directive, group: str | None = None) -> str:
-    """Return a directive in the words of the record of acts."""
+    """Return a directive as text for the record of acts."""
     return f"rollout {directive.value}" + ("" if group is None else f" {group}")
 
 

@@ -98,7 +98,7 @@ class Strategy:
     """A valid strategy: names of groups are unique, dependencies exist and have no cycles.
 
     Times are in seconds. An unregistered host counts as absent after ``absent_after``. The timeouts apply to
-    groups without timeouts of their own. ``on_failure`` is what follows when a critical group failed.
+    groups without timeouts of their own. ``on_failure`` is the reaction to the failure of a critical group.
     """
 
     name: str

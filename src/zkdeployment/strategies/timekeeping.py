@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.strategy import Group, Strategy
 
 
-#: Seconds from the begin of one cycle of a coordinator to the next one: at least, and for each host.
+#  Seconds from the begin of one cycle of a coordinator to the next: at least, and in addition for each host.
 _SHORTEST, _FOR_EACH = 0.2, 0.0001
 
 #: Seconds between two records of the time of coordination.
 _HEARTBEAT = 30.0
 
-#: Seconds without such a record after which no coordinator led.
+#  Seconds without such a record that count as a time without a leading coordinator.
 _UNLED = 60.0
 
 #: Seconds without progress after which a phase fails, if the strategy sets no limit.
@@ -55,10 +55,10 @@ def limits(
 
 
 def note_coordination(state: RolloutState, now: float) -> RolloutState:
-    """Return the rollout with this time of coordination; a gap since the last one does not count for limits.
+    """Return the rollout with this time of coordination; limits do not count the gap since the last one.
 
-    A gap is a time without a coordinator, or the difference between the clocks of two coordinators, in which case
-    it may be negative.
+    A gap is a time without a coordinator, or a difference between the clocks of two coordinators, which may be
+    negative.
     """
     if state.coordinated_at is None:
         return state
@@ -67,7 +67,7 @@ def note_coordination(state: RolloutState, now: float) -> RolloutState:
         return state
     if gap < 0 or gap > _UNLED:
         state = _move_bake(state, gap)
-        if gap < 0 or state.halted_since is None:  # otherwise the end of the halt discounts the gap
+        if gap < 0 or state.halted_since is None:  # during a halt, the end of the halt subtracts the gap
             state = _move(state, lambda when: when + gap)
             state = replace(state, halted_since=None if state.halted_since is None else state.halted_since + gap)
     return replace(state, coordinated_at=now)
@@ -81,7 +81,7 @@ def track_coordination(state: RolloutState, now: float) -> RolloutState:
 
 
 def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    """Return the rollout with the begin or end of a halt, whose time counts for no limit and no absence."""
+    """Return the rollout with the begin or end of a halt; limits and absences do not count the time of a halt."""
     if state.paused is not None or not observation.active:
         return state if state.halted_since is not None else replace(state, halted_since=observation.now)
     if state.halted_since is None:
@@ -96,7 +96,7 @@ def counted_until(state: RolloutState, now: float) -> float:
 
 
 def _move_bake(state: RolloutState, gap: float) -> RolloutState:
-    """Move the begin of the bake time, which runs also during a halt."""
+    """Move the begin of the bake time, which also runs during a halt."""
     active = state.active_phase
     if active is None or active.baking_since is None:
         return state
@@ -104,7 +104,7 @@ def _move_bake(state: RolloutState, gap: float) -> RolloutState:
 
 
 def _move(state: RolloutState, shift: Callable[[float], float]) -> RolloutState:
-    """Move all moments from which limits count; 0, an absence that blocks nothing, stays."""
+    """Move all begins of limits and absences; 0 stays, because such an absence does not block the rollout."""
     active = state.active_phase
     if active is not None:
         active = replace(active, begun=shift(active.begun), last_progress=shift(active.last_progress))
@@ -130,7 +130,7 @@ def at_start(strategy: Strategy, observation: RolloutObservation) -> Mapping[str
 
 
 def note(state: RolloutState, observation: RolloutObservation, proving: frozenset[str]) -> RolloutState:
-    """Return the rollout with the absences of unfinished hosts, and of hosts that are ``proving`` themselves."""
+    """Return the rollout with the absences of unfinished hosts, and of hosts in their bake time (``proving``)."""
     if state.ended is None:
         states = state.rollout.hosts
         away = [host for host in states if host not in observation.present]
@@ -158,7 +158,7 @@ def error(state: RolloutState) -> str:
 
 
 def shortage(state: RolloutState, name: str) -> str:
-    """Return how many hosts a group requires and has, if it has too few; empty if its next phase may begin.
+    """Return a sentence if a group has too few hosts for its next phase; empty if the phase may begin.
 
     A critical group requires at least one of its hosts, as a group whose hosts are all absent cannot fail. A
     prepared group requires one host that is prepared or has finished.

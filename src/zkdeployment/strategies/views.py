@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class GroupStatus:
     """A group of a rollout, with the state of each of its ``hosts`` by host id.
 
-    ``description`` is the reason of a failure, or what the group does or waits for. ``depth`` is the number of
-    groups on the longest way up through ``depends_on``.
+    ``description`` is the reason of a failure, the current work, or the obstacle. ``depth`` is the number of
+    groups on the longest path of dependencies above the group.
     """
 
     name: str
@@ -125,8 +125,8 @@ def rollout_status(
 ) -> RolloutStatus:
     """Return the status of a rollout at ``now``, in seconds since the epoch.
 
-    ``led`` means that a coordinator runs, ``governed`` that hosts deploy the rollout's revision by its strategy at
-    present. ``known`` are the facts of all known hosts by id; selectors that match none of them are warnings.
+    ``led`` means that a coordinator runs, ``governed`` that hosts deploy the rollout's revision under its strategy
+    at present. ``known`` are the facts of all known hosts by id; selectors that match none of them are warnings.
     """
     due = governed and is_attempt_due(state)
     attempt = f"; another attempt has not begun{'' if led else ': no coordinator runs'}" if due else ""

@@ -19,7 +19,7 @@ def format_tree(tree: Tree) -> str:
 
     The order in each node is: properties, property links, symbolic links, children, each sorted. A live tree may
     contain names and link targets that the language does not allow. Their unprintable characters are escaped, so
-    that each of them stays on its line.
+    that each name stays on its line.
     """
     return "".join(f"{line}\n" for line in _lines(tree))
 
@@ -78,7 +78,7 @@ def _property_order(name: str) -> tuple[int, str]:
 
 _SHOWN = 200
 
-#: Types whose equal values have the same JSON. Not so floats, because -0.0 equals 0.0.
+#  Types whose equal values have the same JSON; floats are not among them, because -0.0 equals 0.0.
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -117,7 +117,7 @@ def stored_alike(old: Value | Properties, new: Value | Properties) -> bool:
 
 def _is_plain(old: Properties, new: Properties) -> bool:
     """Whether the types alone prove that equal properties have the same JSON: a fast test that mostly succeeds."""
-    for name, value in new.items():  # a loop is fastest, and this runs for each node of the tree
+    for name, value in new.items():  # a loop is fastest; this code runs for each node of the tree
         if type(value) not in _PLAIN or type(value) is not type(old[name]):
             return False
     return True

@@ -38,7 +38,7 @@ class MergedTree:
 
     ``base`` contains the nodes of the ``.zk`` files, ``layer`` those of the ``.zkx`` files, ``tree`` the layer
     over the base. ``positions`` maps each node to the place of its first line, ``links`` each link to its last
-    place. ``problems`` are only those of merging.
+    place. ``problems`` has only the problems of merging.
     """
 
     base: Tree
@@ -126,7 +126,7 @@ def without_reserved(tree: Tree) -> Tree:
 
 
 def select_tops(tree: Tree, tops: Collection[str]) -> Tree:
-    """Return the part of a tree in these top-level nodes."""
+    """Return the part of a tree that consists of these top-level nodes."""
     return Tree.of_parts({top: part for top, part in tree.parts.items() if top in tops})
 
 

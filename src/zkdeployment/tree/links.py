@@ -26,7 +26,7 @@ MAX_HOPS = 64
 #: The limit of characters of a path, also after following links.
 MAX_PATH = 4096
 
-#: Returns the written form of a node's properties, or ``None`` if there is no such node.
+#  Returns the properties of a node with links unresolved, or ``None`` if there is no such node.
 Lookup: TypeAlias = "Callable[[str], Properties | None]"
 
 
@@ -161,7 +161,7 @@ _LENGTH = len(SYMBOLIC_LINK)
 
 
 class LinkFault(NamedTuple):
-    """A link, by the path of its node and its name, that leads nowhere or is hidden.
+    """A faulty link, by the path of its node and its name.
 
     ``missing`` is the path that does not exist in the tree, or whose node lacks the property; ``None`` if the link
     is wrong in another way.
@@ -178,8 +178,8 @@ class LinkFault(NamedTuple):
 class PartLinks:
     """The links of one part of a tree.
 
-    ``links`` are their nodes and names, ``faults`` their problems. ``seen`` are the parts of the tree that the
-    result depends on, by their path; ``None`` stands for a part that does not exist.
+    ``links`` has the node and the name of each link, ``faults`` the faulty links. ``seen`` has the parts of the
+    tree that the result depends on, by their path; ``None`` stands for a missing part.
     """
 
     links: tuple[tuple[str, str], ...]
@@ -187,13 +187,13 @@ class PartLinks:
     seen: Mapping[str, Nodes | None]
 
     def holds_for(self, tree: Tree) -> bool:
-        """Whether following the links in a tree would give the same again."""
+        """Whether the links in a tree would give the same result."""
         parts = tree.parts
         return all(parts.get(top) is part for top, part in self.seen.items())
 
 
 def follow_links(tree: Tree, known: Mapping[str, PartLinks]) -> dict[str, PartLinks]:
-    """Return the links of each part of a tree, by its path; those that are ``known`` and still hold are reused."""
+    """Return the links of each part of a tree, by its path; ``known`` results that still hold are reused."""
     return {
         top: before if (before := known.get(top)) is not None and before.holds_for(tree) else _follow(tree, top)
         for top in tree.parts
@@ -226,7 +226,7 @@ def _follow(tree: Tree, top: str) -> PartLinks:
 
 
 class _ObservedTree:
-    """A tree that records from which parts nodes were looked up."""
+    """A tree that records the parts in which nodes were looked up."""
 
     def __init__(self, tree: Tree, top: str) -> None:
         self._parts = tree.parts
@@ -240,7 +240,7 @@ class _ObservedTree:
 
 
 def _fault(tree: _ObservedTree, path: str, name: str, properties: Properties) -> LinkFault | None:
-    """Follow a link and return what is wrong with it."""
+    """Follow a link and return its fault, if it has one."""
     base, target = name[:-_LENGTH], properties[name]
     try:
         if name.endswith(PROPERTY_LINK):

@@ -1,4 +1,4 @@
-"""All problems of a set of tree files that follow from the language alone, and warnings.
+"""Checks tree files: errors against the language, and warnings about suspicious content.
 
 Problems that depend on hosts or deployments belong to ``publishing.rules.review``.
 """
@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z
 #: Secrets under any name: private keys, and the access keys of a well-known cloud.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
 
-#: References are no secrets: the path of a file, or a place where another program finds the secret.
+#  References to secrets are harmless: the path of a file, or a place where another program finds the secret.
 _REFERENCE = re.compile(r"(/|\.{1,2}/|~|file:|vault:|\$\{?[A-Za-z_]).*", re.DOTALL)
 
 
@@ -113,7 +113,7 @@ def _shortened_versions(text: str, file: ParsedFile) -> Iterator[Problem]:
         try:
             number = str(float(written) if set(".eE").intersection(written) else int(written))
         except ValueError:
-            continue  # the parser reports it
+            continue  # the parser reports this one
         if number != written:
             message = f"version = {written} is the number {number}; write version = '{written}'"
             line += text.count("\n", counted, start)
@@ -167,7 +167,7 @@ class LintResult:
     ``tree`` is the layer of the ``.zkx`` files over the ``.zk`` files; if there are errors among ``problems``, it
     contains only the parts without errors. ``positions`` maps the path of each node to file, line and column.
     ``problems`` are sorted by file, line and column. ``parsed`` maps each file to its own parsed content,
-    ``links`` each part of the tree to its links, ``warnings`` each file to what is suspicious in its text.
+    ``links`` each part of the tree to its links, ``warnings`` each file to its suspicious content.
     """
 
     merged: MergedTree
@@ -269,7 +269,7 @@ def _link_problems(
     """Yield the problems of broken links.
 
     A link to a missing node is an error if ``.zk`` files define the whole top-level node. Elsewhere it is a
-    warning, because the node may be live. Links to nodes that have problems of their own are not reported.
+    warning, because the node may be live. Links to nodes that have problems themselves are not reported.
     """
     managed = frozenset(merged.base.tops)
     for path, name, message, severity, missing in (fault for part in links.values() for fault in part.faults):

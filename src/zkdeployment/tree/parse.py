@@ -27,7 +27,7 @@ _NODE = re.compile(r"/(\S+)(?:\s*:\s*(\S.*))?", re.ASCII)
 # The first operator after the name decides: an arrow inside a value is text.
 _PROPERTY = re.compile(r"([^\s=]+?)\s*(=>|->|=)\s*(.*)", re.ASCII)
 # One expression parses most lines, fast. All other lines are parsed piece by piece. Both ways give the same result
-# for lines that both can parse.
+# for each line that both can parse.
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 _PATH = rf"/?(?:\.\.|{_NAME})(?:/(?:\.\.|{_NAME}))*"
 _PLAIN = re.compile(
@@ -76,9 +76,8 @@ class LineProblem(NamedTuple):
 class Line(NamedTuple):
     """A parsed line; ``value`` is a property's value, a link's target or a node's type (or ``None``).
 
-    ``name`` is ``None`` for blank lines and for invalid names. The name of a link has the suffix that it has among
-    the node's properties. ``indent`` is ``UNKNOWN`` if the line mixes its blanks with other blanks than the
-    file's.
+    ``name`` is ``None`` for blank lines and for invalid names. The name of a link includes its suffix, as in the
+    node's properties. ``indent`` is ``UNKNOWN`` if the line is not indented by the file's blank character alone.
     """
 
     indent: int
@@ -96,7 +95,7 @@ class LineReader(dict[str, Line]):
     """The parsed lines of one file by their text: each distinct line is parsed once.
 
     The first indented line decides between spaces and tabs, unless ``blank`` does. The number of kept lines is
-    limited, because keeping them costs more than it saves in a file whose lines all differ.
+    limited, because in a file whose lines all differ, keeping them costs more time than it saves.
     """
 
     def __init__(self, limits: TextLimits, blank: str = "") -> None:
@@ -119,7 +118,7 @@ class LineReader(dict[str, Line]):
         if blanks:
             self.blank = " "
         indent = len(blanks)
-        # Without the class's own constructor, which takes as long as everything else here.
+        # This bypasses the constructor of the class, which would take as long as all other code here.
         if node is not None:
             return _make(Line, (indent, _NODE_KIND, node, type_, ()))
         if text is not None:
@@ -352,10 +351,10 @@ class _Positions(Mapping[str, Place]):
 
 
 class _SectionPlaces(Mapping[Key, Place]):
-    """The places of nodes or links of a file: in each section, from the line in which the section begins.
+    """The places of nodes or links of a file, section by section.
 
-    ``sections`` maps each top-level node to that line, from 0, and to the places in its section. ``node`` returns
-    the path of the node of a key.
+    ``sections`` maps each top-level node to the line in which its section begins, from 0, and to the places in the
+    section, counted from that line. ``node`` returns the path of the node of a key.
     """
 
     def __init__(

@@ -21,7 +21,8 @@ Properties: TypeAlias = "Mapping[str, Value]"
 #: Nodes by their path.
 Nodes: TypeAlias = "Mapping[str, Properties]"
 
-#: Encodes a value in one way only. It is made once, as making an encoder takes longer than most of its uses.
+#  Encodes equal values in one way only. The encoder is made once, because making it takes longer than most of its
+# uses.
 _encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 #: The suffixes of the names of links (the form of zc.zk, in text and in znodes alike).
@@ -106,7 +107,7 @@ class Tree:
 
     @property
     def nodes(self) -> Nodes:
-        """All nodes; those of a tree of parts are joined when they are asked for first."""
+        """All nodes; a tree of parts joins its parts at the first access."""
         if self._nodes is None:
             nodes: dict[str, Properties] = {}
             for part in self.parts.values():

@@ -83,7 +83,7 @@ def connect(
 
 
 def _no_passphrase() -> str:
-    """Return an empty passphrase: there is no terminal to ask at."""
+    """Return an empty passphrase, because the program has no terminal for a prompt."""
     return ""
 
 
@@ -133,7 +133,7 @@ def _canonical(address: str) -> str:
 
 
 def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0) -> None:
-    """Raise ``UnreachableError`` with a reason for each address unless one of them accepts connections.
+    """Raise ``UnreachableError``, with a reason for each address, unless one address accepts connections.
 
     With ``context`` the TLS handshake has to succeed within ``handshake`` seconds; busy servers take long for it.
     """
@@ -153,7 +153,7 @@ def _reason(error: OSError) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not accepted ({error.verify_message})"
-        case ssl.SSLError(reason=str(reason)) if "CERTIFICATE" in reason:  # an alert that the server sent
+        case ssl.SSLError(reason=str(reason)) if "CERTIFICATE" in reason:  # a TLS alert from the server
             return f"it does not accept our certificate, or that we have none ({reason})"
         case ssl.SSLError():
             return f"no encrypted connection ({error.reason or error})"

@@ -25,11 +25,11 @@ def discard(client: Any) -> threading.Thread:
     def close() -> None:
         try:
             client.close()
-        except Exception as error:  # a client that is ending refuses to be closed
+        except Exception as error:  # kazoo does not close a client that is already ending
             raise ForceRetryError from error
 
     def stop() -> None:
-        with contextlib.suppress(Exception):  # its errors have no effect any more
+        with contextlib.suppress(Exception):  # errors of an unused client have no effect
             client.stop()
             KazooRetry(max_tries=-1, delay=0.05, max_delay=0.05, max_jitter=0, deadline=CLOSE_LIMIT)(close)
 

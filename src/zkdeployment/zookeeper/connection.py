@@ -1,7 +1,7 @@
 """The connection to ZooKeeper: its client, the client's health, and the replacement of a dead client.
 
-kazoo runs listeners and watches on its own threads. Here they only set events and call wake-up callbacks, which
-must not block. Everything else happens in the caller's thread.
+kazoo runs listeners and watches on its own threads. Listeners and watches only set events and call wake-up
+callbacks, which must not block. Everything else happens in the caller's thread.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class Silence:
-    """The time without answers, counted only while calls are made; too long after ``patience`` seconds."""
+    """The time without answers, counted only while calls wait; it is too long after ``patience`` seconds."""
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
         self.renewed = False
         self._since: float | None = None
         self._lock = threading.Lock()
-        self._waiting: dict[object, float] = {}  # when each call that waits for its answer was made
+        self._waiting: dict[object, float] = {}  # the start of each call that waits for its answer
         self._answered = 0.0
 
     @contextmanager
@@ -59,7 +59,7 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """The seconds for which calls have waited and none has got an answer; 0 if no call waits."""
+        """The seconds since the last answer while calls wait; 0 if no call waits."""
         with self._lock:
             if not self._waiting:
                 return 0.0
@@ -76,7 +76,7 @@ class Silence:
         self._answered = time.monotonic()
 
     def renew(self) -> None:
-        """Start the time again for a new client."""
+        """Reset the time for a new client."""
         self._since, self.renewed = time.monotonic(), True
 
     @property
@@ -85,7 +85,7 @@ class Silence:
         return self._since is not None and time.monotonic() - self._since >= self.patience
 
 
-#: Events after which reading, or writing, does not block; hang-ups and errors are found by doing so.
+#  Events after which reading, or writing, does not block; a read or write also reports hang-ups and errors.
 _READABLE = ~select.POLLOUT
 _WRITABLE = ~select.POLLIN
 
@@ -102,8 +102,8 @@ class ThreadHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return the sockets that can be read, and those that can be written, after at most ``timeout`` seconds.
 
-        kazoo waits four times for each request, each time with a new epoll of five system calls. Here it is one.
-        Raises ``ValueError`` for a closed socket.
+        kazoo waits four times for each request, each time with a new epoll of five system calls. One system call
+        is enough here. Raises ``ValueError`` for a closed socket.
         """
         readers = {readable.fileno(): readable for readable in reading}
         writers = {writable.fileno(): writable for writable in writing}
@@ -131,7 +131,7 @@ class ThreadHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
             return plain
         try:
             context = encryption(self._access)
-        except ConfigurationError as error:  # a certificate is being renewed: kazoo retries
+        except ConfigurationError as error:  # the certificate is being renewed: kazoo retries
             raise OSError(str(error)) from error
         return connect(address, hostname, timeout, context)
 
@@ -148,10 +148,9 @@ class Connection:
 
     ``servers`` holds the addresses and credentials; a connection string is enough where there are no credentials.
     Times are in seconds: ``session_timeout`` is how long ephemeral nodes survive a silent client (the server may
-    grant less), ``call_timeout`` limits each call, ``close_timeout`` limits closing.
-
-    A client that died is replaced once; after that calls raise ``RestartError``. A client without an answer for
-    ``patience`` seconds is replaced, too; that may happen again after a server has answered.
+    grant less), ``call_timeout`` limits each call, ``close_timeout`` limits closing. A client that died is
+    replaced once; after its successor died, too, calls raise ``RestartError``. A client without an answer for
+    ``patience`` seconds is replaced, too; another replacement is possible after a server has answered.
     """
 
     def __init__(
@@ -170,7 +169,7 @@ class Connection:
         self.call_timeout, self.close_timeout = call_timeout, close_timeout
         self._hosts, self._chroot = parse(self.connection)
         self._granted: float | None = None
-        encryption(self._access)  # unusable files are reported at once
+        encryption(self._access)  # reports unusable files at once
         self._client = self._make_client()
         self._replacing = threading.Lock()
         self._replaced = False
@@ -198,7 +197,7 @@ class Connection:
         return client
 
     def _note_granted_time(self, client: Any) -> None:
-        """Note the session's time as the server grants it: kazoo only returns two thirds of it, inside."""
+        """Note the session timeout that the server grants, because kazoo keeps only two thirds of it."""
         connection = client._connection  # noqa: SLF001  kazoo has no other way to it
         connect = connection._connect  # noqa: SLF001
 
@@ -258,7 +257,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the client can still reconnect by itself; if not, it has to be replaced."""
+        """Whether the client can still reconnect by itself; otherwise it has to be replaced."""
         return not self._closed and (not self._opened or self._client.client_state not in _DEAD)
 
     @property
@@ -296,7 +295,7 @@ class Connection:
     def _listen(self, client: Any, state: str) -> None:
         """Record the connection's state; kazoo calls this on the thread that delivers all its events."""
         if client is not self._client:
-            return  # it was replaced
+            return  # the client was replaced
         if state == KazooState.LOST:
             self._sessions_lost += 1
         if state == KazooState.CONNECTED and not self._closed:
@@ -362,12 +361,12 @@ class Connection:
         self._wait_connected(deadline)
         lost = self._sessions_lost
         if self._synced_after != lost:
-            # The server of a new session may lag behind the one before. Another session may be lost meanwhile.
+            # The server of a new session may lag behind the previous server. The new session may be lost, too.
             self._answer(self._client.sync_async("/"), deadline)
             self._synced_after = lost
 
     def _answer(self, result: Any, deadline: float, doing: str = "use it") -> Any:
-        """Return kazoo's answer; only a missing node and a dropped connection are left to the caller."""
+        """Return kazoo's answer; the caller handles only missing nodes and dropped connections."""
         try:
             with self._silence.waiting():
                 answer = result.get(timeout=max(0.0, deadline - time.monotonic()))

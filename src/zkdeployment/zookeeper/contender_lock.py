@@ -1,11 +1,9 @@
 """Locks of sessions: contenders queue as ephemeral sequential nodes, and each watches its predecessor.
 
-In a queue of a thousand hosts, each host watches only its predecessor and reads nothing until that watch fires.
-
-The nodes have the same names as those of kazoo's ``Lock``, so that both kinds exclude each other. Differences
-from kazoo: ``try_acquire`` leaves no contender behind, whatever happens to the connection; ``acquire`` has one
-deadline; ``check`` asks the server instead of relying on local state. A waiting contender watches its predecessor
-and sends no requests.
+Even in a queue of a thousand hosts, a contender sends no request until that watch fires. The nodes have the same
+names as those of kazoo's ``Lock``, so that both kinds exclude each other. Differences from kazoo: ``try_acquire``
+leaves no contender behind, whatever happens to the connection; ``acquire`` has one deadline; ``check`` asks the
+server instead of relying on local state.
 """
 
 from __future__ import annotations
@@ -40,13 +38,14 @@ class QueueWatch:
 
     @property
     def is_active(self) -> bool:
-        """Whether the watch belongs to the current session and has not fired; sends no request."""
+        """Whether the watch belongs to the current session and has not fired. Sends no request."""
         return self._session_id is not None and self._session_id == self._session.id and not self._fired.is_set()
 
     def set(self, path: str, session_id: int | None) -> Node | None:
-        """Watch another node, which was read in the session with this id; in a later session the watch is void.
+        """Watch another node and return it; if the node no longer exists, the watch is not active.
 
-        Return the node; if it no longer exists, the watch is not active.
+        ``session_id`` is the session in which the caller learned of the node; in a later session the watch is
+        void.
         """
         fired = self._fired = threading.Event()  # a new event: an earlier watch that still fires has no effect
         node = self._session.get(path, lambda _: fired.set())
@@ -56,7 +55,7 @@ class QueueWatch:
     def wait_for_turn(
         self, timeout: float, *, is_waiting: Callable[[], bool], is_first: Callable[[], bool]
     ) -> bool:
-        """Wait until the contender is first in its queue, for at most ``timeout`` seconds; return whether it is.
+        """Return whether the contender is first in its queue, waiting for that for at most ``timeout`` seconds.
 
         ``is_waiting`` returns whether the contender is queued and its watch is active. ``is_first`` reads the
         queue and sets the watch on the predecessor, if there is one.
@@ -74,7 +73,7 @@ class QueueWatch:
 
 
 _MARK = "__lock__"
-_ATTEMPTS = 5  # at creating a contender
+_ATTEMPTS = 5  # attempts to create a contender
 _CONTENDER = re.compile(r"(?:__lock__)(-?\d{10})\Z")
 _HOST = re.compile(r"\(([^()\s]+)\)\Z")  # NAME (HOST-ID)
 
@@ -94,7 +93,7 @@ def contender(path: str, node: Node) -> Contender:
 
 
 def _new_prefix() -> str:
-    """Return a unique prefix, by which a contender is found if the answer to its creation was lost."""
+    """Return a unique prefix, which identifies a contender if the answer to its creation was lost."""
     return uuid.uuid4().hex + _MARK
 
 
@@ -123,7 +122,7 @@ class ContenderLock:
         self._tried = False
         self._session_id: int | None = None
         self._watch = QueueWatch(session)
-        self._watched: Node | None = None  # the predecessor when it was read
+        self._watched: Node | None = None  # on the last known predecessor
         self._first: str | None = None
         self._ahead = 0
 
@@ -179,7 +178,7 @@ class ContenderLock:
         if not self._tried:
             return
         node, prefix = self._node, self._prefix
-        # The withdrawal may last beyond this call, and must not find the contender of the next attempt.
+        # The withdrawal may continue after this call, and must not remove the contender of the next attempt.
         self._node, self._tried, self._prefix = None, False, _new_prefix()
         try:
             self._withdraw(node, prefix)

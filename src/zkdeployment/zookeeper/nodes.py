@@ -61,7 +61,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _reads_otherwise(text: str) -> bool:
-    """Whether plain text would not read back as ``string_value``."""
+    """Whether ``decode`` would not return plain text as ``string_value``."""
     stripped = text.strip()
     framed = stripped.startswith("{") and stripped.endswith("}")
     return not stripped or framed or any("\ud800" <= character <= "\udfff" for character in text)
@@ -88,7 +88,7 @@ def check_path(path: str) -> str:
 
 
 def is_path(path: str) -> bool:
-    """Return whether ZooKeeper takes a path."""
+    """Return whether ZooKeeper accepts a path."""
     try:
         check_path(path)
     except ConfigurationError:
@@ -140,7 +140,7 @@ class Node:
         return decode(self.data)
 
 
-#: Bytes. No record of ours is larger: more is damage, or an attack on the reader's memory.
+#  Bytes. None of our records is larger: larger data are damaged, or an attack on the reader's memory.
 _LARGEST = 64 << 20
 
 #: Larger contents are compressed; smaller ones stay readable for people who read the node.
@@ -185,7 +185,7 @@ def _expand(data: bytes) -> bytes:
 def lookup(session: Session, known: Mapping[str, Properties | None] | None = None) -> Lookup:
     """Return the function with which ``tree.links`` reads nodes; each node is read at most once.
 
-    ``known`` are nodes that were read before.
+    ``known`` has nodes that were read before.
     """
     read: dict[str, Properties | None] = dict(known or {})
 

@@ -40,8 +40,8 @@ class Read:
 def read_together(client: Any, reads: Sequence[Read]) -> Any:
     """Send reads as one request and return kazoo's future: a list of kazoo's answers or exceptions.
 
-    The reads may see different states, each the same as or newer than the one before. A server older than 3.6
-    answers ``UnimplementedError`` and closes the connection.
+    The reads may see different states; each sees the same state as the read before it, or a newer one. A server
+    older than 3.6 answers ``UnimplementedError`` and closes the connection.
     """
     result = client.handler.async_result()
     request = _MultiRead(tuple(_request(client.chroot, read) for read in reads))

@@ -56,7 +56,7 @@ class Servers:
         return self.connection
 
 
-#: Seconds without an answer after which a client had better not wait for one, too.
+#  Seconds without an answer after which further clients should not wait, either.
 _SILENT = 1.0
 
 
@@ -64,8 +64,8 @@ _SILENT = 1.0
 class ConnectionStatus:
     """Whether a server is connected, and how many connections and sessions this process has established.
 
-    ``silent`` is for how many seconds requests have waited while no answer came. ``granted`` is how many seconds
-    the session survives a silent client, as the server granted it; ``None`` before the first connection.
+    ``silent`` is the number of seconds for which requests have waited without any answer. ``granted`` is the
+    session timeout that the server granted, in seconds; ``None`` before the first connection.
     """
 
     connected: bool = False

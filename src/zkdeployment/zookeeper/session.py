@@ -131,7 +131,7 @@ class _Request:
 #: for each request and blocks forever when a lost connection leaves some 270 of them unread.
 WINDOW = 100
 
-#: Reads that are sent as one request.
+#  The number of reads that are sent as one request.
 TOGETHER = 25
 
 _AGAIN = 1.0  # seconds between two attempts at cleaning up
@@ -195,9 +195,9 @@ class Session(Connection):
         return seen, [None if answer is None else Node.read(answer) for answer in nodes]
 
     def get_in(self, paths: Iterable[str], *, requests: int) -> list[Node | None]:
-        """Return nodes in the given order, read with at most ``requests`` requests, however many nodes these are.
+        """Return nodes in the given order, read with at most ``requests`` requests, whatever their number.
 
-        For many small nodes: the server builds the answer to each request in its memory.
+        Only for small nodes, because the server builds the answer to each request in its memory.
         """
         wanted = [Read(check_path(path)) for path in paths]
         _, nodes = self._read_many(wanted, together=max(1, math.ceil(len(wanted) / requests)))
@@ -232,9 +232,9 @@ class Session(Connection):
             raise UnreachableError(f"ZooKeeper at {self.connection} went away while reading") from error
 
     def last_transaction(self) -> int:
-        """Return the last transaction that every later read sees, with one small request.
+        """Return a transaction that every later read sees, with one small request.
 
-        The watches of all changes up to that transaction have been called.
+        When this method returns, the watches of all changes up to that transaction have been called.
         """
         self._read("/", lambda: self._client.exists_async("/"))
         seen = self.seen
@@ -242,7 +242,7 @@ class Session(Connection):
         return seen
 
     def settle_watches(self) -> None:
-        """Wait until the watches of all changes that any read has seen have been called.
+        """Wait until all watches have been called for changes that any read has already seen.
 
         Raises ``UnreachableError`` if that takes too long. A watch must not call this method.
         """
@@ -253,7 +253,7 @@ class Session(Connection):
 
     @property
     def seen(self) -> int:
-        """The last transaction that this client has heard of, 0 before the first one."""
+        """The newest transaction in any answer to this client; 0 before the first answer."""
         return int(self._client.last_zxid or 0)
 
     def follow(self, reads: Sequence[Read], changed: Callable[[Any], None]) -> Iterator[tuple[Read, Any]]:
@@ -349,7 +349,7 @@ class Session(Connection):
             self.commit(Create(path, data))
 
     def enqueue(self, path: str, data: bytes, *, ephemeral: bool = True) -> str:
-        """Create a sequential node, whose name is ``path`` and the next number, and return its path.
+        """Create a sequential node, named ``path`` with the next number appended, and return its path.
 
         After ``UnreachableError`` the node may exist.
         """
@@ -382,7 +382,7 @@ class Session(Connection):
     def later(self, work: Callable[[], None]) -> None:
         """Retry ``work`` in the background until it succeeds or this client is closed.
 
-        A new session removes nodes of this session that the server does not let us remove at the moment.
+        If the server denies the removal of nodes of this session, the nodes end when a new session replaces it.
         """
 
         def persist() -> None:
@@ -392,7 +392,7 @@ class Session(Connection):
                     self._wait_connected(time.monotonic() + self.call_timeout)
                     work()
                 except (UnreachableError, DeniedError):
-                    time.sleep(_AGAIN)  # a refusal may have come at once
+                    time.sleep(_AGAIN)  # the request may have failed at once
                     continue
                 except RestartError:
                     return

@@ -25,7 +25,7 @@ _ROUNDS = 5
 
 
 class FollowedNodes:
-    """The followed nodes and lists of children.
+    """A copy of the followed nodes and lists of children.
 
     ``wake`` (which must not block) is called when something may be outdated. Only one thread may call the methods;
     the watches call from kazoo's thread.
@@ -37,8 +37,8 @@ class FollowedNodes:
         self._lock = threading.Lock()
         self._values: dict[Read, Any] = {}
         self._stale: set[Read] = set()
-        self._changed: set[Read] = set()  # not returned yet
-        self._connection: int | None = None  # the connection that has the watches; they end with it
+        self._changed: set[Read] = set()  # changes that ``refresh`` has not returned yet
+        self._connection: int | None = None  # the connection that has the watches; a new one has none
 
     @property
     def are_stale(self) -> bool:
@@ -58,8 +58,9 @@ class FollowedNodes:
     def refresh(self, wanted: Callable[[], Iterable[Read]]) -> frozenset[Read]:
         """Read the outdated nodes, and return the changes since the last call that returned.
 
-        ``wanted`` returns everything that is to be followed; it is called again when that may depend on what was
-        read. Raises ``UnreachableError`` if the connection was lost during the call: then everything is outdated.
+        ``wanted`` returns everything that has to be followed; it is called again after reads on which its result
+        may depend. Raises ``UnreachableError`` if the connection was lost during the call: then everything is
+        outdated.
         """
         connection, former = self._session.link.connections, self._connection
         self._connection = None
@@ -78,7 +79,7 @@ class FollowedNodes:
         return changed
 
     def _due(self, wanted: frozenset[Read]) -> list[Read]:
-        """Return the nodes to read, lists of children first, and drop nodes that are not followed any more."""
+        """Return the nodes to read, lists of children first, and drop nodes that are no longer wanted."""
         with self._lock:
             for read in self._values.keys() - wanted:
                 del self._values[read]
@@ -94,7 +95,7 @@ class FollowedNodes:
                 self._values[read] = value
 
     def _note(self, event: Any) -> None:
-        """Record the report of a watch; kazoo calls this on its thread."""
+        """Record the event of a watch; kazoo calls this method on its thread."""
         if event.type == EventType.NONE:
             return  # the connection was lost, which the next refresh notices by itself
         of_children = event.type == EventType.CHILD
@@ -140,7 +141,7 @@ MAX_AGE = 1.0
 #: Seconds that a client waits for the read of another client.
 PATIENCE = 2.0
 
-#: How many values are kept; those used longest ago are dropped.
+#  The limit of kept values; the least recently used ones are dropped.
 _KEPT = 64
 
 
@@ -168,7 +169,7 @@ class SharedReads:
         return value
 
 
-#: Nodes that are kept.
+#  The limit of kept nodes.
 _LIMIT = 5000
 
 

@@ -1,4 +1,4 @@
-"""Operations on nodes, which ZooKeeper executes all or none, and the nodes that every client relies on."""
+"""Transactions of operations on nodes, and the nodes on which every client relies."""
 
 from __future__ import annotations
 

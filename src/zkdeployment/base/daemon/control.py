@@ -15,7 +15,7 @@ GRACE = 30.0
 
 
 class Control:
-    """Passes requests to the daemon's one thread; all methods are safe in signal handlers and on any thread.
+    """Passes requests to the daemon's main thread; all methods are safe in signal handlers and on any thread.
 
     A step in progress when ``stop`` is called may take ``grace`` more seconds; set ``grace`` before that.
     """
@@ -29,7 +29,7 @@ class Control:
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def wake(self) -> None:
-        """End the current call of ``wait``, or else the next one."""
+        """End the current call of ``wait``, or the next call if none is active."""
         self._wakes.put(None)
 
     def stop(self) -> None:
@@ -45,7 +45,7 @@ class Control:
 
     @property
     def reloading(self) -> bool:
-        """Whether ``reload`` was called and ``take_reload`` was not."""
+        """Whether a request by ``reload`` is still pending."""
         return self._reload
 
     def take_reload(self) -> bool:
@@ -69,7 +69,7 @@ class Control:
 
     @property
     def stopping(self) -> bool:
-        """Whether the daemon was asked to end and has to start nothing new."""
+        """Whether the daemon was asked to end and must not start anything new."""
         return self._deadline is not None
 
     @property

@@ -1,8 +1,6 @@
 """The cycles of a daemon: the loop, pauses and random waits, failures, and the lead among several daemons.
 
-Holds pure computations of seconds only; the waiting itself belongs to each daemon.
-
-How long a daemon pauses after a failure belongs to the daemon, or to ``backoff``.
+The work of a cycle, and the kinds of failures with their pauses, belong to each daemon.
 """
 
 from __future__ import annotations
@@ -63,8 +61,8 @@ class CycleFailures:
     """Logs failures by ``kinds``: the first kind whose error type matches applies.
 
     ``show`` gets the first line of each message, for the status of the daemon. ``record`` gets the message of each
-    unexpected error, one whose kind is that of all errors, and an empty text when cycles do not end with such an
-    error any more: operators see it.
+    unexpected error (an error that only the kind of all errors matches), and an empty text when cycles no longer
+    end with such an error. Operators see these messages.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class CycleFailures:
         self._logged = ""
 
     def report(self, error: Exception) -> FailureKind:
-        """Log an error, unless the cycle before failed with the same message; return its kind.
+        """Log an error, unless the previous cycle failed with the same message; return its kind.
 
         Defects of the program are logged with a traceback.
         """
@@ -97,7 +95,7 @@ class CycleFailures:
         return kind
 
     def end(self) -> None:
-        """Note a cycle without failure: the next failure is logged, even if its message is the last one again."""
+        """Note a cycle without a failure: the next failure is logged, even with the same message as before."""
         self._logged = ""
         self._record("")
 
@@ -126,12 +124,12 @@ def run_cycles(
             notifier.watchdog()
 
 
-#: Seconds in the queue for the lead before the watchdog is served again.
+#  Seconds in the queue for the lead before the watchdog is notified again.
 _QUEUE = 2.0
 
 
 class DaemonLead:
-    """One daemon's contention for the lead; ``held``: it led when it last asked, and has not lost the lead since.
+    """One daemon's contention for the lead; ``held``: the daemon has acquired the lead and not lost it since.
 
     ``queue`` waits in the queue for a number of seconds and returns whether this daemon leads. ``otherwise`` is
     the daemon's status while another one leads.
@@ -153,5 +151,5 @@ class DaemonLead:
         return self.held
 
     def lose(self) -> None:
-        """Note that this daemon does not lead any more, as far as it knows."""
+        """Note that this daemon may no longer lead."""
         self.held = False

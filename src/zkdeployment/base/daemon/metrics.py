@@ -149,7 +149,7 @@ class MetricsFile:
 
 def render(metrics: Iterable[Metric]) -> bytes:
     """Return metrics in Prometheus' text format, version 0.0.4; a metric without samples has only a help text."""
-    with late_import():  # metrics are optional, the import takes a megabyte
+    with late_import():  # metrics are optional, and the import takes a megabyte
         from prometheus_client import generate_latest  # noqa: PLC0415
         from prometheus_client.core import Metric as Family  # noqa: PLC0415
 

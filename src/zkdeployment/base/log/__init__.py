@@ -4,8 +4,9 @@ Lines on a terminal are readable text; otherwise each line is one JSON object. E
 that are common to a part of the work (host, revision, step) are bound, so that all its lines contain them. No line
 contains a secret.
 
-structlog is imported with the first line. Short commands write no line, and start in half the time without it. In
-programs of others that lack structlog, as consumers of services may, the lines are plain records of ``logging``.
+structlog is imported with the first line: short commands write no line, and start in half the time without
+structlog. In programs without structlog, such as consumers of services, the lines are plain records of
+``logging``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import structlog
 
-#: Libraries that log ordinary events as warnings.
+#  Libraries that log ordinary events as warnings.
 _CHATTY = ("kazoo", "git", "uvicorn")
 
 _REPEAT_INTERVAL = 60.0  # seconds between two records of a library with the same message
@@ -119,7 +120,7 @@ class _Repetitions(logging.Filter):
         key = record.name, record.msg
         if record.created - self._last_times.get(key, -_REPEAT_INTERVAL) < _REPEAT_INTERVAL:
             return False
-        if len(self._last_times) >= 100:  # messages are few, unless a library puts values into them
+        if len(self._last_times) >= 100:  # a library has few different messages, unless they contain values
             self._last_times.clear()
         self._last_times[key] = record.created
         return True

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def _sparing() -> Iterator[None]:
     """Import structlog without rich and asyncio: six megabytes of each agent, and a third of a verb's start time.
 
-    structlog imports rich if it is installed, for tracebacks that are never written here, asyncio for loggers
-    that log in coroutines, which are never called here, and greenlet, if it is installed, for ``threadlocal``.
+    structlog imports rich if it is installed, for tracebacks that this program never writes; asyncio, for logging
+    in coroutines, which this program never does; and greenlet, if it is installed, for ``threadlocal``.
     """
     instead = {"rich": None, "greenlet": None, "asyncio": ModuleType("asyncio")}  # None makes the import fail
     hidden = {name: module for name, module in instead.items() if name not in sys.modules}

@@ -1,7 +1,7 @@
 """Calls to external systems that many threads share because they need the same answer.
 
-No lock is held during a call, and no thread waits long for the call of another thread. So a server that never
-answers occupies one thread until the time limit of the call, and others for a moment.
+No lock is held during a call, and no thread waits long for the call of another thread. Therefore a server that
+never answers blocks one thread until the time limit of the call, and other threads only briefly.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Run:
     def answers(self, asked: float, now: float, max_age: float, failure_age: float) -> bool:
         """Return whether the outcome answers a caller who asked at the time ``asked``.
 
-        A failure also answers later callers, for as long as it took: they are spared the same wait. A failure that
-        took no time is found out again.
+        A failure also answers later callers, for as long as the call took, so that these do not wait for the same
+        failure. After an immediate failure, each caller makes the call again.
         """
         if not self.answered:
             return False

@@ -1,9 +1,7 @@
 """Files of the machine: atomic replacement, owners and permissions, secrets, and locks between processes.
 
-The formats of files belong into the modules that use them.
-
-An agent runs as root. The agent may believe and run only what no other user can write. An agent of another user,
-as in tests, trusts that user, too.
+The formats of files belong to the modules that use them. An agent runs as root, so it may trust and run only files
+that no other user can write. An agent that runs as another user, as in tests, trusts that user, too.
 """
 
 from __future__ import annotations
@@ -178,7 +176,7 @@ def check_private(file: Path) -> None:
 def unfinished(directory: Path) -> Iterator[None]:
     """Keep a marker file beside ``directory`` inside the block; after an error, the file stays with the reason.
 
-    If the file cannot be written, that is only logged.
+    A failure to write the file is only logged.
     """
     file = directory.with_name(f".{directory.name}.unfinished")
     _write(file, "under way, or killed")
@@ -203,9 +201,9 @@ def _write(file: Path, state: str) -> None:
 def check_owner(directory: Path) -> None:
     """Raise ``RefusedError`` if a directory, or its nearest existing parent, belongs to another user.
 
-    The user of this process could not replace files that this process creates there.
+    The owner of such a directory could not replace files that this process creates in it.
     """
-    # A directory below an inaccessible one is invisible; then the inaccessible one counts.
+    # A directory below an inaccessible one is invisible, so the inaccessible one is checked instead.
     existing = next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))
     owner = existing.stat().st_uid
     # A directory of root, such as /var/lib, may hold directories of any user.

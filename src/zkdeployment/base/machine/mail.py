@@ -40,7 +40,7 @@ class SmtpMailer:
             import smtplib  # noqa: PLC0415  a megabyte that most agents never need
             from email.message import EmailMessage  # noqa: PLC0415
 
-            message = EmailMessage()  # it imports more
+            message = EmailMessage()  # this import is expensive
             message["From"] = address.partition(",")[0]
             message["To"] = address
             message["Subject"] = " ".join(subject.split())[:200]

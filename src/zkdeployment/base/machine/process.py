@@ -1,6 +1,6 @@
-"""Runs other programs: from argument lists, without a shell, and without input unless it is given.
+"""Runs other programs: from argument lists, without a shell, and without input unless the caller gives it.
 
-All other modules use this module to run programs. Output limits and records of scripts belong into
+All other modules use this module to run programs. Output limits and records of scripts belong to
 ``agent.scripts``.
 """
 
@@ -115,12 +115,12 @@ def _communicate(
         else:
             _check_output(argv, output_limit, stdout, stderr)
             return stdout, stderr
-        text = None  # the first call keeps the rest of it
+        text = None  # the first call keeps the rest of the output
         tick()
 
 
 def _check_output(argv: Sequence[str], limit: float, *streams: str | bytes | None) -> None:
-    """Raise ``ProgramError`` if a program has printed more than it may."""
+    """Raise ``ProgramError`` if a program has printed more than ``limit`` bytes."""
     if sum(len(stream or "") for stream in streams) > limit:
         raise ProgramError(f"{' '.join(argv)} printed more than {limit:g} bytes and was killed")
 
@@ -279,15 +279,15 @@ class Conversation:
             self._process.wait()
 
     def wait(self) -> tuple[int, bytes]:
-        """Wait until the program ends by itself; return its exit status, and what it wrote that was not read."""
+        """Wait until the program ends by itself; return its exit status and its output that was not read yet."""
         status = self._process.wait()
         return status, self._rest()
 
     def _rest(self) -> bytes:
-        """Return what a program that has ended wrote, and close the socket."""
+        """Return the remaining output of a program that has ended, and close the socket."""
         self._connection.settimeout(0)
         rest = b""
-        with self._connection, contextlib.suppress(OSError):  # it ended without reading all that was sent
+        with self._connection, contextlib.suppress(OSError):  # the program ended without reading all its input
             while part := self._connection.recv(65536):
                 rest += part
         return rest

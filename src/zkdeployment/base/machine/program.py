@@ -35,9 +35,10 @@ def late_import() -> Iterator[None]:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Collect no garbage while modules are imported, nor among their objects later: they stay until the end.
+    """Collect no garbage while modules are imported, and exclude their objects from later collections.
 
-    Otherwise Python searches these objects again and again while it imports, and once more when it exits.
+    These objects live until the process ends. Otherwise Python would scan them again and again during the imports,
+    and once more at the exit.
     """
     gc.disable()
     try:

@@ -4,8 +4,8 @@ systemd stops a service by killing all processes of its control group. On a mach
 has to outlive the agent therefore runs in a scope: a unit with its own control group, in which the program stays a
 child of the agent. Without systemd, such a program only has its own session and process group.
 
-When the machine shuts down, systemd stops the agent before its scopes. Otherwise systemd would terminate a script
-at once, and the agent would report the end of the script as a failure, which stops the fleet.
+When the machine shuts down, systemd stops the agent before its scopes. In the reverse order, systemd would
+terminate a script at once, and the agent would report the end of the script as a failure, which stops the fleet.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The coordinator: it leads the rollouts with a strategy, or queues until the leading coordinator ends.
 
-Each step may be repeated: a rollback that an earlier coordinator committed is found in the branch by the rollout
-that its message names.
-
 A coordinator only grants phases to hosts; the hosts deploy. Its whole state is in ZooKeeper, where a successor
-reads it. The decisions are in ``strategies``; this module reads, decides, records and grants.
+reads it. A successor may repeat each step: if an earlier coordinator already committed a rollback, the commit
+message names the rollout, so the rollback is found in the branch. The decisions are in ``strategies``; this module
+reads, decides, records and grants.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> 
 
 
 def log_changes(before: RolloutState | None, after: RolloutState) -> None:
-    """Log the changes between two states of a rollout; without a state ``before``, that it began."""
+    """Log the changes between two states of a rollout, or its begin if there is no state ``before``."""
     log = get_logger().bind(rollout=after.id, revision=after.revision)
     if before is None:
         strategy = after.rollout.strategy
@@ -291,7 +290,7 @@ class Coordinator:
                 self._tidied = False
             if not self._lead.acquire():
                 self._telemetry.queue()
-                self._failures.end()  # what fails now is a matter of the coordinator that leads
+                self._failures.end()  # only the leading coordinator has to report failures
                 return 0.0
             pause = self._coordinate()
         except RestartError:
@@ -326,7 +325,7 @@ class Coordinator:
             self._notifier.status("nothing to coordinate: no strategy is in force")
             pause = _MOST_SECONDS
         if state is not None and not self._tidied:
-            # This may take long: it comes after the grants, which hosts wait for.
+            # A recovery may take long, so it comes after the grants, for which hosts wait.
             self._store.tidy(state.id)
             self._tidied = True
             return 0.0
@@ -378,9 +377,10 @@ class Coordinator:
         self._write(state, after)
 
     def _write(self, before: RolloutState, after: RolloutState) -> None:
-        """Write the state, then the grants that follow from it: a successor completes what is missing.
+        """Write the state, then the grants that follow from it, which a successor completes if necessary.
 
-        Reports of hosts that start again are removed before that, so that no coordinator takes them for new ones.
+        Before that, the reports of hosts that start again are removed, so that no coordinator takes them for new
+        reports.
         """
         if after != before:
             if restarted := restarted_hosts(before, after):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class CoordinatorFacts:
     """The facts behind a coordinator's metrics.
 
-    ``leads`` means that this coordinator is the leader. ``looks`` counts its cycles by outcome. ``rollout`` is the
-    newest rollout; only the leader knows it.
+    ``leads`` means that this coordinator is the leader. ``looks`` counts the coordinator's cycles by outcome.
+    ``rollout`` is the newest rollout; only the leader knows it.
     """
 
     process: DaemonProcess

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#: Attempts at a write while others write to the same nodes.
+#  Attempts of a write that fails because other processes write to the same nodes.
 _ATTEMPTS = 20
 
 _PREFIX = "act-"
@@ -66,7 +66,7 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
     session.commit(
         Check(paths.TARGETS, targets.version),
         Check(paths.rollout_path(rollout_id), node.version),
-        # A new version of the directory: a coordinator that has not read this act cannot write a state.
+        # The directory gets a new version, so a coordinator that has not read this act cannot write a state.
         Create(directory) if above_acts is None else Set(directory, b"", above_acts.version),
         Create(_act_path(directory, number), encode(act_to_json(RolloutAct(directive, act, group)))),
         recording(session, act),

@@ -1,13 +1,9 @@
 """The coordinator's side of the records of rollouts: the lead, observed hosts, and grants.
 
 Every write is a transaction that fails unless the leader's lock node still exists: a coordinator whose session
-expired can write nothing, whatever it believes.
-
-An agent reads the grant of its own host with ``permissions``.
-
-The state of the newest rollout is read and written here, and the observations are read. Its parts are
-``leadership`` (the right to write), ``grants``, ``host_registry``, ``old_rollouts`` (removal) and ``records`` (the
-encoding of nodes).
+expired cannot write. The state of the newest rollout and the grants are read and written here, and observations
+are read. The encoding of nodes belongs to ``strategies.store.records``. An agent reads the grant of its own host
+with ``agent.reporting``.
 """
 
 from __future__ import annotations
@@ -79,7 +75,7 @@ class RolloutLeadership:
         try:
             leads = self._lock.acquire(timeout)
         finally:
-            # While this coordinator goes on leading, other threads find the node at all times.
+            # While this coordinator continues to lead, other threads always find the node.
             self._node = self._lock.path if leads else None
         return leads
 
@@ -189,7 +185,7 @@ class HostRegistry:
         self.facts: Mapping[str, Facts] = {}
 
     def expire(self) -> None:
-        """Read all hosts again next time: the copies date from an earlier lead and may be outdated."""
+        """Let the next call read all hosts again: the copies are from an earlier lead and may be outdated."""
         self._stale = True
 
     def registered(self, now: float) -> Mapping[str, Host]:
@@ -235,7 +231,7 @@ class HostRegistry:
 
 
 def remove_old_rollouts(session: Session, leadership: RolloutLeadership, current: str) -> None:
-    """Remove grants, reports and acts of all rollouts but the current one, and states that left the history."""
+    """Remove grants, reports and acts of all rollouts but the current one, and states older than the history."""
     names = [name for name in session.children(paths.ROLLOUTS) or () if name != current]
     _, children = session.look([], [paths.rollout_path(name) for name in names])
     kept = {str(sequence) for sequence in paths.sequences(session.children(paths.HISTORY) or ())}
@@ -309,7 +305,7 @@ class ZooKeeperRollouts:
     # Reading
 
     def snapshot(self) -> RolloutSnapshot:
-        """Return the published revision and the newest rollout; a change of either wakes from now on."""
+        """Return the published revision and the newest rollout; each later change of either wakes the caller."""
         if not self._watching:
             self._session.watch(paths.HOSTS, self._changed)
             self._session.watch(paths.TARGETS, self._changed)
@@ -341,7 +337,7 @@ class ZooKeeperRollouts:
         )
 
     def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
-        """Return the hosts, the awaited reports and the new acts of a rollout; a change of these wakes once."""
+        """Return the hosts, the awaited reports and the new acts of a rollout; their next change wakes."""
         hosts = self._registry.registered(now)
         directory = paths.acts_path(state.id)
         # The version is read before the acts: an act that arrives in between makes the next record fail.
@@ -448,7 +444,7 @@ class ZooKeeperRollouts:
         return Set(paths.rollout_path(state.id), self._cached[0], self._version)
 
     def _stopping(self, state: RolloutState, stop: Stop) -> Iterator[Operation]:
-        """Return the operations that stop the fleet, unless hosts deploy another publication by now."""
+        """Return the operations that stop the fleet, unless hosts already deploy another publication."""
         # An operator may resume the fleet before the grants are withdrawn: "over" makes them void at once.
         yield Set(paths.ROLLOUTS, encode({"current": state.id, "over": True}))
         node, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])

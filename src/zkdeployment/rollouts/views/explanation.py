@@ -1,4 +1,4 @@
-"""Explains why a rollout has not granted a host a phase, and what follows from a failure in a rollout."""
+"""Explains why a rollout has not granted a phase to a host, and the consequences of a failure in a rollout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the rollout: its groups in order, what each does or waits for, and what operators can do."""
+"""The page of the rollout: its groups in order, the work or the obstacle of each, and the acts of operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
-#: How many hosts of a group or of a rollout are named.
+#  The limit of hosts that the page names for a group, and for a rollout.
 _NAMED = 8
 
 _GROUP_TONES = {

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#: How much a rollout's state is compressed: more takes several times as long and saves almost nothing.
+#  The level of compression of a rollout's state: a higher level takes several times as long and saves almost
+# nothing.
 _EFFORT = 5
 
 #: Bytes for all errors and reasons of a rollout that is too large for its node; host names are not counted.
@@ -35,7 +36,7 @@ _TEXTS = 200_000
 
 
 def read_current(session: Session) -> str | None:
-    """Return the id of the newest rollout; ``None`` if there never was one."""
+    """Return the id of the newest rollout; ``None`` before the first rollout."""
     return current_id(session.get(paths.ROLLOUTS))
 
 
